@@ -17,10 +17,14 @@ _HEAD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class MadeUp:
-    """A value that a FHIR server generates, such as a Bundle's id: the bytes before it in a line, and its pattern."""
+    """A value that a FHIR server generates, such as a Bundle's id: the bytes before it in a line, and its pattern.
+
+    `behind` are bytes of the line behind which it is searched; empty for the whole line.
+    """
 
     before: bytes
     value: re.Pattern[bytes]
+    behind: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,8 @@ def content_of(raw: bytes, end: int, key: bytes, made_up: Sequence[MadeUp], *, s
 def _places(raw: bytes, start: int, end: int, made_up: Sequence[MadeUp]) -> Iterator[tuple[int, int]]:
     """The start and end of each generated value."""
     for one in made_up:
-        place = raw.find(one.before, start, end)
+        first = raw.rfind(one.behind, start, end) if one.behind else start
+        place = raw.find(one.before, first, end) if first >= 0 else -1
         while place >= 0:
             place += len(one.before)
             if value := one.value.match(raw, place, end):

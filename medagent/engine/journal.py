@@ -240,7 +240,7 @@ def checked_lines(file: JournalFile) -> Iterator[Line]:
             raise _newer(file.path, line, int(end["format"]))
         if int(end["format"]) < FORMAT:
             raise _damaged(file.path, line, f"unknown format {int(end['format'])}")
-        if zlib.crc32(line.raw[: end.start("end")]) != int(end["crc32"], 16):
+        if zlib.crc32(memoryview(line.raw)[: end.start("end")]) != int(end["crc32"], 16):
             raise _damaged(file.path, line, "its checksum does not match its content")
         if end["row"] is None:
             raise _damaged(file.path, line, "it has no number")

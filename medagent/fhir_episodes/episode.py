@@ -80,7 +80,7 @@ class EpisodeRow(Row):
 
     made_up: ClassVar[Sequence[MadeUp]] = (
         MadeUp(rb"{\n  \"resourceType\": \"Bundle\",\n  \"id\": \"", re.compile(rb'[0-9a-f-]{36}(?=\\")')),
-        MadeUp(rb'","source":"#', re.compile(rb'\w{16}(?=")')),
+        MadeUp(rb'","source":"#', re.compile(rb'\w{16}(?=")'), b'],"created":['),
     )
     """The id of a search's Bundle in a transcript, and `meta.source` of a stored resource."""
 

@@ -1,1 +1,1 @@
-"""Results as people read them: tables first, pictures where a picture says more."""
+"""Results for people: tables first, charts where a chart is clearer."""

@@ -1,4 +1,4 @@
-"""A FHIR Bundle as lines of text: one a resource, those that decide marked."""
+"""A FHIR Bundle as text: one line per resource, with marks on the deciding ones."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 DECIDES = "◀ decides"
 _FIRST = 8
-"""So many resources are shown, and those that decide."""
+"""Number of resources that are shown, in addition to the deciding ones."""
 
 
 def bundle_lines(text: str, decides: Sequence[str]) -> list[str] | None:
-    """The lines of a Bundle's JSON; None where the text is none. `decides` are times of the readings that decide."""
+    """The lines of a Bundle's JSON; None if the text is not a Bundle. `decides` are the deciding times."""
     try:
         bundle = json.loads(text)
     except (ValueError, RecursionError):
@@ -31,7 +31,7 @@ def bundle_lines(text: str, decides: Sequence[str]) -> list[str] | None:
 
 
 def _line(resource: dict[str, Any]) -> str:
-    """What tells a resource from others: its type, time, code or name, value, status."""
+    """The type, time, code or name, value and status of a resource."""
     quantity = _object(resource.get("valueQuantity"))
     name = _object((resource.get("name") or [None])[0]) if isinstance(resource.get("name"), list) else {}
     times = ("effectiveDateTime", "authoredOn", "onsetDateTime", "recordedDate", "performedDateTime", "birthDate")

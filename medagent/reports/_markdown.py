@@ -1,4 +1,4 @@
-"""Markdown tables whose cells hold what runs and models say."""
+"""Markdown tables with texts of runs and models in their cells."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
 
 
 def cell(text: str) -> str:
-    """A text that cannot break out of its place in a table."""
+    """A text without characters that would end a cell."""
     return printable(" ".join(text.split())).replace("|", "\\|").replace("<", "&lt;").replace("`", "'")

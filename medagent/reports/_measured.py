@@ -1,6 +1,6 @@
-"""What a score was measured on: data, protocol, model, versions, times, in a few lines under each table.
+"""What a score was measured on, in a few lines under each table: data, protocol, model, versions, times.
 
-The same model is reported at very different rates under one name of a benchmark; these lines say what was the same.
+One model is reported with very different rates on one benchmark. These lines state the conditions.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from medagent.reports.tables import named
 from medagent.sandbox.base import Limits
 
 _NAMED = 20
-"""Items that are listed."""
+"""Number of items that are listed."""
 _FURTHER = {"handling": "server handling", "found": "found ids", "input-cap": "input cap"}
-"""Further settings that a score depends on, with the words before their values."""
+"""Further settings that a score depends on, with their labels."""
 _SHOWN = 12
-"""Characters of a digest that a person compares."""
+"""Shown characters of a digest."""
 
 
 def measured_on(report: Report) -> list[str]:
-    """The lines; what the report does not know is left out."""
+    """The lines. Unknown values are left out."""
     lines = [
         _data(report.data),
         _protocol(report),
@@ -37,25 +37,25 @@ def measured_on(report: Report) -> list[str]:
 
 
 def who(report: Report) -> str:
-    """Who answered: the model, the agent, or an agent with a model."""
+    """The model, the agent, or the agent with its model."""
     agent, model = (str(report.settings.get(name) or "") for name in ("agent", "model"))
     return " with ".join(filter(None, (agent, model))) or Path(report.folder).name
 
 
 def protocol(report: Report) -> str:
-    """How messages become actions, where the benchmark has it: agents without a model act by text."""
+    """The protocol, if the benchmark has several. Agents without a model use text."""
     return str(report.settings.get("protocol") or ("text" if report.settings.get("loop") else ""))
 
 
 def above_blind(report: Report) -> str:
-    """How far the rate is above that of the blind baseline, in points, with the 95 % interval; empty if the benchmark
-    has no such baseline.
+    """The rate minus that of the blind baseline, in points, with the 95 % interval; empty if the benchmark has no such
+    baseline.
     """
-    found = report.details.get("above_blind")
-    if not found:
+    margin = report.details.get("above_blind")
+    if not margin:
         return ""
-    low, high = (100 * bound for bound in found["interval_95"])
-    return f"{100 * found['difference']:+.1f} points (95 % {low:.1f} to {high:.1f})"
+    low, high = (100 * bound for bound in margin["interval_95"])
+    return f"{100 * margin['difference']:+.1f} points (95 % {low:.1f} to {high:.1f})"
 
 
 def _data(data: DataRef) -> str:
@@ -96,7 +96,7 @@ def _model(report: Report) -> str:
 
 
 def _of_models(report: Report) -> Spent:
-    """What the models spent that answered, without judges."""
+    """The cost of the models that answered, without judges."""
     of_models = [spent for name, spent in report.spending.items() if name.partition(" ")[0] != "judge"]
     return merged(of_models) if report.spending else report.spent
 
@@ -118,7 +118,7 @@ def _sampling(report: Report, spent: Spent) -> Iterator[str]:
 
 
 def _learned(report: Report) -> str:
-    """That the agent learned during the run, and from which items."""
+    """The items from which the agent learned during the run."""
     if not report.learned:
         return ""
     what = "value, correct, kind" + (", reason, checks, facts" if report.settings.get("learn-from") == "facts" else "")
@@ -131,12 +131,12 @@ def _ran(report: Report) -> str:
 
 
 def _versions(report: Report) -> str:
-    """medagent and Python; the packages are in `run.json`."""
+    """The versions of medagent and Python; those of packages are in `run.json`."""
     medagent, commit, python = (report.versions.get(name, "") for name in ("medagent", "commit", "python"))
     own = f"medagent {medagent}" + (f" (commit {commit})" if commit else "") if medagent else ""
     return _line("Versions", [own, f"python {python}" if python else ""])
 
 
 def _line(name: str, parts: list[str]) -> str:
-    said = [part for part in parts if part]
-    return f"{name}: {', '.join(said)}" if said else ""
+    texts = [part for part in parts if part]
+    return f"{name}: {', '.join(texts)}" if texts else ""

@@ -1,4 +1,4 @@
-"""The agreement of two labellings as tables for a person."""
+"""The agreement of two labellings as tables."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from refsol.agreement import UNREAD, Agreement
 _LISTED = 20
 
 
-def print_agreement(first: str, second: str, found: Agreement) -> None:
-    """Print the confusion table, the agreement with kappa, and every unit where the two differ."""
-    names = sorted({label for pair in found.table for label in pair}, key=lambda label: (label == UNREAD, label))
+def print_agreement(first: str, second: str, agreement: Agreement) -> None:
+    """Print the confusion table, the agreement with kappa, and every unit on which the two differ."""
+    names = sorted({label for pair in agreement.table for label in pair}, key=lambda label: (label == UNREAD, label))
     put(f"rows: {first}; columns: {second}")
     print_table(
-        "", ["", *names], ([name, *(str(found.table.get((name, other), 0)) for other in names)] for name in names)
+        "", ["", *names], ([name, *(str(agreement.table.get((name, other), 0)) for other in names)] for name in names)
     )
-    agreed = found.agreed / found.labelled if found.labelled else 0.0
-    put(f"agreement {agreed:.4f} ({found.agreed} of the {found.labelled} rows that both labelled)")
-    if found.interval is not None:
-        low, high = _number(found.interval.low), _number(found.interval.high)
-        undefined = "; not defined: both gave one label throughout" if math.isnan(found.kappa) else ""
-        put(f"Cohen's kappa {_number(found.kappa)} (95 %: {low} to {high}){undefined}")
-    for name, units in ((first, found.only_first), (second, found.only_second)):
+    agreed = agreement.agreed / agreement.labelled if agreement.labelled else 0.0
+    put(f"agreement {agreed:.4f} ({agreement.agreed} of the {agreement.labelled} rows that both labelled)")
+    if agreement.interval is not None:
+        low, high = _number(agreement.interval.low), _number(agreement.interval.high)
+        undefined = "; not defined: both gave one label throughout" if math.isnan(agreement.kappa) else ""
+        put(f"Cohen's kappa {_number(agreement.kappa)} (95 %: {low} to {high}){undefined}")
+    for name, units in ((first, agreement.only_first), (second, agreement.only_second)):
         if units:
             put(f"only in {name}: {_listed(units)}")
-    for unit, one, other in found.differ:
+    for unit, one, other in agreement.differ:
         put(f"{unit}: {one} / {other}")
 
 

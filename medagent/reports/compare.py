@@ -1,4 +1,4 @@
-"""Two runs over the same items, compared item by item."""
+"""Compares two runs over the same items, item by item."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class TrialFigures:
 
 @dataclass(frozen=True, slots=True)
 class GroundedComparison:
-    """The items that both runs say to be grounded or not: how many are in each, the second's share less the first's,
-    and its 95 % interval over other patients.
+    """The items of which both runs say whether they are grounded: the number of grounded ones in each, and the
+    second run's share minus the first's with its 95 % interval over other patients.
     """
 
     items: int
@@ -43,13 +43,13 @@ class GroundedComparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Items that both runs have a verdict on. `gained` were wrong in the first and right in the second run.
+    """Items with a verdict in both runs. `gained` were wrong in the first and right in the second run.
 
-    `p` is McNemar's exact p of the flips; `difference` is the second's rate less the first's. `interval` is its 95 %
+    `p` is McNemar's exact p of the flips; `difference` is the second rate minus the first. `interval` is its 95 %
     interval for these types and other patients (Tango's score interval), `other_types` that for other types (None below
     five). Items of one cluster (a question in several languages) flip and are drawn together: `p` is then that of the
     clusters that gained more than they lost against those that lost more, and `interval` a bootstrap over clusters.
-    `clusters` is the number of clusters, None if each item stands by itself. `trials` has the figures of both runs if
+    `clusters` is the number of clusters, None if each item is a cluster. `trials` has the figures of both runs if
     one has several trials, `uncompared` the items of either run without a verdict in both.
     """
 
@@ -68,17 +68,17 @@ class Comparison:
 
     @property
     def tasks(self) -> int:
-        """How many items were compared."""
+        """The number of compared items."""
         return len(self.both_right) + len(self.both_wrong) + len(self.gained) + len(self.lost)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreComparison:
-    """Items that both runs have a score for; `difference` is the second's mean less the first's, paired.
+    """Items with a score in both runs. `difference` is the second mean minus the first, paired.
 
-    Of runs whose items flip between trials, the score of an item is the share of its trials that are right, and
-    `trials` has the figures of both. Of a benchmark whose official score is no mean of items, `means` are the official
-    scores, called `figure`. `clusters` and `uncompared` are as in `Comparison`.
+    If items flip between trials, the score of an item is the share of its right trials, and `trials` has the figures of
+    both runs. If the official score of a benchmark is not a mean of items, `means` are the official scores, called
+    `figure`. `clusters` and `uncompared` are as in `Comparison`.
     """
 
     items: int
@@ -113,8 +113,8 @@ class ScoreComparison:
 
 @dataclass(frozen=True, slots=True)
 class Kinship:
-    """What items have in common: the type of each item (items without one are of one type), and the cluster of each
-    item that has one.
+    """The relations between items: each item's type (items without one form one type), and the cluster of each item
+    that has one.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
@@ -122,11 +122,11 @@ class Kinship:
 
 
 ALONE = Kinship()
-"""Items of one type, each by itself."""
+"""Independent items of one type."""
 
 
 def compare(first: Mapping[str, bool], second: Mapping[str, bool], kinship: Kinship = ALONE) -> Comparison:
-    """Pair the verdicts by item. Raises UserError where no item is in both."""
+    """Pair the verdicts by item. Raises UserError if no item is in both."""
     shared = _shared(first, second)
     steps = {item: second[item] - first[item] for item in shared}
     cells: dict[tuple[bool, bool], list[str]] = {}
@@ -152,7 +152,7 @@ def compare(first: Mapping[str, bool], second: Mapping[str, bool], kinship: Kins
 def compare_scores(
     first: Mapping[str, float], second: Mapping[str, float], kinship: Kinship = ALONE
 ) -> ScoreComparison:
-    """Pair the scores by item. Raises UserError where no item is in both."""
+    """Pair the scores by item. Raises UserError if no item is in both."""
     shared = _shared(first, second)
     steps = {item: second[item] - first[item] for item in shared}
     types, clusters = _grouped(steps, kinship.types, alone=False), _grouped(steps, kinship.clusters)
@@ -171,15 +171,15 @@ def compare_scores(
 
 
 def _grouped(steps: Mapping[str, float], groups: Mapping[str, str], *, alone: bool = True) -> list[list[float]]:
-    """The steps of each group. Items without a group are each a group, or, if not `alone`, one together."""
-    found: dict[str, list[float]] = {}
+    """The steps of each group. Items without a group are each a group, or form one if not `alone`."""
+    by_group: dict[str, list[float]] = {}
     for item, step in steps.items():
-        found.setdefault(groups.get(item, item if alone else ""), []).append(step)
-    return list(found.values())
+        by_group.setdefault(groups.get(item, item if alone else ""), []).append(step)
+    return list(by_group.values())
 
 
 def _clustered_interval(clusters: Sequence[Sequence[float]]) -> Interval:
-    """The bootstrap interval of the mean step, whole clusters drawn; if nothing differs, Tango's of as many pairs."""
+    """The bootstrap interval of the mean step over clusters; if nothing differs, Tango's interval of as many pairs."""
     sums = [(sum(cluster), len(cluster)) for cluster in clusters]
     if not any(step for cluster in clusters for step in cluster):
         return tango(0, 0, len(clusters))
@@ -189,8 +189,8 @@ def _clustered_interval(clusters: Sequence[Sequence[float]]) -> Interval:
 def compare_trials(
     first: Mapping[str, Sequence[bool]], second: Mapping[str, Sequence[bool]], kinship: Kinship = ALONE
 ) -> Comparison | ScoreComparison:
-    """Pair the items of runs with several trials: by verdict where each item ends alike in all its trials, else by the
-    shares of right trials. Raises UserError where no item is in both.
+    """Pair the items of runs with several trials: by verdict if each item ends equally in all its trials, otherwise by
+    the shares of right trials. Raises UserError if no item is in both.
     """
     shared = _shared(first, second)
     a, b = ({item: run[item] for item in shared} for run in (first, second))
@@ -202,21 +202,23 @@ def compare_trials(
 
 
 def _trial_figures(outcomes: Mapping[str, Sequence[bool]]) -> TrialFigures:
-    found = rates(outcomes)
-    return TrialFigures(found.trials, found.pass1, found.at[-1], found.hat[-1], flipping(outcomes))
+    figures = rates(outcomes)
+    return TrialFigures(figures.trials, figures.pass1, figures.at[-1], figures.hat[-1], flipping(outcomes))
 
 
 def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> Comparison | ScoreComparison:
-    """Compare two runs' items: verdicts, the shares of right trials where a run has several, or scores, of which the
-    first trial's. Raises UserError where there is nothing to pair.
+    """Compare the items of two runs: verdicts, the shares of right trials if a run has several, or the scores of the
+    first trial. Raises UserError if nothing can be paired.
     """
     items = (*first, *second)
     kinship = Kinship(
         {item.item: item.group for item in items}, {item.item: item.cluster for item in items if item.cluster}
     )
-    found = _paired(first, second, kinship)
-    uncompared = {item.item for item in items}.difference(_compared_items(found))
-    return replace(found, uncompared=tuple(sorted(uncompared, key=natural)), grounded=_grounded(first, second, kinship))
+    comparison = _paired(first, second, kinship)
+    uncompared = {item.item for item in items}.difference(_compared_items(comparison))
+    return replace(
+        comparison, uncompared=tuple(sorted(uncompared, key=natural)), grounded=_grounded(first, second, kinship)
+    )
 
 
 def _paired(
@@ -234,23 +236,25 @@ def _paired(
 def _grounded(
     first: Sequence[ItemOutcome], second: Sequence[ItemOutcome], kinship: Kinship
 ) -> GroundedComparison | None:
-    """How the grounded items of two first trials compare; None if no item is told in both."""
-    told = [
+    """The comparison of the grounded items of two first trials; None if no item has `grounded` in both."""
+    known = [
         {item.item: item.grounded for item in items if item.grounded is not None and item.trial == 1}
         for items in (first, second)
     ]
-    shared = [item for item in told[0] if item in told[1]]
+    shared = [item for item in known[0] if item in known[1]]
     if not shared:
         return None
-    one, other = ({item: run[item] for item in shared} for run in told)
-    found = compare(one, other, kinship)
-    return GroundedComparison(len(shared), sum(one.values()), sum(other.values()), found.difference, found.interval)
+    one, other = ({item: run[item] for item in shared} for run in known)
+    comparison = compare(one, other, kinship)
+    return GroundedComparison(
+        len(shared), sum(one.values()), sum(other.values()), comparison.difference, comparison.interval
+    )
 
 
-def _compared_items(found: Comparison | ScoreComparison) -> Iterator[str]:
-    if isinstance(found, Comparison):
-        return chain(found.both_right, found.both_wrong, found.gained, found.lost)
-    return chain(found.higher, found.lower, found.same)
+def _compared_items(comparison: Comparison | ScoreComparison) -> Iterator[str]:
+    if isinstance(comparison, Comparison):
+        return chain(comparison.both_right, comparison.both_wrong, comparison.gained, comparison.lost)
+    return chain(comparison.higher, comparison.lower, comparison.same)
 
 
 def _scores(items: Sequence[ItemOutcome]) -> dict[str, float]:

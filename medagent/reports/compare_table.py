@@ -1,4 +1,4 @@
-"""Comparisons of runs, printed and as JSON."""
+"""Comparisons of runs as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -16,59 +16,60 @@ from refsol.intervals import FEWEST_TYPES
 from refsol.stats import Interval, holm
 
 
-def document(found: Sequence[Comparison | ScoreComparison | SetComparison]) -> str:
-    """Comparisons as JSON: an object where there is one, else a list."""
-    documents = [asdict(one) for one in found]
+def document(comparisons: Sequence[Comparison | ScoreComparison | SetComparison]) -> str:
+    """Comparisons as JSON: an object if there is one, otherwise a list."""
+    documents = [asdict(one) for one in comparisons]
     return json.dumps(documents[0] if len(documents) == 1 else documents, indent=1)
 
 
-def print_comparison(a: object, b: object, found: Comparison | ScoreComparison) -> None:
+def print_comparison(a: object, b: object, comparison: Comparison | ScoreComparison) -> None:
     """Print a comparison of the runs A and B."""
     put(f"A: {a}\nB: {b}")
-    low, high = found.interval.low, found.interval.high
+    low, high = comparison.interval.low, comparison.interval.high
     bounds = f"95 % {percent(low)} to {percent(high)}"
     named: Sequence[tuple[str, Sequence[str]]]
-    if isinstance(found, Comparison):
+    if isinstance(comparison, Comparison):
         rows = [
-            ["both right", str(len(found.both_right))],
-            ["both wrong", str(len(found.both_wrong))],
-            ["only A right", str(len(found.lost))],
-            ["only B right", str(len(found.gained))],
+            ["both right", str(len(comparison.both_right))],
+            ["both wrong", str(len(comparison.both_wrong))],
+            ["only A right", str(len(comparison.lost))],
+            ["only B right", str(len(comparison.gained))],
             [],
-            ["compared", str(found.tasks)],
+            ["compared", str(comparison.tasks)],
         ]
         print_table("", ["items", "count"], rows)
-        if found.trials is not None:
-            _print_trials(found.tasks, found.trials)
-        over = f" over {found.clusters} questions; the items of one flip together" if found.clusters else ""
-        put(f"B − A: {percent(found.difference)} ({bounds}); McNemar exact p = {found.p:.4g}{over}")
-        _print_other_types(found)
-        named = (("Only A right", found.lost), ("Only B right", found.gained))
-    elif found.trials is not None:
-        _print_trials(found.items, found.trials)
-        put(f"B − A: {percent(found.difference)} ({bounds}, paired bootstrap over items)")
-        _print_other_types(found)
+        if comparison.trials is not None:
+            _print_trials(comparison.tasks, comparison.trials)
+        over = f" over {comparison.clusters} questions; the items of one flip together" if comparison.clusters else ""
+        put(f"B − A: {percent(comparison.difference)} ({bounds}); McNemar exact p = {comparison.p:.4g}{over}")
+        _print_other_types(comparison)
+        named = (("Only A right", comparison.lost), ("Only B right", comparison.gained))
+    elif comparison.trials is not None:
+        _print_trials(comparison.items, comparison.trials)
+        put(f"B − A: {percent(comparison.difference)} ({bounds}, paired bootstrap over items)")
+        _print_other_types(comparison)
         flips = [
-            (f"Flip between the trials of {name}", one.flipping) for name, one in zip("AB", found.trials, strict=True)
+            (f"Flip between the trials of {name}", one.flipping)
+            for name, one in zip("AB", comparison.trials, strict=True)
         ]
-        named = (("A right more often", found.lower), ("B right more often", found.higher), *flips)
+        named = (("A right more often", comparison.lower), ("B right more often", comparison.higher), *flips)
     else:
         rows = [
-            [f"{found.figure} of {name}", figure(mean, found.measure)]
-            for name, mean in zip("AB", found.means, strict=True)
+            [f"{comparison.figure} of {name}", figure(mean, comparison.measure)]
+            for name, mean in zip("AB", comparison.means, strict=True)
         ]
-        print_table("", ["items", "value"], [*rows, [], ["compared", str(found.items)]])
-        step, *ends = (_signed(value, found.measure) for value in (found.difference, low, high))
+        print_table("", ["items", "value"], [*rows, [], ["compared", str(comparison.items)]])
+        step, *ends = (_signed(value, comparison.measure) for value in (comparison.difference, low, high))
         put(f"B − A: {step} (95 % {ends[0]} to {ends[1]}, paired bootstrap)")
-        named = (("A higher", found.lower), ("B higher", found.higher))
-    if found.grounded is not None:
-        put(grounded_words(found.grounded))
+        named = (("A higher", comparison.lower), ("B higher", comparison.higher))
+    if comparison.grounded is not None:
+        put(grounded_words(comparison.grounded))
     for name, ids in named:
         if ids:
             put(_wrapped(f"{name}: ", ids))
-    if found.uncompared:
-        total = _compared(found) + len(found.uncompared)
-        put(f"Not compared: {len(found.uncompared)} of {total}: {names(found.uncompared)}")
+    if comparison.uncompared:
+        total = _compared(comparison) + len(comparison.uncompared)
+        put(f"Not compared: {len(comparison.uncompared)} of {total}: {names(comparison.uncompared)}")
 
 
 def _signed(value: float, measure: Measure) -> str:
@@ -84,17 +85,17 @@ def other_types_words(interval: Interval | None) -> str:
     return f"Other types: 95 % {percent(interval.low)} to {percent(interval.high)}"
 
 
-def grounded_words(found: GroundedComparison) -> str:
-    """How the grounded items compare, in words."""
-    low, high = percent(found.interval.low), percent(found.interval.high)
+def grounded_words(comparison: GroundedComparison) -> str:
+    """The comparison of grounded items, in words."""
+    low, high = percent(comparison.interval.low), percent(comparison.interval.high)
     return (
-        f"Grounded: A {found.first}, B {found.second} of {found.items}; B − A: {percent(found.difference)} "
-        f"(95 % {low} to {high})"
+        f"Grounded: A {comparison.first}, B {comparison.second} of {comparison.items}; "
+        f"B − A: {percent(comparison.difference)} (95 % {low} to {high})"
     )
 
 
-def _print_other_types(found: Comparison | ScoreComparison) -> None:
-    put(f"The interval is that of these types and other patients. {other_types_words(found.other_types)}")
+def _print_other_types(comparison: Comparison | ScoreComparison) -> None:
+    put(f"The interval is that of these types and other patients. {other_types_words(comparison.other_types)}")
 
 
 def _print_trials(items: int, figures: Sequence[TrialFigures]) -> None:
@@ -105,11 +106,13 @@ def _print_trials(items: int, figures: Sequence[TrialFigures]) -> None:
     print_table("", ["run", "items", "trials k", "pass@1", "pass@k", "pass^k", "flip"], rows)
 
 
-def print_comparisons(first: object, others: Sequence[object], found: Sequence[Comparison | ScoreComparison]) -> None:
-    """Print how several runs compare with the first one, a line each; p is adjusted for their number (Holm)."""
+def print_comparisons(
+    first: object, others: Sequence[object], comparisons: Sequence[Comparison | ScoreComparison]
+) -> None:
+    """Print the comparison of each run with the first one on a line; p is adjusted for their number (Holm)."""
     put(f"A: {first}")
-    if all(isinstance(one, Comparison) for one in found):
-        pairs = [one for one in found if isinstance(one, Comparison)]
+    if all(isinstance(one, Comparison) for one in comparisons):
+        pairs = [one for one in comparisons if isinstance(one, Comparison)]
         adjusted = holm([one.p for one in pairs])
         columns = ["run", *_COMPARED, "only A right", "only it right", "difference", "95 %", "McNemar p, Holm"]
         rows = [
@@ -120,7 +123,7 @@ def print_comparisons(first: object, others: Sequence[object], found: Sequence[C
         columns = ["run", *_COMPARED, "A higher", "it higher", "difference", "95 %"]
         rows = [
             [str(name), *_counts(one), *map(str, _sides(one)), *_step(one)]
-            for name, one in zip(others, found, strict=True)
+            for name, one in zip(others, comparisons, strict=True)
         ]
     print_table("", columns, rows)
     put("The difference is that run's less A's. Two runs alone name the items: medagent compare A B")
@@ -129,25 +132,32 @@ def print_comparisons(first: object, others: Sequence[object], found: Sequence[C
 _COMPARED = ("compared", "not compared")
 
 
-def _counts(found: Comparison | ScoreComparison) -> list[str]:
-    return [str(_compared(found)), str(len(found.uncompared))]
+def _counts(comparison: Comparison | ScoreComparison) -> list[str]:
+    return [str(_compared(comparison)), str(len(comparison.uncompared))]
 
 
-def _step(found: Comparison | ScoreComparison) -> list[str]:
-    return [percent(found.difference), f"{percent(found.interval.low)} to {percent(found.interval.high)}"]
+def _step(comparison: Comparison | ScoreComparison) -> list[str]:
+    return [
+        percent(comparison.difference),
+        f"{percent(comparison.interval.low)} to {percent(comparison.interval.high)}",
+    ]
 
 
-def _compared(found: Comparison | ScoreComparison) -> int:
-    return found.tasks if isinstance(found, Comparison) else found.items
+def _compared(comparison: Comparison | ScoreComparison) -> int:
+    return comparison.tasks if isinstance(comparison, Comparison) else comparison.items
 
 
-def _sides(found: Comparison | ScoreComparison) -> tuple[int, int]:
-    lost, gained = (found.lost, found.gained) if isinstance(found, Comparison) else (found.lower, found.higher)
+def _sides(comparison: Comparison | ScoreComparison) -> tuple[int, int]:
+    lost, gained = (
+        (comparison.lost, comparison.gained)
+        if isinstance(comparison, Comparison)
+        else (comparison.lower, comparison.higher)
+    )
     return len(lost), len(gained)
 
 
 def _wrapped(head: str, ids: Sequence[str]) -> str:
-    """Ids after a heading, in lines that break between ids."""
+    """Ids after a heading. Lines break between ids."""
     import shutil
     import sys
 

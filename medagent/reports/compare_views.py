@@ -1,4 +1,4 @@
-"""Comparisons for machines that show them: Markdown for a summary, JUnit XML for a list of tests."""
+"""Comparisons for other tools: Markdown for a summary, JUnit XML for a list of tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from refsol.stats import Interval, holm
 
 Found = Comparison | ScoreComparison | SetComparison
 NAMED = 20
-"""How many lost items the Markdown names."""
+"""Number of lost items that the Markdown names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +29,28 @@ class Compared:
 
     path: Path
     report: Report
-    found: Found
+    comparison: Found
     p: float | None
 
     @property
     def lost(self) -> Sequence[str]:
-        """The items that are worse than in the first run."""
-        if isinstance(self.found, SetComparison):
+        """The items with a lower score than in the first run."""
+        if isinstance(self.comparison, SetComparison):
             return ()
-        return self.found.lost if isinstance(self.found, Comparison) else self.found.lower
+        return self.comparison.lost if isinstance(self.comparison, Comparison) else self.comparison.lower
 
 
-def with_reports(found: Mapping[Path, Found], reports: Mapping[Path, Report]) -> Sequence[Compared]:
-    """Comparisons of runs with a first one, by the runs' paths, and the runs' reports."""
-    adjusted = iter(holm([one.p for one in found.values() if isinstance(one, Comparison)]))
+def with_reports(comparisons: Mapping[Path, Found], reports: Mapping[Path, Report]) -> Sequence[Compared]:
+    """The comparisons of runs with the first one, by path, with their reports."""
+    adjusted = iter(holm([one.p for one in comparisons.values() if isinstance(one, Comparison)]))
     return [
         Compared(path, reports[path], one, next(adjusted) if isinstance(one, Comparison) else None)
-        for path, one in found.items()
+        for path, one in comparisons.items()
     ]
 
 
 def markdown(first: object, compared: Sequence[Compared]) -> str:
-    """The text: a section a run, with what it lost and why."""
+    """The text: a section per run, with its lost items and the reasons."""
     lines = []
     for one in compared:
         lines += [f"### {cell(str(one.path))} against {cell(str(first))}", "", *_section(one, len(compared)), ""]
@@ -58,9 +58,9 @@ def markdown(first: object, compared: Sequence[Compared]) -> str:
 
 
 def _section(one: Compared, runs: int) -> Iterator[str]:
-    found = one.found
-    if isinstance(found, SetComparison):
-        drops = [*found.groups.items(), ("overall", found.overall)]
+    comparison = one.comparison
+    if isinstance(comparison, SetComparison):
+        drops = [*comparison.groups.items(), ("overall", comparison.overall)]
         rows = [
             [
                 name,
@@ -72,21 +72,27 @@ def _section(one: Compared, runs: int) -> Iterator[str]:
         yield from table(["type", "first right", "this right", "difference", "95 %"], rows)
         yield from ("", "The two are over sibling sets: nothing is paired.")
         return
-    difference, bounds = _step(found.difference, found.interval)
-    if isinstance(found, Comparison):
+    difference, bounds = _step(comparison.difference, comparison.interval)
+    if isinstance(comparison, Comparison):
         adjusted = f", Holm over {runs} runs" if runs > 1 else ""
         yield f"**{difference}** (95 % {bounds}; McNemar exact p = {one.p:.4g}{adjusted})"
-        counts = [len(found.both_right), len(found.lost), len(found.gained), len(found.both_wrong), found.tasks]
+        counts = [
+            len(comparison.both_right),
+            len(comparison.lost),
+            len(comparison.gained),
+            len(comparison.both_wrong),
+            comparison.tasks,
+        ]
         columns = ["both right", "lost", "gained", "both wrong", "compared"]
     else:
         yield f"**{difference}** (95 % {bounds}, paired bootstrap)"
-        counts = [len(found.lower), len(found.higher), found.items]
+        counts = [len(comparison.lower), len(comparison.higher), comparison.items]
         columns = ["lower", "higher", "compared"]
-    yield from ("", *table(columns, [list(map(str, counts))]), "", f"{other_types_words(found.other_types)}.")
-    if found.grounded is not None:
-        yield from ("", f"{grounded_words(found.grounded)}.")
-    if found.uncompared:
-        yield from ("", f"Not compared: {len(found.uncompared)}: {cell(named(found.uncompared, NAMED))}")
+    yield from ("", *table(columns, [list(map(str, counts))]), "", f"{other_types_words(comparison.other_types)}.")
+    if comparison.grounded is not None:
+        yield from ("", f"{grounded_words(comparison.grounded)}.")
+    if comparison.uncompared:
+        yield from ("", f"Not compared: {len(comparison.uncompared)}: {cell(named(comparison.uncompared, NAMED))}")
     if one.lost:
         reasons = _reasons(one.report)
         yield from ("", *table(["lost", "why"], [[item, reasons.get(item, "")] for item in one.lost[:NAMED]]))
@@ -102,18 +108,18 @@ def _step(difference: float, interval: Interval) -> tuple[str, str]:
 
 
 def junit(first: object, compared: Sequence[Compared]) -> str:
-    """JUnit XML: a suite a run, a test an item. One that was lost has failed; one that is wrong in both is skipped.
+    """JUnit XML: a suite per run, a test per item. Lost items fail; items that are wrong in both runs are skipped.
 
     Raises UserError for runs over different items.
     """
     suites = ElementTree.Element("testsuites", name="medagent compare")
     for one in compared:
-        if isinstance(one.found, SetComparison):
+        if isinstance(one.comparison, SetComparison):
             raise UserError(f"--junit lists items, and {first} and {one.path} have different ones")
         name = printable(f"{one.path} against {first}")
         suite = ElementTree.SubElement(suites, "testsuite", name=name)
         reasons, groups = _reasons(one.report), {item.item: item.group for item in one.report.items}
-        lost, wrong, others = _outcomes(one.found)
+        lost, wrong, others = _outcomes(one.comparison)
         for item in sorted((*lost, *wrong, *others), key=natural):
             kind = printable(groups.get(item) or one.report.benchmark)
             case = ElementTree.SubElement(suite, "testcase", classname=kind, name=printable(item))
@@ -127,17 +133,17 @@ def junit(first: object, compared: Sequence[Compared]) -> str:
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _outcomes(found: Comparison | ScoreComparison) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
-    """The items that were lost, that are wrong in both runs, and all others."""
-    if isinstance(found, Comparison):
-        return found.lost, found.both_wrong, (*found.both_right, *found.gained)
-    return found.lower, (), (*found.higher, *found.same)
+def _outcomes(comparison: Comparison | ScoreComparison) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+    """The lost items, those that are wrong in both runs, and all others."""
+    if isinstance(comparison, Comparison):
+        return comparison.lost, comparison.both_wrong, (*comparison.both_right, *comparison.gained)
+    return comparison.lower, (), (*comparison.higher, *comparison.same)
 
 
 def _reasons(report: Report) -> Mapping[str, str]:
-    """Why each item is wrong; of several trials the first that is."""
-    found: dict[str, str] = {}
+    """The reason of each wrong item, from its first wrong trial."""
+    reasons: dict[str, str] = {}
     for item in report.items:
         if item.correct is not True and item.reason:
-            found.setdefault(item.item, item.reason)
-    return found
+            reasons.setdefault(item.item, item.reason)
+    return reasons

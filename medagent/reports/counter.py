@@ -1,4 +1,4 @@
-"""A count that grows, for a person who waits: on one line in a terminal, a line now and then elsewhere."""
+"""Progress as a count: on one line in a terminal, otherwise as a line every few seconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LINE_EVERY_S = 5.0
 
 
 class Counter:
-    """Called with what is done and what there is in all; writes to standard error. `unit` is a plural."""
+    """A callback with the finished and the total number; writes to standard error. `unit` is a plural."""
 
     def __init__(self, unit: str) -> None:
         self._unit = unit
@@ -17,7 +17,7 @@ class Counter:
         self._said = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
-        """Show `done` of `total`, at most every few seconds where nobody watches."""
+        """Show `done` of `total`, at most every few seconds outside a terminal."""
         now = time.monotonic()
         if self._started is None:
             self._started = now, done

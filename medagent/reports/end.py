@@ -1,4 +1,4 @@
-"""The end of a run: the table, what needs a look, what it cost, where the files are."""
+"""The output at the end of a run: tables, problems, cost, files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDED = {CUT: "cut off by a limit of tokens", "content_filter": "withheld by a 
 
 
 def print_findings(report: Report) -> None:
-    """Print the tables, what they were measured on, and what needs a look."""
+    """Print the tables, what they were measured on, and notes."""
     print_report(report)
     for line in measured_on(report):
         put(line)
@@ -27,7 +27,7 @@ def print_findings(report: Report) -> None:
 
 
 def print_end(report: Report) -> None:
-    """Print what a person sees at the end of a run."""
+    """Print the output at the end of a run."""
     print_findings(report)
     print()
     for line in _closing(report):
@@ -63,14 +63,14 @@ def _closing(report: Report) -> Iterator[str]:
 
 
 def _short(files: Sequence[str]) -> Sequence[str]:
-    """The names of a run's files; of those that each of many trials has, the first ones and a count."""
+    """The names of a run's files. Of many, only the first and last ones and a count."""
     if len(files) <= _FILES:
         return files
     return [*files[:2], f"{len(files) - 5} more", *files[-3:]]
 
 
 def _spending(report: Report) -> Iterator[str]:
-    """What the calls cost; a line for each model where there are several, and how many calls' cost is unknown."""
+    """The cost of the calls, with a line for each of several models, and the number of calls with an unknown cost."""
     called = {who: spent for who, spent in report.spending.items() if spent.calls or spent.retries}
     if len(called) > 1:
         for who, spent in called.items():

@@ -1,4 +1,4 @@
-"""One unit of a run for reading in a terminal, from the same blocks as a page."""
+"""One unit of a run as text for a terminal, from the same blocks as the page."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ _MARKS = {"found": "=", "missed": "-", "extra": "+"}
 
 
 def item_view(benchmark: Benchmark[Any, Any], one: Scored, row: Row) -> ItemView:
-    """A unit: its texts and messages, then what came of it, a line each."""
+    """A unit: its texts and messages, then its outcome as lines."""
     blocks = benchmark.blocks(one.item, row, one.score)
-    said = next((block.messages for block in blocks if isinstance(block, ConversationBlock)), None)
-    messages = [ShownMessage(one.role, one.text, one.reasoning) for one in said or ()] or list(benchmark.messages(row))
+    conversation = next((block.messages for block in blocks if isinstance(block, ConversationBlock)), None)
+    messages = [ShownMessage(one.role, one.text, one.reasoning) for one in conversation or ()] or list(
+        benchmark.messages(row)
+    )
     if not messages or messages[0].role not in ("user", "prompt"):  # a transcript begins with the question
         texts = [block for block in blocks if isinstance(block, TextBlock) and not block.verbatim and not block.folded]
         messages = [*(ShownMessage(block.title.lower(), block.text) for block in texts), *messages]
@@ -79,7 +81,7 @@ def _verdict(one: Scored, row: Row) -> Iterator[str]:
 
 
 def _of_block(block: Block) -> Iterator[str]:
-    """What a block says that no message and no verdict says."""
+    """The lines of a block that add to the messages and the verdict."""
     match block:
         case RecordBlock(writes=writes):
             for url, resource, refused in writes:

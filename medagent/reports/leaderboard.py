@@ -1,5 +1,5 @@
-"""Runs as a table in Markdown: one table a data set, since scores on different ones do not compare, and under it what
-each run was measured on. Packs say what a replay verified, and those that cannot be replayed have a table of their own.
+"""Runs as Markdown tables: one table per data set, since scores on different ones do not compare, and below it what
+each run was measured on. Packs show what a replay verified; those that cannot be replayed have a separate table.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _SETTINGS = ("protocol", "loop", "temperature", "max tokens", "cost", "medagent"
 _COLUMNS = (*_RATES, *_SETTINGS)
 _CLAIMED = " (claimed)"
 _CLAIMS = ("Agent:", "Model:", "Ran:", "Versions:")
-"""What was measured on that only a pack itself says."""
+"""Lines of `measured_on` that only the pack itself states."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What is known of a pack: verified by replay, only claimed, could not be checked; and why its episodes could not
-    be done again (empty if they were).
+    """The result of checking a pack: what a replay verified, what is only claimed, what could not be checked; and why
+    its episodes could not be replayed (empty if they were).
     """
 
     verified: Sequence[str] = ()
@@ -37,7 +37,7 @@ class Checks:
 
     @property
     def document(self) -> dict[str, list[str]]:
-        """The three lists, as `submit check --json` has them."""
+        """The three lists, as in `submit check --json`."""
         return {
             "verified_by_replay": list(self.verified),
             "claimed_only": list(self.claimed),
@@ -46,12 +46,12 @@ class Checks:
 
     @property
     def lines(self) -> list[str]:
-        """The same as three lines."""
+        """The three lists as lines."""
         return [f"{name.replace('_', ' ')}: {'; '.join(some) or 'nothing'}" for name, some in self.document.items()]
 
 
 Entry = tuple[Report, Checks | None]
-"""A run, and what is known of it if it is a pack."""
+"""A run, and the result of its check if it is a pack."""
 
 
 def leaderboard(entries: Sequence[Entry]) -> str:
@@ -93,7 +93,7 @@ def _not_replayed(checks: Checks | None) -> bool:
 
 
 def _published(group: Sequence[Report]) -> Iterator[str]:
-    """What others published for the same tasks, where a benchmark knows it."""
+    """Published figures for the same tasks, if the benchmark has some."""
     sections = [section for report in group for section in report.table if section.title == PUBLISHED_FIGURES]
     different = {section.name: section for section in sections}
     if not different:
@@ -135,12 +135,12 @@ def _row(number: int, report: Report, checks: Checks | None) -> list[str]:
 
 
 def _trials(report: Report) -> list[str]:
-    """How many trials, pass@1, pass@k and pass^k, where there are several."""
+    """The number of trials, pass@1, pass@k and pass^k, if there are several."""
     outcomes = by_trial(report.items)
     if not outcomes or not any(item.trial > 1 for item in report.items):
         return ["1", "–", "–", "–"]
-    found = rates(outcomes)
-    return [str(found.trials), percent(found.pass1), percent(found.at[-1]), percent(found.hat[-1])]
+    figures = rates(outcomes)
+    return [str(figures.trials), percent(figures.pass1), percent(figures.at[-1]), percent(figures.hat[-1])]
 
 
 def _measured(report: Report, *, claimed: bool) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How large a difference between two runs must be to mean something, before anything is run."""
+"""The smallest meaningful difference between two runs, before a run."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
 
 
 def noise_line(n: int, discordant: float = DISCORDANT) -> str:
-    """What a difference over `n` items must exceed, in words."""
+    """The difference over `n` items that chance explains, in words."""
     items = "1 item" if n == 1 else f"{n:,} items"
     return f"with {items} a difference under {100 * noise(n, discordant):.1f} points is noise"
 
 
 def noise_before(plan: Plan, benchmark: Benchmark[Any, Any]) -> str:
-    """The same of a run that is about to begin; empty if its items are not right or wrong, or none is asked for."""
+    """The same for a planned run; empty if its items have no verdicts, or if it has none."""
     units = sum(len(unit_keys(stage.units())) for stage in plan.stages if stage.journal == JOURNAL)
     items = units // plan.settings.trials
     return f"{noise_line(items)} (medagent power)" if benchmark.has_verdicts and items else ""
 
 
 def print_power(n: int, discordant: float | None) -> None:
-    """Print what two runs over `n` items can tell apart. Raises UserError for a number or a share that is none."""
+    """Print the differences that two runs over `n` items can show. Raises UserError for an invalid number or share."""
     if n < 1 or (discordant is not None and not 0 < discordant <= 1):
         raise UserError("medagent power takes a number of items from 1 on, and a --discordant share above 0 up to 1")
     put(f"{noise_line(n, discordant or DISCORDANT).capitalize()}.")
     rows = []
     for share in sorted({*_SHARES, *([discordant] if discordant else [])}):
         least = detectable(n, share)
-        found = "none" if least >= 1 else f"{100 * least:.1f}"
-        rows.append([f"{share:.0%}".replace("%", " %"), f"{100 * noise(n, share):.1f}", found])
+        detected = "none" if least >= 1 else f"{100 * least:.1f}"
+        rows.append([f"{share:.0%}".replace("%", " %"), f"{100 * noise(n, share):.1f}", detected])
     columns = ["items on which two runs differ", "noise below, points", "found in 4 of 5 comparisons, points"]
     print_table("", columns, rows)
     put("Two runs over the same items, compared item by item at 95 %. Trials of an item are not items.")

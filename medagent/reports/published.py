@@ -1,4 +1,4 @@
-"""Figures that others published for the same items, from a TOML file, to stand beside those of a run."""
+"""Published figures for the same items, from a TOML file, for comparison with a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from medagent.engine.report import PUBLISHED_FIGURES, TableLine, TableSection
 
 
 class PublishedRate(BaseModel):
-    """A model's rates, 0 to 1: over all items, and by other names over parts of them."""
+    """A model's rates, 0 to 1: over all items, and over named parts of them."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     __pydantic_extra__: dict[str, float]
@@ -24,8 +24,8 @@ class PublishedRate(BaseModel):
 
 
 class PublishedSource(BaseModel):
-    """Who reported figures, on how many items, under which settings, and when they were taken over. `group` names the
-    items where they are not all; `version` is that of the tasks.
+    """Who reported the figures, on how many items, under which settings, and when they were copied. `group` names the
+    items if they are not all; `version` is that of the tasks.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -55,7 +55,7 @@ def published_sections(sources: Sequence[PublishedSource]) -> list[TableSection]
 
 
 def published_notes(sources: Sequence[PublishedSource]) -> list[str]:
-    """Where the figures of `published_sections` stand."""
+    """The sources of the figures of `published_sections`."""
     return [
         f"{PUBLISHED_FIGURES}: {one.title}. {one.where}; {one.table}; {one.settings}; {one.url}, taken {one.taken}"
         for one in sources

@@ -1,4 +1,4 @@
-"""A plan carried out at a terminal: progress and notes meanwhile, the table or JSON at the end, an exit code."""
+"""Runs a plan in a terminal: progress and notes during the run, then the table or JSON, and an exit code."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import typer
 
 REWRITTEN_EVERY_S = 60.0
 Rewrite = Callable[[Path], object]
-"""Writes something of a run's folder as it is."""
+"""Writes a view of a run's folder in its current state."""
 
 
 def carry_out(plan: Any, benchmark: Any, *, as_json: bool, quiet: bool, rewrite: Rewrite | None = None) -> None:
-    """Carry a plan (or what is awaited for one) out, print what came of it, exit: 0 done, 2 something is left; 143 and
-    129 where SIGTERM or SIGHUP came.
+    """Run a plan (or an awaitable of one), print the result and exit: 0 if it is complete, 2 if not; 143 and 129 after
+    SIGTERM and SIGHUP.
 
     `rewrite` is called every minute with the run's folder, and at the end.
     """
@@ -59,7 +59,7 @@ def carry_out(plan: Any, benchmark: Any, *, as_json: bool, quiet: bool, rewrite:
 
 @asynccontextmanager
 async def _rewritten(folder: Path, rewrite: Rewrite | None, say: Callable[[str], None]) -> AsyncIterator[None]:
-    """While it is open, `rewrite` is called now and then in a thread; what goes wrong there ends no run."""
+    """Call `rewrite` regularly in a thread. Its errors do not end the run."""
     import asyncio
 
     from medagent.core.errors import MedagentError

@@ -1,4 +1,4 @@
-"""A run, or one of its items, for reading: what is long is folded; colours and a pager in a terminal only."""
+"""Prints a run or one of its items. Long texts are folded; only a terminal gets colours and a pager."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LONG_PROMPT = 1000
-"""Characters from which on a prompt is folded."""
+"""Prompts with more characters than this are folded."""
 _NAMED = 5
 _DECODER = json.JSONDecoder()
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
@@ -34,9 +34,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 @dataclass(frozen=True, slots=True)
 class ItemFilter:
-    """Which items to list: those that are not right, of these kinds of failure, of these groups, with a reply that
-    ended for one of these reasons.
-    """
+    """A filter of items: not right, of these kinds of failure, of these groups, with one of these finish reasons."""
 
     wrong: bool = False
     kinds: Sequence[str] = ()
@@ -58,22 +56,22 @@ class ItemFilter:
         )
 
 
-def list_items(report: Report, wanted: ItemFilter) -> None:
-    """Print a run's items, a line each: whether it is right, in which share of its trials, and why not.
+def list_items(report: Report, selection: ItemFilter) -> None:
+    """Print a run's items, one per line: whether it is right, in which share of its trials, and why not.
 
     Raises UserError for a kind, a group or a finish reason that no item of the run has.
     """
-    for name, asked, known in (
-        ("kind", wanted.kinds, {LUCKY, *(item.kind for item in report.items if item.kind)}),
-        ("type", wanted.groups, {item.group for item in report.items if item.group}),
-        ("finish-reason", wanted.finish_reasons, {one for item in report.items for one in item.finish_reasons}),
+    for option, names, known in (
+        ("kind", selection.kinds, {LUCKY, *(item.kind for item in report.items if item.kind)}),
+        ("type", selection.groups, {item.group for item in report.items if item.group}),
+        ("finish-reason", selection.finish_reasons, {one for item in report.items for one in item.finish_reasons}),
     ):
-        if unknown := [one for one in asked if one not in known]:
+        if unknown := [one for one in names if one not in known]:
             there = ", ".join(sorted(known, key=natural)) or "none"
-            raise UserError(f"--{name} {unknown[0]}: no item of {report.folder} has it; there are {there}")
+            raise UserError(f"--{option} {unknown[0]}: no item of {report.folder} has it; there are {there}")
     shares = reliability(by_trial(report.items))
     several = any(item.trial > 1 for item in report.items)
-    listed = [item for item in report.items if wanted(item)]
+    listed = [item for item in report.items if selection(item)]
     for item in sorted(listed, key=lambda one: (natural(one.item), one.trial)):
         name = f"{item.item}#{item.trial}" if several else item.item
         score = "–" if item.score is None else f"{item.score:.4f}"
@@ -91,7 +89,7 @@ def list_items(report: Report, wanted: ItemFilter) -> None:
 
 
 def show_run(report: Report) -> None:
-    """Print how a run's items ended, how many were right, what several trials say, and what it cost."""
+    """Print how a run's items ended, how many are right, the figures of several trials, and the cost."""
     groups: dict[str, Counter[str]] = {}
     scores: dict[str, list[float]] = {}
     for item in report.items:
@@ -131,12 +129,12 @@ def show_run(report: Report) -> None:
 
 
 def _kinds(report: Report) -> Iterator[str]:
-    """The items that are wrong by kind, or lucky, the most frequent first; of each kind the first few."""
-    found: dict[str, list[str]] = {}
+    """The wrong and lucky items by kind, the most frequent kind first, with the first few items of each."""
+    items_by_kind: dict[str, list[str]] = {}
     for item in report.items:
         if kind := LUCKY if item.is_lucky else item.kind:
-            found.setdefault(kind, []).append(item.item if item.trial == 1 else f"{item.item}#{item.trial}")
-    for kind, names in sorted(found.items(), key=lambda one: -len(one[1])):
+            items_by_kind.setdefault(kind, []).append(item.item if item.trial == 1 else f"{item.item}#{item.trial}")
+    for kind, names in sorted(items_by_kind.items(), key=lambda one: -len(one[1])):
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         yield f"{len(names)} {kind}: {', '.join(names[:_NAMED])}{more}"
 
@@ -147,10 +145,10 @@ def _figures(tally: Counter[str]) -> list[str]:
 
 
 def show_item(view: ItemView, *, full: bool = False) -> None:
-    """Print one item: what was said, then what came of it; in a terminal through a pager.
+    """Print one item: its messages, then its outcome; in a terminal with a pager.
 
-    The prompt and FHIR Bundles are folded unless `full`: of a prompt its last paragraph is shown, of a Bundle a line a
-    resource.
+    The prompt and FHIR Bundles are folded unless `full`: the last paragraph of the prompt and one line per resource of
+    a Bundle are shown.
     """
     import os
 
@@ -160,24 +158,24 @@ def show_item(view: ItemView, *, full: bool = False) -> None:
     if not console.is_terminal:
         _print_item(console, view, full)
         return
-    os.environ.setdefault("LESS", "-RFX")  # colours; and what fits on the screen is not paged
+    os.environ.setdefault("LESS", "-RFX")  # allow colours; do not page what fits on the screen
     with console.pager(styles=True):
         _print_item(console, view, full)
 
 
 def _print_item(console: Console, view: ItemView, full: bool) -> None:
-    for place, said in enumerate(view.messages):
-        role = " ".join(printable(said.role).split())
+    for place, message in enumerate(view.messages):
+        role = " ".join(printable(message.role).split())
         console.rule(role, align="left", style="cyan" if role == "agent" else "dim", characters="─")
-        if said.reasoning:
-            _print(console, said.reasoning, style="dim italic")
-        if not full and said.role == REQUESTS:
-            console.print(f"{said.text.partition(chr(10))[0]} (--full shows them)", style="dim")
-        elif not full and place == 0 and said.role != "agent" and len(said.text) > _LONG_PROMPT:
-            console.print(f"… {len(said.text):,} characters (--full shows them); the last of them:", style="dim")
-            _print(console, said.text.rstrip().rpartition("\n\n")[2][-_LONG_PROMPT:], style="")
+        if message.reasoning:
+            _print(console, message.reasoning, style="dim italic")
+        if not full and message.role == REQUESTS:
+            console.print(f"{message.text.partition(chr(10))[0]} (--full shows them)", style="dim")
+        elif not full and place == 0 and message.role != "agent" and len(message.text) > _LONG_PROMPT:
+            console.print(f"… {len(message.text):,} characters (--full shows them); the last of them:", style="dim")
+            _print(console, message.text.rstrip().rpartition("\n\n")[2][-_LONG_PROMPT:], style="")
         else:
-            _print_parts(console, said, view.decides, full)
+            _print_parts(console, message, view.decides, full)
     if view.messages:
         console.rule("outcome", align="left", characters="─")
     for line in view.lines:
@@ -185,12 +183,12 @@ def _print_item(console: Console, view: ItemView, full: bool) -> None:
         console.print(printable(line), markup=False, style=style)
 
 
-def _print_parts(console: Console, said: ShownMessage, decides: Sequence[str], full: bool) -> None:
-    style = "bold" if said.role == "agent" else ""
+def _print_parts(console: Console, message: ShownMessage, decides: Sequence[str], full: bool) -> None:
+    style = "bold" if message.role == "agent" else ""
     if full:
-        _print(console, said.text, style=style)
+        _print(console, message.text, style=style)
         return
-    for part, is_json in _parts(said.text):
+    for part, is_json in _parts(message.text):
         lines = bundle_lines(part, decides) if is_json else None
         if lines is None:
             _print(console, part, style=style)
@@ -215,7 +213,7 @@ def _print(console: Console, text: str, style: str) -> None:
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """A message's JSON values that fill whole lines, laid out, and the lines between them; whether each is JSON."""
+    """The parts of a message: formatted JSON values that fill whole lines (True), and other lines (False)."""
     start = position = 0
     while position < len(text):
         if text[position] in "[{":
@@ -236,7 +234,7 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _laid_out(value: str) -> str:
-    """JSON in lines of its own, every token as it was said."""
+    """JSON with line breaks. The tokens are unchanged."""
     lines, line, depth, before = [], "", 0, ""
     for token in _TOKEN.findall(value):
         depth -= token in "]}"

@@ -1,7 +1,7 @@
-"""Runs over two sets of the same kind, whose items are other ones: rates by group, and what was lost between them.
+"""Compares runs over two sibling sets (the same types, different items): rates by group, and the drop between them.
 
-Nothing is paired. A set that may have been learnt by heart against one that nobody can know: the drop is what recall
-was worth, next to chance and to how hard the sets are.
+Nothing is paired. If a model may have memorised one set and cannot know the other, the drop measures recall, apart from
+chance and the difficulty of the sets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from refsol.stats import Interval, newcombe
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """How two sets of items were done: right and graded of each, the second rate less the first, its 95 % interval."""
+    """The results of two sets: right and graded items of each, the second rate minus the first, its 95 % interval."""
 
     first: tuple[int, int]
     second: tuple[int, int]
@@ -38,41 +38,41 @@ class SetComparison:
 
     @property
     def difference(self) -> float:
-        """The second run's rate less the first's."""
+        """The second rate minus the first."""
         return self.overall.difference
 
 
 def compare_sets(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> SetComparison:
-    """Compare by group what was graded, of several trials the first. Raises UserError where no group is in both."""
+    """Compare the graded items of the first trials by group. Raises UserError if no group is in both."""
     ours, theirs = _by_group(first), _by_group(second)
     shared = sorted((group for group in ours if group in theirs), key=natural)
     if not shared:
         raise UserError("the two runs have no graded task type in common")
     groups = {group: _drop(ours[group], theirs[group]) for group in shared}
-    whole = _drop(*([one for group in shared for one in found[group]] for found in (ours, theirs)))
+    whole = _drop(*([one for group in shared for one in outcomes[group]] for outcomes in (ours, theirs)))
     first_strata, second_strata = (
-        [[(int(one), 1) for one in found[group]] for group in shared] for found in (ours, theirs)
+        [[(int(one), 1) for one in outcomes[group]] for group in shared] for outcomes in (ours, theirs)
     )
     overall = replace(whole, interval=stratified_newcombe(first_strata, second_strata))
     return SetComparison(groups, overall, other_types_difference([[drop.difference] for drop in groups.values()]))
 
 
-def print_sets(a: object, b: object, found: SetComparison) -> None:
+def print_sets(a: object, b: object, comparison: SetComparison) -> None:
     """Print the comparison of the runs A and B."""
     print(f"A: {a}\nB: {b}\nThe two are over sibling sets: the same types of task, other patients. Nothing is paired.")
-    rows = [_row(group, drop) for group, drop in found.groups.items()]
-    print_table("", ["group", "A right", "B right", "B − A", "95 %"], [*rows, [], _row("overall", found.overall)])
-    if found.other_types is not None:
-        low, high = percent(found.other_types.low), percent(found.other_types.high)
+    rows = [_row(group, drop) for group, drop in comparison.groups.items()]
+    print_table("", ["group", "A right", "B right", "B − A", "95 %"], [*rows, [], _row("overall", comparison.overall)])
+    if comparison.other_types is not None:
+        low, high = percent(comparison.other_types.low), percent(comparison.other_types.high)
         print(f"The intervals are those of these types and other patients. Other types: 95 % {low} to {high}")
 
 
 def _by_group(items: Sequence[ItemOutcome]) -> dict[str, list[bool]]:
-    found: dict[str, list[bool]] = {}
+    groups: dict[str, list[bool]] = {}
     for item in items:
         if item.correct is not None and item.trial == 1:
-            found.setdefault(item.group, []).append(item.correct)
-    return found
+            groups.setdefault(item.group, []).append(item.correct)
+    return groups
 
 
 def _drop(first: Sequence[bool], second: Sequence[bool]) -> Drop:

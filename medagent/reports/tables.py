@@ -1,4 +1,4 @@
-"""One way to print a table: rich's in a terminal, the same without colours in a file or a pipe."""
+"""Prints tables with rich: with colours in a terminal, without them in a file or a pipe."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from medagent.engine.grounded import GROUNDED
 from medagent.engine.report import GroundedRate, Measure, Report, TableLine, TableSection
 
 WIDTH = 160
-"""Characters of a line in a file or a pipe, where no terminal says how wide it is."""
+"""The width of a table in a file or a pipe, in characters."""
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table to standard output. The first column is text, the others are figures; the last row set off by
-    an empty one stands below a line. Texts are shown as they are, without markup and control characters.
+    """Print a table to standard output. The first column is text, the others are figures. An empty row before the last
+    one becomes a line. Texts are shown without markup and control characters.
     """
     from rich import box
     from rich.console import Console
@@ -44,13 +44,13 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 
 def print_report(report: Report) -> None:
-    """Print the tables of a report: a first one, and one for each further titled section."""
+    """Print the tables of a report: the first one, and one for each further titled section."""
     for title, sections in _tables(report.table):
         print_table(title, *_cells(report, sections))
 
 
 def print_section(report: Report, section: TableSection) -> None:
-    """Print a section that is not in the report's table, as if it were."""
+    """Print a section that is not in the report's table like one that is."""
     print_table(section.title, *_cells(report, [section]))
 
 
@@ -103,7 +103,7 @@ def _row(
 
 
 def grounded_words(rate: GroundedRate | None) -> str:
-    """What of some items is grounded: how many of how many, and the 95 % interval; else why nobody can say."""
+    """The number of grounded items, of how many, and the 95 % interval; otherwise why it is unknown."""
     if rate is None or rate.interval is None:
         return rate.note if rate else ""
     low, high = rate.interval
@@ -118,13 +118,13 @@ def _further(line: TableLine, name: str, measure: Measure) -> str:
 
 
 def named(names: Sequence[str], longest: int = 20) -> str:
-    """Names in a sentence: the first ones, and how many more there are."""
+    """Names for a sentence: the first ones, and the number of the others."""
     more = f" and {len(names) - longest} more" if len(names) > longest else ""
     return ", ".join(ascii(name)[1:-1] for name in names[:longest]) + more
 
 
 def say(text: str) -> None:
-    """Tell a person something, on standard error."""
+    """Print a note to standard error."""
     print(printable(text), file=sys.stderr, flush=True)
 
 

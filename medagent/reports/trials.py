@@ -1,4 +1,4 @@
-"""Several trials of the same tasks as a table of their own."""
+"""The table of several trials of the same tasks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from refsol.trials import Rates, by_type, flipping, rates, reliability
 
 
 def trial_section(outcomes: Mapping[str, Sequence[bool]], groups: Mapping[str, str] | None = None) -> TableSection:
-    """pass@1 with its error, pass@k and pass^k by task type and overall; `groups` has the types as `by_type` takes
-    them.
+    """pass@1 with its error, pass@k and pass^k by task type and overall; `groups` has the types as in `by_type`.
 
-    `k` doubles up to the number of trials, so that the table of many trials can still be read.
+    `k` doubles up to the number of trials, so that the table of many trials stays readable.
     """
     whole = rates(outcomes)
     depths = [*takewhile(lambda k: k < whole.trials, (2**power for power in count(1))), whole.trials]
@@ -24,7 +23,7 @@ def trial_section(outcomes: Mapping[str, Sequence[bool]], groups: Mapping[str, s
 
 
 def flip_notes(outcomes: Mapping[str, Sequence[bool]]) -> list[str]:
-    """Which tasks are right in some trials and wrong in others, with the share that is right."""
+    """The tasks that are right in some trials and wrong in others, with the share of right ones."""
     shares = reliability(outcomes)
     flips = [f"{task} {shares[task]:.0%}".replace("%", " %") for task in flipping(outcomes)]
     if not flips:

@@ -1,6 +1,6 @@
-"""The HTML report: one file that shows a run, each of its items, or several runs beside each other.
+"""The HTML report: one file that shows a run and each of its items, or several runs side by side.
 
-A benchmark says what is shown, as blocks (`blocks`); `document` puts runs and their comparison together, `pack`
-compresses that in parts, `render` writes the page. The scripts beside this file draw the blocks in the browser; they
-make every text a text node, so that nothing a model wrote can be markup.
+A benchmark defines what is shown, as blocks (`blocks`). `document` combines runs and their comparison, `pack`
+compresses them in parts, `render` writes the page. The scripts in this folder draw the blocks in the browser. They
+make every text a text node, so a text of a model is never markup.
 """

@@ -29,7 +29,7 @@ const BLOCKS = {
       : [h("p", { class: "ok" }, `✓ stored as ${textOf(resource.resourceType)}/${textOf(resource.id)}`), folded("The resource as stored", () => laidOut(resource))]))),
   verdicts: (block) => section("The rules differ on this item", h("table", null, h("tbody", null, block.verdicts.map(([name, correct, reason]) => h("tr", null, h("th", { scope: "row" }, name), h("td", { class: `stateword ${GLYPH[correct][2]}` }, `${GLYPH[correct][0]} ${GLYPH[correct][1]}`), h("td", null, reason)))))),
   sets: (block) => {
-    const words = { found: ["✓ found", "ok"], missed: ["✗ missed", "no"], extra: ["＋ extra", "na"] };
+    const words = { found: ["✓ found", "ok"], missed: ["✗ missed", "no"], extra: ["+ extra", "na"] };
     const counts = Object.keys(words).map((state) => `${block.rows.filter((row) => row[0] === state).length} ${state}`).join(", ");
     return section(block.title, h("p", { class: "cap" }, [block.note, counts].filter(Boolean).join(" · ")), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": block.title }, h("table", null,
       h("thead", null, h("tr", null, h("th", { scope: "col" }, "state"), block.columns.map((name) => h("th", { scope: "col" }, name)))),

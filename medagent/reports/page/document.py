@@ -1,4 +1,4 @@
-"""Runs put together for a page: what stands in its head, an index of items, the parts that hold their details."""
+"""The data of a page: its head, an index of items, and the parts with their details."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from medagent.reports.page.pack import Parts, packed_text, plain_json
 from medagent.reports.tables import grounded_words
 
 _SHORTEST_PREAMBLE = 400
-"""A beginning that prompts share is kept once if it is longer than this."""
+"""A common beginning of prompts that is longer than this is stored once."""
 _FOLDED = ("Slowest", "Versions", "Folder")
-"""What is known of a run and few ask for."""
+"""Facts that are folded."""
 _SECONDS = re.compile(r"T(\d\d:\d\d):[\d.]+\+00:00")
 _LOOKED_AT = 40
-"""From so many prompts the beginning that they share is worked out."""
+"""Number of prompts whose common beginning is used."""
 _PIECE = 5_000
-"""Items of a piece of the index."""
+"""Number of items in a piece of the index."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """A run on a page: what it is called there, its figures, what its benchmark shows of it."""
+    """A run on a page: its label, its figures, and its details from the benchmark."""
 
     label: str
     report: Report
@@ -42,8 +42,8 @@ class RunPage:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a page holds: `head`, pieces of the index of items, and the parts with their details, all but the head
-    packed. The index is unpacked piece by piece, a part when one of its items is opened.
+    """The data of a page: `head`, pieces of the index of items, and the parts with their details. All except the head
+    are packed. The index is unpacked piece by piece, a part when one of its items is opened.
     """
 
     title: str
@@ -59,7 +59,7 @@ _Place = tuple[str, int]
 
 @dataclass(slots=True)
 class _Line:
-    """A line of the index; `outcomes` has JSON for each run, null where it lacks the item."""
+    """A line of the index; `outcomes` has JSON for each run, null if the run does not have the item."""
 
     group: str
     question: str
@@ -67,8 +67,8 @@ class _Line:
 
 
 def document(pages: Sequence[RunPage], made: str, official: Official, parts: Parts) -> Document:
-    """Put runs of one benchmark together; several are compared with the first. `made` says when. `parts` may hold what
-    an earlier page of the same runs had.
+    """Combine runs of one benchmark; several are compared with the first. `made` is the time. `parts` may be those of
+    an earlier page of the same runs.
     """
     index: dict[_Place, _Line] = {}
     preambles = []
@@ -108,9 +108,8 @@ def _pieces(index: Mapping[_Place, _Line]) -> Iterator[str]:
 def _entries(
     page: RunPage, details: Iterable[ItemDetail], preamble: str, parts: Parts
 ) -> Iterator[tuple[_Place, str, str, str]]:
-    """A line of the index for each item of a run; its details go into a part. Items of the report that have no details
-    come last.
-    """
+    """A line of the index for each item of a run, whose details are added to a part. Items without details
+    come last."""
     shown: set[_Place] = set()
     for one in details:
         place = one.item, one.trial
@@ -127,7 +126,7 @@ def _ended(one: ItemDetail) -> ItemOutcome:
 
 
 def _part(one: ItemDetail, preamble: str, parts: Parts) -> Sequence[Any] | None:
-    """Where the blocks of an item are, put there if no equal ones are there; then its own values if they differ."""
+    """Where the blocks of an item are, which are added unless equal ones exist; then its own values if they differ."""
     digest = one.digest and one.digest + hashlib.sha1(preamble.encode("utf-8", "surrogatepass")).digest()
     if digest and (place := parts.place(digest)):
         return place[:2] if place.values == tuple(one.values) else (*place[:2], one.values)
@@ -136,7 +135,7 @@ def _part(one: ItemDetail, preamble: str, parts: Parts) -> Sequence[Any] | None:
 
 
 def _outcome(one: ItemOutcome, detail: ItemDetail | None, part: Sequence[Any] | None) -> list[Any]:
-    """What a list shows of an item, and filters by; the order is that of `OUTCOME` in `list.js`."""
+    """The values that the list shows of an item and filters by, in the order of `OUTCOME` in `list.js`."""
     row = detail.row if detail else None
     spent = row.spent if row else Spent()
     return [
@@ -159,7 +158,7 @@ def _outcome(one: ItemOutcome, detail: ItemDetail | None, part: Sequence[Any] | 
 
 
 def _preamble(details: Sequence[Sequence[Block]]) -> str:
-    """How the first messages of a run begin, all of them, where that is long."""
+    """The common beginning of a run's first messages if it is long; otherwise empty."""
     first = [
         block.messages[0].text
         for blocks in details
@@ -171,14 +170,14 @@ def _preamble(details: Sequence[Sequence[Block]]) -> str:
 
 
 def _common(texts: Sequence[str]) -> str:
-    """The beginning that all texts share."""
+    """The common beginning of all texts."""
     low, high = min(texts), max(texts)
     length = next((place for place, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), len(low))
     return low[:length]
 
 
 def _shortened(block: Block, preamble: str) -> Block:
-    """A conversation whose first message begins with NUL in place of the preamble."""
+    """A conversation whose first message begins with NUL instead of the preamble."""
     if not preamble or not isinstance(block, ConversationBlock) or not block.messages:
         return block
     first, *others = block.messages
@@ -188,7 +187,7 @@ def _shortened(block: Block, preamble: str) -> Block:
 
 
 def _run(page: RunPage) -> dict[str, Any]:
-    """A run's head: what was measured, the figure, what it cost."""
+    """A run's head: what was measured, the figure, the cost."""
     report = page.report
     facts = _facts(report)
     overall = report.overall
@@ -220,7 +219,7 @@ def _run(page: RunPage) -> dict[str, Any]:
 
 
 def _facts(report: Report) -> Mapping[str, str]:
-    """What was measured, and how, in the order in which a reader asks for it."""
+    """What was measured and how, the most important first."""
     spent = report.spent
     facts = {"Benchmark": report.benchmark}
     facts |= {name: text for name, _, text in (line.partition(": ") for line in measured_on(report))}

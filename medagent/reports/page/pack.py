@@ -1,4 +1,4 @@
-"""Data inside a page: JSON, deflated, in base64; large data in parts, so that a browser unpacks what is looked at."""
+"""Data inside a page: JSON, deflated, in base64; large data in parts, so that a browser unpacks only what it shows."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from medagent.core.scrub import hide
 from medagent.engine.blocks import Block
 
 PART_BYTES = 400_000
-"""A part is closed when its JSON is longer than this."""
+"""A part is full when its JSON has more characters."""
 MEMORY_BYTES = 50_000_000
-"""Parts that together are longer than this lie in a temporary file."""
+"""Larger parts are stored in a temporary file."""
 
 
 def packed(value: Any) -> str:
@@ -36,14 +36,14 @@ def packed_text(text: str) -> str:
     """A JSON text without the secrets that this process knows, deflated and in base64."""
     try:
         data = hide(text).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which models do write
+    except UnicodeEncodeError:  # half of a surrogate pair, which models produce
         data = json.dumps(json.loads(hide(text)), separators=(",", ":")).encode()
     deflate = zlib.compressobj(6, zlib.DEFLATED, -15)
     return b64encode(deflate.compress(data) + deflate.flush()).decode()
 
 
 class Place(NamedTuple):
-    """Where a value is: the number of the part, the place in it, and which made-up values it contains."""
+    """Where a value is: the number of the part, the place in it, and the generated values that it contains."""
 
     part: int
     number: int
@@ -51,10 +51,10 @@ class Place(NamedTuple):
 
 
 class Parts:
-    """Parts that are filled one value after the other; `add` gives the number of the part and the place in it.
+    """Parts of a page. `add` appends a value and returns the number of the part and the place in it.
 
-    A value with a digest is stored once. Large parts lie in a temporary file. You may read the parts while they grow:
-    the last one is then not full.
+    A value with a digest is stored once. Large parts are stored in a temporary file. You may read the parts before they
+    are complete: the last one is then not full.
     """
 
     def __init__(self) -> None:
@@ -71,9 +71,7 @@ class Parts:
         return self._places.get(digest)
 
     def add(self, blocks: Any, digest: bytes = b"", values: tuple[str, ...] = ()) -> tuple[int, int]:
-        """Put an item's blocks into the part that is not full; with `values` they are an object with both. Raises
-        UserError.
-        """
+        """Append an item's blocks; with `values` as an object with both. Raises UserError."""
         place = len(self._sizes), len(self._open)
         text = plain_json({"blocks": blocks, "values": values} if values else blocks)
         self._open.append(text)
@@ -107,7 +105,7 @@ class Parts:
 
 
 def _plain(value: Any) -> Any:
-    """A block as an object with its name; other dataclasses as lists of their fields would lose their names."""
+    """A dataclass as an object of its fields; a block has its name too."""
     if is_dataclass(value) and not isinstance(value, type):
         named = {"name": value.name} if isinstance(value, Block) else {}
         return {**named, **{field.name: getattr(value, field.name) for field in fields(value)}}

@@ -1,4 +1,4 @@
-"""The page itself: a template, a style sheet and scripts, put into one file with the data."""
+"""The page: a template, a style sheet, scripts and the data in one file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SCRIPTS = ("inflate", "dom", "fhir", "charts", "chart", "blocks", "conversation
 
 
 def render(pages: Sequence[RunPage], official: Official, parts: Parts | None = None) -> Iterator[str]:
-    """The page of one run, or of several of one benchmark beside each other, piece by piece. `parts` may hold what an
-    earlier page of the same runs had. Raises UserError.
+    """The page of one run, or of several of one benchmark side by side, piece by piece. `parts` may be those of an
+    earlier page of the same runs. Raises UserError.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

@@ -1,4 +1,4 @@
-"""What a page shows of a graded run: each unit's blocks from its benchmark, and what every unit has."""
+"""The details of a graded run for a page: each unit's blocks from its benchmark, and those that every unit has."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _detail(benchmark: Benchmark[Any, Any], unit: GradedUnit) -> ItemDetail:
 
 
 def _digest(unit: GradedUnit) -> bytes:
-    """The digest of everything that the blocks of a unit are made from, except made-up values; empty if unknown."""
+    """The digest of everything that the blocks of a unit depend on, except generated values; empty if unknown."""
     content, score = unit.content, unit.scored.score
     if content is None:
         return b""
@@ -80,7 +80,7 @@ def _made_up(unit: GradedUnit) -> list[str]:
 
 
 def _differing(one: Scored, others: Mapping[str, Score]) -> Iterator[Block]:
-    """What rule sets say that differ from the one that counts."""
+    """The verdicts of other rule sets if one differs."""
     differing = {name: other for name, other in others.items() if {other.correct, one.correct} == {True, False}}
     if differing and one.score is not None:
         verdicts = {"official": one.score, **differing}
@@ -88,7 +88,7 @@ def _differing(one: Scored, others: Mapping[str, Score]) -> Iterator[Block]:
 
 
 class _Scores(Sequence[Scored]):
-    """The scores of a run's units, worked out when they are gone through."""
+    """The scores of a run's units, computed while you iterate."""
 
     def __init__(self, units: Units) -> None:
         self._units = units
