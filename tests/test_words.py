@@ -1,4 +1,4 @@
-"""tools/words.py: its phrases, the places where it searches, and the finished folders."""
+"""tools/words.py: its phrases, the places where it searches, and the tree, which is clean."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ def test_a_line_can_be_allowed_at_most_ten_times(tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().out == f"{path}:1: the name `found`: use a noun of the field\n"
 
 
-def test_the_finished_folders_are_clean(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tree_is_clean(capsys: pytest.CaptureFixture[str]) -> None:
     assert words.main([]) == 0, capsys.readouterr().out

@@ -167,7 +167,8 @@ def test_the_api_imports_nothing_and_says_how_to_name_the_code(planted: Path, na
     ):
         with pytest.raises(api.UserError) as raised:
             read("run")
-        assert str(raised.value) == f"run: run.json names {name}; to read it with that code: --benchmark {name}"
+        way_on = f"to read it with that code: --benchmark {name}"
+        assert str(raised.value) == f"run: run.json names the benchmark {name}; {way_on}"
     assert not (planted / "imported").exists()
 
 
