@@ -55,16 +55,25 @@ def main() -> None:
     parts = options.only.split(",")
     with tempfile.TemporaryDirectory() as aside:
         data, folder = options.data.resolve(), Path(aside)
-        ehr = folder / "mimic.sqlite"
+        files = {checkout: folder / f"{name}.sqlite" for name, checkout in checkouts.items()}
         if "import" in parts:
-            compare("import, CPU", checkouts, lambda checkout: imported(checkout, demo(data), ehr).cpu)
-        if not ehr.is_file() and {"charts", "questions"} & set(parts):
-            imported(ROOT, demo(data), ehr)
+            compare("import, CPU", checkouts, lambda checkout: imported(checkout, demo(data), files[checkout]).cpu)
+        for checkout, file in files.items():
+            if not file.is_file() and ("charts" in parts or (checkout == ROOT and "questions" in parts)):
+                imported(checkout, demo(data), file)
         if "charts" in parts:
             patients = sorted({row["patient_fhir_id"] for row in questions(data)})
-            compare("charts over HTTP, CPU", checkouts, lambda checkout: charts(checkout, ehr, patients))
+            compare("charts over HTTP, CPU", checkouts, lambda checkout: charts(checkout, files[checkout], patients))
         if "questions" in parts:
-            words = ("--dataset", str(data / "questions.csv"), "--ehr", str(ehr), "--results-dir", aside, "--quiet")
+            words = (
+                "--dataset",
+                str(data / "questions.csv"),
+                "--ehr",
+                str(files[ROOT]),
+                "--results-dir",
+                aside,
+                "--quiet",
+            )
             show("questions by fetch-all", medagent(ROOT, "run", "fhir-agentbench", "--agent", "fetch-all", *words))
         if "growth" in parts:
             growth(data, folder)

@@ -32,7 +32,7 @@ def users() -> dict[Path, set[Path]]:
     users = defaultdict(set)
     inside = [path for name in PACKAGES for path in (ROOT / name).rglob("*.py")]
     beside = [ROOT / "pyproject.toml", ROOT / "mkdocs.yml", *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    for folder in ("examples", "integrations", "tests/outsider"):
+    for folder in ("examples", "environments", "integrations", "tests/outsider"):
         beside += (ROOT / folder).rglob("*.py")
     for path in inside + beside:
         imports = {one for name in PACKAGES for one in imported(path, name)} if path.suffix == ".py" else set()

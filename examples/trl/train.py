@@ -1,41 +1,85 @@
-"""Two steps of GRPO on MedAgentBench with TRL, on a CPU. It makes a tiny model, so that nothing is downloaded.
+"""GRPO on MedAgentBench with TRL, on a CPU, until the mean reward reaches a bound. Nothing is downloaded.
 
     pip install medagent "trl==1.16.*"
     python train.py
 
-The model has random weights, so it would never call a tool. It therefore first learns four episodes by heart: a search,
-and an answer that is right for one of two tasks. To train a real model, omit that step and pass
-`model="Qwen/Qwen3-0.6B"` to the trainer.
+The model is made here, with random weights, so it would never call a tool. First it learns 16 episodes by heart: four
+tasks with four answers each, of which one is right. Then GRPO learns from the rewards which answer belongs to which
+task. If the mean reward does not reach the bound, the program ends with an error. To train a real model, leave the
+lessons out and pass `model="Qwen/Qwen3-0.6B"`.
 """
 
 from __future__ import annotations
 
-from functools import partial
+import sys
+from statistics import fmean
 from typing import Any
 
 import torch
 from datasets import Dataset
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import PreTrainedTokenizerFast, PrinterCallback, Qwen3Config, Qwen3ForCausalLM, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 from trl.chat_template_utils import qwen3_chat_template
 
 from medagent.rl import Environment
 
+BOUND, LAST, MAX_STEPS = 0.9, 5, 200
+"""Training ends when the mean reward of the last 5 steps is at least 0.9. After 200 steps it has failed."""
 TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
-ANSWERS = (-1, 60)
-TASKS = [16, 25]
-"""Tasks for which one of the two ANSWERS is right, so that rewards differ within a group."""
-environment = partial(Environment, split="train", seed="1", reward="checks")
+ANSWERS: dict[int, list[Any]] = {9: [], 15: [-1], 40: ["Patient not found"], 61: [60]}
+"""The right answer to each of four training tasks. A rollout of an untaught model picks one of the four."""
+PER_TASK = 8
+"""Rollouts of each task in a step."""
 
 
-def conversation(task: int, answer: int) -> list[dict[str, Any]]:
-    """An episode: the first message, a search without a match, and an answer."""
-    episode = environment()
-    prompt = episode.reset(task=task)
-    calls: dict[str, dict[str, Any]] = {"get_patient": {"family": "Nobody"}, "finish": {"answers": [answer]}}
-    messages: list[dict[str, Any]] = [{"role": "user", "content": prompt}]
-    for name, arguments in calls.items():
+class Ward:
+    """A training environment with two tools of its own over `medagent.rl.Environment`, so that prompts are short."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(split="train", seed="1")
+
+    def reset(self, task: int, **_: Any) -> str:
+        """Begin an episode; `task` is a column of the training set."""
+        return self._environment.reset(task=task)
+
+    def get_reward(self) -> float:
+        """The official verdict, 1.0 or 0.0."""
+        return self._environment.get_reward()
+
+    def count_patients(self, family: str) -> str:
+        """Counts patients.
+
+        Args:
+            family: Family name.
+
+        Returns:
+            The line of the record's reply with the count.
+        """
+        reply = self._environment.get_patient(family=family)
+        return next((line.strip() for line in reply.splitlines() if '"total"' in line), reply)
+
+    def finish(self, answers: list) -> str:
+        """Ends the work with the answers.
+
+        Args:
+            answers: The answers; empty if there are none.
+
+        Returns:
+            That the episode has ended.
+        """
+        return self._environment.finish(answers=answers)
+
+
+TOOLS = [Ward.count_patients, Ward.finish]
+"""In TRL's order."""
+
+
+def conversation(task: int, answers: list[Any]) -> list[dict[str, Any]]:
+    """An episode: the first message, a search that matches nobody, and an answer."""
+    episode = Ward()
+    messages: list[dict[str, Any]] = [{"role": "user", "content": episode.reset(task=task)}]
+    for name, arguments in (("count_patients", {"family": "Nobody"}), ("finish", {"answers": answers})):
         call = {"type": "function", "function": {"name": name, "arguments": arguments}}
         messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
         messages.append({"role": "tool", "name": name, "content": getattr(episode, name)(**arguments)})
@@ -61,7 +105,7 @@ def made_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
 
 
 def made_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A model with about 144,000 random weights."""
+    """A model of two layers with random weights."""
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=64,
@@ -77,8 +121,8 @@ def made_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
     return Qwen3ForCausalLM(config)
 
 
-def teach(model: Qwen3ForCausalLM, texts: list[torch.Tensor], begin: int, rounds: int = 40) -> float:
-    """Train the model to repeat each text after its second `begin` token; return the last loss."""
+def teach(model: Qwen3ForCausalLM, texts: list[torch.Tensor], begin: int, rounds: int = 30) -> float:
+    """Learn by heart how texts go on after the token `begin` has come twice; returns the last loss."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
     loss = torch.tensor(0.0)
     for _ in range(rounds):
@@ -91,50 +135,70 @@ def teach(model: Qwen3ForCausalLM, texts: list[torch.Tensor], begin: int, rounds
     return loss.item()
 
 
+class UntilBound(TrainerCallback):
+    """Prints each step, and ends the training when the mean reward of the last steps reaches the bound."""
+
+    def __init__(self) -> None:
+        self.rewards: list[float] = []
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], **_: Any) -> None:
+        """See TrainerCallback; the last log of a training has no reward."""
+        if "reward" not in logs:
+            return
+        self.rewards.append(logs["reward"])
+        calls, failed = logs["tools/call_frequency"], logs["tools/failure_frequency"]
+        print(f"step {state.global_step}: reward {logs['reward']:.3f}, calls {calls:.2f}, failed {failed:.2f}")
+        control.should_training_stop = len(self.rewards) >= LAST and self.mean >= BOUND
+
+    @property
+    def mean(self) -> float:
+        """The mean reward of the last steps."""
+        return fmean(self.rewards[-LAST:])
+
+
 def main() -> None:
     """Make the model, teach it the episodes, and train it."""
     torch.manual_seed(0)
-    tools = [getattr(Environment, name) for name in sorted(tool.name for tool in Environment.tools)]  # in TRL's order
-    template = made_tokenizer([])
-    episodes = [conversation(task, answer) for task in TASKS for answer in ANSWERS]
-    texts = [template.apply_chat_template(episode, tools=tools, tokenize=False) for episode in episodes]
+    torch.set_num_threads(1)  # sums of floats depend on the number of threads
+    lessons = [conversation(task, answers) for task in ANSWERS for answers in ANSWERS.values()]
+    texts = [made_tokenizer([]).apply_chat_template(one, tools=TOOLS, tokenize=False) for one in lessons]
     tokenizer = made_tokenizer(texts)
     model = made_model(tokenizer)
-    begin = tokenizer.convert_tokens_to_ids("<|im_start|>")
     taught = [torch.tensor([tokenizer(text).input_ids]) for text in texts]
     print(f"{model.num_parameters():,} parameters, {len(tokenizer):,} tokens, episodes of {taught[0].shape[1]:,}")
-    print(f"loss on the four learned episodes: {teach(model, taught, begin):.3f}")
+    print(f"loss of the last lesson: {teach(model, taught, tokenizer.convert_tokens_to_ids('<|im_start|>')):.3f}")
 
+    progress = UntilBound()
+    rows = {"prompt": [[{"role": "user", "content": ""}]] * len(ANSWERS), "task": list(ANSWERS)}
     trainer = GRPOTrainer(
         model=model,
         processing_class=tokenizer,
-        environment_factory=environment,
-        train_dataset=Dataset.from_dict({"prompt": [[{"role": "user", "content": ""}]] * len(TASKS), "task": TASKS}),
+        environment_factory=Ward,
+        train_dataset=Dataset.from_dict(rows),
+        callbacks=[progress],
         args=GRPOConfig(
             output_dir="trl-output",
-            max_steps=2,
-            per_device_train_batch_size=4,
-            num_generations=4,
-            max_completion_length=1024,
+            seed=0,
+            learning_rate=1e-3,
+            lr_scheduler_type="constant",
+            max_steps=MAX_STEPS,
+            per_device_train_batch_size=PER_TASK * len(ANSWERS),
+            num_generations=PER_TASK,
+            max_completion_length=160,
             max_tool_calling_iterations=4,
-            temperature=0.7,
             logging_steps=1,
             save_strategy="no",
             report_to="none",
+            disable_tqdm=True,
             use_cpu=True,
         ),
     )
+    trainer.remove_callback(PrinterCallback)
     trainer.train()
-    shown = (
-        "reward",
-        "reward_std",
-        "tools/call_frequency",
-        "tools/failure_frequency",
-        "completions/mean_length",
-        "grad_norm",
-    )
-    for step in trainer.state.log_history[: trainer.state.global_step]:
-        print(", ".join(f"{name} {float(step[name]):.2f}" for name in shown))
+    first, steps = fmean(progress.rewards[:LAST]), len(progress.rewards)
+    if progress.mean < BOUND:
+        sys.exit(f"mean reward {progress.mean:.3f} of the last {LAST} of {steps} steps: the bound is {BOUND}")
+    print(f"mean reward of {LAST} steps: {first:.3f} at first, {progress.mean:.3f} after {steps} steps")
 
 
 if __name__ == "__main__":

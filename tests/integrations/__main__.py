@@ -41,7 +41,7 @@ class Peer(BaseModel):
     packages: tuple[str, ...] = ()
     """Requirements beside medagent, with upper bounds."""
     folders: tuple[str, ...] = ()
-    """Packages of this repository beside medagent, as `integrations/verifiers`."""
+    """Packages of this repository beside medagent, as `environments/medagent_verifiers`."""
     extras: tuple[str, ...] = ()
     """Extras of medagent."""
     alone: bool = False

@@ -88,7 +88,8 @@ def test_no_circle_of_files() -> None:
 
 
 def test_packages_of_their_own_stand_on_the_public_api() -> None:
-    own = [path for folder in sorted((ROOT / "integrations").glob("*/medagent_*")) for path in folder.rglob("*.py")]
+    folders = [*(ROOT / "integrations").glob("*/medagent_*"), *(ROOT / "environments").glob("*/medagent_*")]
+    own = [path for folder in sorted(folders) for path in folder.rglob("*.py")]
     assert len(own) > 3
     assert not [f"{path.relative_to(ROOT)}: {name}" for path in own for name in all_imports(path) if internal(name)]
     assert not large_functions(own)

@@ -12,6 +12,9 @@ from starlette.applications import Starlette
 
 from medagent.core.version import __version__
 
+CARD_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+"""The second is that of A2A 0.2, which the `agentbeats` package asks for."""
+
 
 def create_app(executor: Any, address: str, name: str, description: str, *media_types: str) -> Any:
     """The ASGI application of an agent with one skill, which has the agent's description. `media_types` are the types
@@ -32,5 +35,6 @@ def create_app(executor: Any, address: str, name: str, description: str, *media_
         skills=[AgentSkill(id=name, name=name, description=description, tags=["medicine", "FHIR"])],
     )
     handler = DefaultRequestHandler(agent_executor=executor, task_store=InMemoryTaskStore(), agent_card=card)
-    routes = [*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/", enable_v0_3_compat=True)]
+    cards = [route for path in CARD_PATHS for route in create_agent_card_routes(card, card_url=path)]
+    routes = [*cards, *create_jsonrpc_routes(handler, "/", enable_v0_3_compat=True)]
     return Starlette(routes=routes)

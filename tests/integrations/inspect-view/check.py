@@ -11,8 +11,11 @@ from urllib.request import urlopen
 
 from playwright.sync_api import sync_playwright
 
+import medagent
+
 MEDAGENT = str(Path(sys.executable).with_name("medagent"))
-SCRIPT = {"task1_1#1": ["GET http://localhost:8080/fhir/Patient?identifier=S6551923", "FINISH([84])"]}
+PATIENT = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_1")
+SCRIPT = {"task1_1#1": [f"GET http://localhost:8080/fhir/Patient?identifier={PATIENT}", "FINISH([84])"]}
 
 
 def look(folder: Path, picture: Path) -> None:
@@ -55,6 +58,15 @@ def command(*words: str) -> None:
 Path("script.json").write_text(json.dumps(SCRIPT))
 command("run", "--model", "scripted:script.json", "--ids", "task1_1")
 command("run", "promptcblue", "--agent", "majority", "--allow-empty", "1", "--limit", "4")
+transcripts = [
+    turn.content
+    for path in Path("results").glob("*scripted*")
+    for row in medagent.load_run(path).rows()
+    for turn in row.transcript
+]
+assert any('"total": 1' in text and f'"value": "{PATIENT}"' in text for text in transcripts), (
+    "the search has no patient"
+)
 Path("shown").mkdir()  # two logs: one alone is opened at once, without the list
 for number, folder in enumerate(sorted(path.parent for path in Path("results").glob("*/run.json"))):
     command("export", "inspect", str(folder), f"shown/{number}.eval")

@@ -18,7 +18,9 @@ import medagent
 from tests.loopback import ModelServer
 
 SCORER = "medagent_score"
-TOOL_CALLS = [("get_patient", {"identifier": "S6551923"}), ("finish", {"answers": [56]})]
+PATIENT = next(task.eval_MRN for task in medagent.tasks() if task.type == "task2")
+"""A patient of the hospital: the record has one, and the reply to a search shows it."""
+TOOL_CALLS = [("get_patient", {"identifier": PATIENT}), ("finish", {"answers": [56]})]
 
 
 def reply(body: dict[str, Any]) -> Any:
@@ -33,7 +35,7 @@ def reply(body: dict[str, Any]) -> Any:
         return "FINISH([1950])"
     turn = sum(message["role"] == "assistant" for message in said)
     if not body.get("tools"):
-        first = "GET http://localhost:8080/fhir/Patient?identifier=S6551923"
+        first = f"GET http://localhost:8080/fhir/Patient?identifier={PATIENT}"
         return first if turn == 0 and first[4:20] in said[-1]["content"] else "FINISH([56])"
     name, arguments = TOOL_CALLS[turn]
     call = {"id": f"c{turn}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
@@ -126,9 +128,16 @@ def as_made(log: Path) -> None:
         assert [event.id for event in acted] == ["c0", "c1"], acted
         assert [event.function for event in acted] == [name for name, _ in TOOL_CALLS], acted
         assert acted[0].arguments == TOOL_CALLS[0][1], acted
+        one_patient(str(acted[0].result))
         assert [len(event.input) for event in called] == [1, 3], called
         assert called[0].completed <= called[1].timestamp, called
         assert sample.target, sample.id
+
+
+def one_patient(reply: str) -> None:
+    """The record's reply to the search has one patient, with the number that was asked."""
+    assert '"total": 1' in reply, reply
+    assert f'"value": "{PATIENT}"' in reply, reply
 
 
 def main() -> None:
@@ -154,6 +163,8 @@ def main() -> None:
         listed = json.loads(command("inspect", "log", "list", "--log-dir", "exported", "--json"))
         assert len(listed) == 7, listed
         as_made(Path("exported/medagentbench3.eval"))
+        for sample in read_eval_log("exported/medagentbench1.eval").samples or ():
+            one_patient(next(message.text for message in sample.messages if '"total"' in message.text))
         frame = samples_df("exported/medagentbench3.eval")
         right = (frame[f"score_{SCORER}"] == "C").sum()
         assert right == sum(value == 1 for value in ours(next(Path("runs/medagentbench3").iterdir())).values())

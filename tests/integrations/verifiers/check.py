@@ -1,8 +1,11 @@
-"""vf-eval asks a loopback endpoint: its rewards are the verdicts of `medagent run` for the same replies, by text and by
-tool calls, and neither what it stores nor what it sends tells an answer.
+"""vf-eval, and an environment server with verifiers' own client (which prime-rl's `uv run eval` and its trainer use),
+ask a loopback endpoint. Their rewards are the verdicts of `medagent run` for the same replies, by text and by tool
+calls, and neither what they store nor what they send tells an answer.
 """
 
+import asyncio
 import json
+import multiprocessing
 import os
 import subprocess
 from pathlib import Path
@@ -11,6 +14,10 @@ from typing import Any
 import verifiers.v1 as vf
 from medagent_verifiers.taskset import MedAgentBenchConfig, MedAgentBenchTaskset
 from mini import chat_endpoint
+from verifiers.v1.configs.client import EvalClientConfig
+from verifiers.v1.serve import EnvClient, env_config_data, serve_env
+from verifiers.v1.types import SamplingConfig
+from verifiers.v1.utils.loaders import load_taskset, resolve_env_config
 
 import medagent
 from medagent.fhir_episodes.protocol import load_protocol
@@ -22,16 +29,20 @@ requests: list[dict[str, Any]] = []
 """What arrived at the endpoint."""
 tasks = {task.id: task for task in medagent.tasks()}
 chosen = [f"task{kind}_{number}" for kind in range(1, 11) for number in (1, 2)]
+UNREAD = ("task3_2", "task8_2")
+"""Tasks with a wrong answer that are right all the same: only their order is graded."""
+moves: dict[str, list[str]] = {}
+"""The replies by task."""
 
 
 def right_moves() -> dict[str, list[str]]:
     """What the reference agent says in each task; in every second one the answer is another."""
     report = medagent.run_sync("medagentbench", agent="reference", ids=tuple(chosen), round="moves")
-    moves = {}
+    replies = {}
     for row in medagent.load_run(report.folder).rows():
         said = [turn.content for turn in row.transcript if turn.role == "agent"]
-        moves[row.task_id] = said if row.task_id.endswith("_1") else [*said[:-1], 'FINISH(["nobody"])']
-    return moves
+        replies[row.task_id] = said if row.task_id.endswith("_1") else [*said[:-1], 'FINISH(["nobody"])']
+    return replies
 
 
 def reply(asked: dict[str, Any]) -> str | dict[str, Any]:
@@ -61,7 +72,7 @@ def evaluate(url: str, protocol: str) -> list[dict[str, Any]]:
     command = [
         *("vf-eval", "medagent-verifiers", "--no-push", "--no-rich", "-m", "x", "-r", "2", "-c", "4"),
         *("--client.base-url", url, "--client.api-key-var", "OPENAI_API_KEY"),
-        *("--env.agent.runtime.type", "subprocess", "--env.taskset.protocol", protocol),
+        *("--env.agent.runtime.type", "subprocess", "--env.taskset.task.protocol", protocol),
         *("--select.include.ids", json.dumps(chosen), "-o", "outputs", "--run.name", protocol),
     ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -78,15 +89,56 @@ def sent() -> set[str]:
     return found
 
 
+def evaluate_served(url: str, protocol: str) -> list[dict[str, Any]]:
+    """The traces of an environment server of two processes; the tasks are sent to it, as prime-rl does."""
+    settings = {
+        "taskset": {"id": "medagent-verifiers", "task": {"protocol": protocol}},
+        "agent": {"runtime": {"type": "subprocess"}},
+    }
+    config = resolve_env_config(settings)
+    context = multiprocessing.get_context("spawn")
+    addresses = context.Queue()
+    options = {"max_workers": 2, "elastic": False, "address": "tcp://127.0.0.1:0", "address_queue": addresses}
+    server = context.Process(target=serve_env, kwargs={**options, "config_data": env_config_data(config)})
+    server.start()
+
+    async def ask() -> list[dict[str, Any]]:
+        environment = EnvClient(addresses.get(timeout=120))
+        client = EvalClientConfig(base_url=url, api_key_var="OPENAI_API_KEY")
+        try:
+            await environment.wait_for_server_startup()
+            selected = load_taskset(config.taskset).include(ids=chosen)
+            data = [task.data.model_dump(mode="json") for task in selected for _ in range(2)]
+            episodes = await asyncio.gather(*(environment.run(client, "x", SamplingConfig(), one) for one in data))
+        finally:
+            await environment.close()
+        return [json.loads(trace.model_dump_json()) for episode in episodes for trace in episode.traces]
+
+    try:
+        return asyncio.run(ask())
+    finally:
+        server.terminate()
+        server.join()
+
+
 def compare(url: str, protocol: str) -> int:
-    """One protocol, by both. Returns how many rollouts were right."""
-    traces = evaluate(url, protocol)
-    theirs = sent()
+    """One protocol, by both evaluators and by `medagent run`. Returns how many rollouts of each were right."""
+    theirs = []
+    traces = []
+    for evaluator in (evaluate, evaluate_served):
+        traces.append(evaluator(url, protocol))
+        theirs.append(sent())
     options = {"model": "x", "base_url": [url], "protocol": protocol}
     report = medagent.run_sync("medagentbench", ids=tuple(chosen), round=protocol, **options)
-    assert theirs == sent(), "vf-eval sent other conversations than `medagent run`"
+    assert [sent()] * 2 == theirs, "other conversations than those of `medagent run`"
     expected = {item.item: float(item.correct) for item in report.items}
-    assert set(expected.values()) == {0.0, 1.0}, expected
+    right = [task for task in chosen if task.endswith("_1") or task in UNREAD]
+    assert expected == {task: float(task in right) for task in chosen}, expected
+    return min(same_rewards(one, expected, protocol) for one in traces)
+
+
+def same_rewards(traces: list[dict[str, Any]], expected: dict[str, float], protocol: str) -> int:
+    """Check the traces of an evaluator. Returns how many are right."""
     assert len(traces) == 2 * len(chosen)
     for trace in traces:
         assert trace["ok"], trace["errors"]
@@ -107,10 +159,18 @@ def fair_part() -> None:
     assert len(set(first)) == 6, first
 
 
-os.environ["OPENAI_API_KEY"] = "k"
-fair_part()
-moves = right_moves()
-with chat_endpoint(reply) as url:
-    right = {protocol: compare(url, protocol) for protocol in ("text", "tools")}
-found = ", ".join(f"{protocol} {count} of {2 * len(chosen)} right" for protocol, count in right.items())
-print(f"rewards, conversations and verdicts of `medagent run`; only public items stored: {found}")
+def main() -> None:
+    """Compare both protocols; print the line for the table."""
+    os.environ["OPENAI_API_KEY"] = "k"
+    fair_part()
+    moves.update(right_moves())
+    validate = ["vf-validate", "medagent-verifiers", "--only-setup", "--runtime.type", "subprocess", "-n", "10"]
+    subprocess.run([*validate, "--no-rich"], check=True, stdout=subprocess.DEVNULL)
+    with chat_endpoint(reply) as url:
+        right = {protocol: compare(url, protocol) for protocol in ("text", "tools")}
+    counts = ", ".join(f"{protocol} {count} of {2 * len(chosen)} right" for protocol, count in right.items())
+    print(f"vf-eval and env server: rewards and conversations of `medagent run`; only public items stored: {counts}")
+
+
+if __name__ == "__main__":  # the server's processes import this file
+    main()

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import verifiers.v1 as vf
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, SerializeAsAny
 
 import medagent
+
+EPISODE_OPTIONS = {"dataset", "version", "protocol", "writes", "max_rounds"}
 
 
 class EpisodeState(vf.State):
@@ -26,14 +28,15 @@ class EpisodeState(vf.State):
         return self._options
 
 
-class MedAgentBenchConfig(vf.TasksetConfig):
-    """Options of `medagent run`, as `--env.taskset.NAME`."""
+class EpisodeConfig(vf.TaskConfig):
+    """Options of `medagent run`, as `--env.taskset.task.NAME`.
+
+    They belong to the task, because an environment server builds its tasks from a task's data and these options.
+    """
 
     dataset: str = "synthetic"
     """The bundled data set, or the folder of your own one (medagent data new)."""
     version: Literal["v1", "v2"] = "v2"
-    types: list[str] = Field(default_factory=list)
-    """Only these task types, e.g. task1,task5."""
     protocol: Literal["text", "tools"] = "text"
     """How the agent acts: with text, as published, or with tool calls."""
     writes: Literal["ack", "execute"] = "ack"
@@ -41,13 +44,24 @@ class MedAgentBenchConfig(vf.TasksetConfig):
     max_rounds: int = 8
     """The largest number of messages from the agent."""
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of `medagent.episode`."""
+        options: dict[str, Any] = self.model_dump(include=EPISODE_OPTIONS)
+        return options
 
-class MedAgentBenchTask(vf.Task[vf.TaskData, EpisodeState]):
-    """One task. `options` are those of its episode."""
 
-    def __init__(self, data: vf.TaskData, config: vf.TaskConfig | None = None, **options: Any) -> None:
-        super().__init__(data, config)
-        self.options = options
+class MedAgentBenchConfig(vf.TasksetConfig):
+    """Which tasks to load, and the options of their episodes."""
+
+    task: SerializeAsAny[EpisodeConfig] = EpisodeConfig()
+    """Options of the episodes, as `--env.taskset.task.NAME`."""
+    types: list[str] = Field(default_factory=list)
+    """Only these task types, as `--env.taskset.types '["task1", "task5"]'`."""
+
+
+class MedAgentBenchTask(vf.Task[vf.TaskData, EpisodeState, EpisodeConfig]):
+    """One task."""
 
     @property
     def key(self) -> str:
@@ -56,7 +70,7 @@ class MedAgentBenchTask(vf.Task[vf.TaskData, EpisodeState]):
 
     async def setup(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
         """See `Task.setup`."""
-        trace.state._options = self.options
+        trace.state._options = self.config.options
 
     @vf.reward
     async def correct(self, trace: vf.Trace) -> float:
@@ -79,10 +93,9 @@ class MedAgentBenchTaskset(vf.Taskset[MedAgentBenchTask, MedAgentBenchConfig]):
 
     def load(self) -> Iterator[MedAgentBenchTask]:
         """See `Taskset.load`."""
-        config = self.config
-        options = config.model_dump(include={"dataset", "version", "protocol", "writes", "max_rounds"})
-        for task in medagent.tasks(dataset=config.dataset, version=config.version, mixed=True):
-            if not config.types or task.type in config.types:
+        options = self.config.task.options
+        for task in medagent.tasks(dataset=options["dataset"], version=options["version"], mixed=True):
+            if not self.config.types or task.type in self.config.types:
                 with medagent.episode(task, **options) as episode:
                     data = vf.TaskData(id=task.id, name=task.type, prompt=episode.reset())
-                yield MedAgentBenchTask(data, config.task, **options)
+                yield MedAgentBenchTask(data, self.config.task)
