@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-_FOLDERS = ("benchmarks", "docs", "examples", "fhir_server", "integrations", "medagent", "refsol", "results", "tools")
-TREE = (*_FOLDERS, "*.md")
+_PACKAGES = ("fhir_server", "medagent", "refsol")
+_FOLDERS = ("benchmarks", "docs", "environments", "examples", "integrations", "results", "tools")
+TREE = (*_PACKAGES, *_FOLDERS, "*.md")
 """What `make lint` checks: folders and files, `*` for any. Tests may name and say what they like."""
 ALLOWED = 10
 OK = re.compile(r"# words: ok$")
