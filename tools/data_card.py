@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT))  # before the imports below, which are of this checkout (E402)
 
 from medagent.benchmarks.made_folders import HOSPITAL  # noqa: E402
 from medagent.benchmarks.medagentbench.generator.write import SetOptions, make  # noqa: E402

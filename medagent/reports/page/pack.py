@@ -58,7 +58,7 @@ class Parts:
     """
 
     def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(MEMORY_BYTES, "w+", encoding="ascii", newline="")  # noqa: SIM115
+        self._file = SpooledTemporaryFile(MEMORY_BYTES, "w+", encoding="ascii", newline="")  # noqa: SIM115  # closed below
         weakref.finalize(self, self._file.close)
         self._sizes: list[int] = []
         """Characters of each part in the file."""

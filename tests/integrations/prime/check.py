@@ -31,7 +31,7 @@ class Hub(BaseHTTPRequestHandler):
         """Answer as the hub does; `posted` gets the body."""
         step = self.path.rstrip("/").rpartition("/")[2]
         posted[step] = json.loads(self.body() or b"{}")
-        address = f"http://127.0.0.1:{self.server.server_port}"  # type: ignore[attr-defined]
+        address = f"http://127.0.0.1:{self.server.server_port}"  # type: ignore[attr-defined]  # an HTTPServer
         answers = {
             "resolve": {"id": "e1", "owner": {"name": "me"}, "created": True},
             "wheels": {"wheel_id": "w1", "upload_url": f"{address}/wheel"},
