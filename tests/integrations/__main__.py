@@ -106,11 +106,11 @@ def environment(name: str, peer: Peer, python: Path, *, fresh: bool = False, new
 
 
 def newer_release(python: Path, distribution: str) -> str | None:
-    """The newest release that pip finds for this Python, if it is newer than the installed one."""
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--dry-run", "--no-deps"]
-    asked = [*pip, "--upgrade", "--report", "-", distribution]
-    report = json.loads(subprocess.run(asked, check=True, capture_output=True, text=True).stdout)
-    return next((one["metadata"]["version"] for one in report["install"]), None)
+    """The release to which pip would update the peer, if it is newer than the installed one."""
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--dry-run", "--upgrade"]
+    asked = subprocess.run([*pip, "--report", "-", distribution], check=True, capture_output=True, text=True)
+    installs = json.loads(asked.stdout)["install"]
+    return next((one["metadata"]["version"] for one in installs if one["requested"]), None)
 
 
 def obstacle(peer: Peer) -> str | None:
