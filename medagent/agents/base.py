@@ -78,7 +78,6 @@ class Policy(Protocol):
 
         Raises EpisodeError or StopRunError from the model. Any other error is a failure of the agent.
         """
-        ...
 
 
 async def next_move(policy: Policy, observation: str) -> Move:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar, cast
@@ -28,7 +28,7 @@ from medagent.engine._local import work_off
 from medagent.engine._unit_limits import UNIT_UNLIMITED, UnitLimits
 from medagent.engine.boundary import Performed
 from medagent.engine.files import file_digest
-from medagent.engine.job import Job, JobWithFiles, Unit
+from medagent.engine.job import Done, Job, JobWithFiles, Take, Unit
 from medagent.engine.progress import Progress
 from medagent.engine.rows import Row
 
@@ -73,13 +73,7 @@ class ClusterExecutor:
         self._limits = limits
         self._wait = wait
 
-    async def run(
-        self,
-        job: Job[U, R],
-        take: Callable[[], Awaitable[U | None]],
-        done: Callable[[R], Awaitable[None]],
-        progress: Progress,
-    ) -> None:
+    async def run(self, job: Job[U, R], take: Take[U], done: Done[R], progress: Progress) -> None:
         """See `Executor.run`. Raises UserError if the cluster cannot be reached or has no suitable worker, or if the
         extra is not installed.
         """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from medagent.core.clock import wall_clock
 from medagent.core.errors import MedagentError, StopRunError, UserError
 from medagent.engine._unit_limits import UnitLimits
 from medagent.engine.boundary import Performed, perform
-from medagent.engine.job import Job, Unit
+from medagent.engine.job import Done, Job, Take, Unit
 from medagent.engine.journal import Journal
 from medagent.engine.lane import Lane, Strays
 from medagent.engine.progress import Progress
@@ -86,7 +86,6 @@ class LearningWorker(Protocol):
 
     async def learn(self, unit: Any, row: Any, feedback: Feedback, spent: Spent) -> None:
         """Call the agent's `learn`. The cost of its model calls is added to `spent`. Its exceptions pass through."""
-        ...
 
 
 class Learning:
@@ -198,13 +197,7 @@ class SequentialExecutor:
     def __init__(self, learning: Learning, limits: UnitLimits) -> None:
         self._learning, self._limits = learning, limits
 
-    async def run(
-        self,
-        job: Job[Any, Any],
-        take: Callable[[], Awaitable[Any]],
-        done: Callable[[Any], Awaitable[None]],
-        progress: Progress,
-    ) -> None:
+    async def run(self, job: Job[Any, Any], take: Take[Any], done: Done[Any], progress: Progress) -> None:
         """See `Executor.run`."""
         unit = await take()
         for trial in self._learning.trials:

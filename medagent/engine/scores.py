@@ -149,23 +149,15 @@ class Scored:
     @property
     def outcome(self) -> ItemOutcome:
         """The unit as an item of a report."""
-        score, cluster = self.score, self.cluster
+        score = self.score
         if score is None:
             reason = f"the episode ended as {self.status}: not the agent's doing" if self.kind else ""
-            return ItemOutcome(
-                item=self.item.id,
-                trial=self.trial,
-                group=self.item.group,
-                cluster=cluster,
-                status=self.status,
-                kind=self.kind,
-                reason=reason,
-            )
+            score = Score(kind=self.kind, reason=reason)
         return ItemOutcome(
             item=self.item.id,
             trial=self.trial,
             group=self.item.group,
-            cluster=cluster,
+            cluster=self.cluster,
             status=self.status,
             correct=score.correct,
             score=score.value if score.correct is None else None,
@@ -213,17 +205,14 @@ class Judgement(Protocol):
     @property
     def complete(self) -> bool:
         """Whether all judges have replied with a readable label."""
-        ...
 
     @property
     def digest(self) -> str:
         """The SHA-256 of the judgements."""
-        ...
 
     @property
     def state(self) -> str:
         """The problem if it is not complete: `owed`, `failed` or `unreadable`."""
-        ...
 
 
 class Grader(ABC, Generic[RowT]):

@@ -54,22 +54,17 @@ class Offer(Protocol):
     @property
     def instructions(self) -> str:
         """A description of the tools as a whole, which a client may pass to its model."""
-        ...
 
     @property
     def tools(self) -> Sequence[OfferedTool]:
         """The tools. They never change."""
-        ...
 
     @property
     def remote(self) -> bool:
         """Whether calls reach another server."""
-        ...
 
     async def call(self, name: str, arguments: dict[str, Any], caller: Caller = NOBODY) -> Answer:
         """Answer a call of one of the tools. The arguments match its schema."""
-        ...
 
     async def leave(self, session: str) -> None:
         """End the episodes of a session, since its client has disconnected."""
-        ...

@@ -21,7 +21,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from medagent.core.errors import UserError
@@ -107,7 +106,7 @@ class _Grader:
     def __enter__(self) -> _Grader:
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def verdict(self, task: Mapping[str, Any], item: ResultItem) -> OfficialVerdict:
