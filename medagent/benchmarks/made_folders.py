@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from medagent.core.errors import UserError
+from medagent.core.writing import writing
 from medagent.engine.files import file_digest
 
 SEED, MANIFEST, HOSPITAL = "seed.txt", "dataset.json", "hospital.ndjson"
@@ -94,7 +95,7 @@ def make_folder(folder: Path, seed: str | None, write: Callable[[str], T]) -> T:
     Raises UserError if the folder cannot be used. If `write` fails, its files are removed.
     """
     text = seed if seed is not None else secrets.token_hex(PRIVATE_BITS // 8)
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise UserError(f"{folder}: is not empty; name a new folder")
@@ -106,8 +107,6 @@ def make_folder(folder: Path, seed: str | None, write: Callable[[str], T]) -> T:
             for file in folder.iterdir():
                 file.unlink()
             raise
-    except OSError as error:
-        raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
     return done
 
 

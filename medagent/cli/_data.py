@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from medagent.core.writing import writing
 from medagent.terminal.groups import group
 
 app = group(
@@ -319,8 +320,6 @@ def chart(
     else:
         with path.open(encoding="utf-8") as lines:
             resources = patient_resources(lines, mrn)
-    try:
+    with writing(target):
         target.write_text(chart_page(resources), encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UserError(f"{target}: cannot be written: {error.strerror}") from None
     print(f"{target}: {len(resources)} resources")

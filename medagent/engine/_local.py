@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 from medagent.engine._unit_limits import UNIT_UNLIMITED, UnitLimits
 from medagent.engine.boundary import Performed, perform
-from medagent.engine.job import Done, Job, Take, Unit, Worker
+from medagent.engine.job import Done, Job, Take, U, Worker
 from medagent.engine.lane import Lane, Strays
 from medagent.engine.progress import Progress
-from medagent.engine.rows import Row
-
-U = TypeVar("U", bound=Unit)
-R = TypeVar("R", bound=Row)
+from medagent.engine.rows import R
 
 
 class LocalExecutor:

@@ -19,6 +19,7 @@ from medagent.core.code_digest import UNKNOWN
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
 from medagent.core.versions import versions
+from medagent.core.writing import writing
 from medagent.engine.files import MANIFEST, file_digest, note, noted, write_whole, written_files
 from medagent.engine.journal_file import JournalFile, ReadOnlyError
 from medagent.engine.report import DataRef
@@ -57,10 +58,8 @@ class RunFolder:
         self._places = dict(places or {})
         self._unwritten = dict(unwritten or {})
         self._reuse = reuse
-        try:
+        with writing(path):
             path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written: {error.strerror}") from None
         self.journal = self._locked(overwrite)
         """The first journal's file, which holds the folder's lock."""
         self._stack = ExitStack()

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from medagent.core.lazy import LazySequence
 from medagent.engine.progress import Progress
-from medagent.engine.rows import Row
+from medagent.engine.rows import R, Row
 from medagent.models.limiter import EndpointStats
 
 
@@ -34,7 +34,6 @@ class LazyUnits(LazySequence[U]):
 
 
 U_contra = TypeVar("U_contra", bound=Unit, contravariant=True)
-R = TypeVar("R", bound=Row)
 R_contra = TypeVar("R_contra", bound=Row, contravariant=True)
 
 

@@ -25,8 +25,8 @@ from medagent.benchmarks.psb300.tasks import (
     Task,
     imported_folder,
 )
-from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
+from medagent.core.writing import writing
 from medagent.engine.files import file_digest, write_whole
 from refsol.psb300 import TASKS, stated_now
 
@@ -80,10 +80,8 @@ def import_published(file: Path) -> Import:
             "project's own function list"
         )
     folder = imported_folder()
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: the folder cannot be created: {error.strerror}") from None
     for name, text in files.items():
         write_whole(folder / name, text)
     manifest = Manifest(name=IMPORTED, files={name: file_digest(folder / name) for name in files})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from medagent.models.base import Tool
@@ -19,6 +21,13 @@ class OfferedTool(Tool):
     """Whether repeating a call changes nothing more."""
     output: dict[str, Any] | None = None
     """The JSON Schema of `Answer.data`; None if there is no data."""
+
+
+TOOLS = {
+    one["name"]: OfferedTool(**one)
+    for one in json.loads(Path(__file__).with_name("tools.json").read_text(encoding="utf-8"))
+}
+"""The tools of both offers, by name."""
 
 
 @dataclass(frozen=True, slots=True)
