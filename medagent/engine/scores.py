@@ -24,7 +24,6 @@ from medagent.engine.rows import OWED, Row
 from refsol.stats import Interval, cluster_bootstrap, wilson
 
 RowT = TypeVar("RowT", bound=Row)
-RowT_contra = TypeVar("RowT_contra", bound=Row, contravariant=True)
 FEW = 10
 """The fewest clusters for a bootstrap interval."""
 OWED_KIND = "infrastructure"
