@@ -22,7 +22,7 @@ RESOURCES_AT_ONCE: Final = 100
 """After this many resources, the pending rows are written. In most tables they then fill more than one statement, and
 they still use little memory."""
 MAX_NAMED: Final = 10_000
-"""So many texts are remembered as written."""
+"""How many texts are remembered as stored."""
 FlatRows: TypeAlias = tuple[str, Sequence[Any], int]
 """Rows of a table: its name, a flat list of values with any number as `row_id`, and the number of rows."""
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fhir_server import Overlay, Request, Server
+from fhir_server.store._pending import RESOURCES_AT_ONCE
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 JSON = [("Content-Type", "application/fhir+json")]
@@ -48,22 +49,29 @@ def sorted_and_below(server: Server | Overlay) -> tuple[list[str], list[str]]:
 
 
 def test_what_a_failed_transaction_brought_can_be_written_again(server: Server) -> None:
-    wrong = {"resourceType": "Basic", "subject": {"reference": "Patient/none"}, "code": {"text": "no such patient"}}
-    entries = [
-        {"resource": coded("a", "http://own/2", "http://own/p/2"), "request": {"method": "PUT", "url": "Basic/a"}},
-        {"resource": wrong, "request": {"method": "POST", "url": "Basic"}},
+    put(server, coded("z", "http://own/3"))
+    names = [f"n{number}" for number in range(RESOURCES_AT_ONCE)]  # so many are written before the last one fails
+    entries: list[dict[str, Any]] = [
+        {
+            "resource": coded(name, "urn:2", "http://own/p/2"),
+            "request": {"method": "PUT", "url": f"Basic/{name}"},
+        }
+        for name in names
     ]
+    stale = {"method": "PUT", "url": "Basic/z", "ifMatch": 'W/"9"'}
+    entries.append({"resource": coded("z", "http://own/3"), "request": stale})
     refused = send(server, "POST", "", {"resourceType": "Bundle", "type": "transaction", "entry": entries})
     assert refused["resourceType"] == "OperationOutcome"
-    put(server, coded("a", "http://own/2", "http://own/p/2"))
-    put(server, coded("b", "http://own/1"))
-    assert sorted_and_below(server) == (["b", "a"], ["a"])
+    put(server, coded("a", "urn:2", "http://own/p/2"))
+    put(server, coded("b", "urn:1"))
+    assert sorted_and_below(server) == (["z", "b", "a"], ["a"])
 
 
 def test_an_overlay_knows_those_of_the_file_and_its_own(server: Server) -> None:
     put(server, coded("a", "http://own/2", "http://own/p/2"))
-    for _ in range(2):  # the second overlay takes the connection of the first
-        with server.overlay("one", NOW) as one:
+    one = server.overlay("one", NOW)
+    for _ in range(2):  # also after `close`, which drops what it wrote
+        with one:
             put(one, coded("b", "http://own/1", "http://own/p/1"))
             put(one, coded("c", "http://own/3", "http://own/p/2"))
             assert sorted_and_below(one) == (["b", "a", "c"], ["a", "b", "c"])
