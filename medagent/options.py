@@ -61,8 +61,8 @@ class RunOptions(TypedDict, total=False):
     overwrite: bool
 
 
-class MedAgentBenchOptions(RunOptions, total=False):
-    """The options of a run of medagentbench."""
+class FhirOptions(RunOptions, total=False):
+    """The options of every run with FHIR sessions."""
 
     sandbox: Literal["auto", "bwrap", "monty", "docker"]
     sandbox_image: str | None
@@ -75,24 +75,29 @@ class MedAgentBenchOptions(RunOptions, total=False):
     ehr: str | Path | None
     fhir: str | None
     api_base: str
-    protocol: Literal["text", "tools", "code"]
     loop: Literal["published", "lenient"] | None
     max_rounds: int
     writes: Literal["ack", "execute"]
-    version: str
-    dataset: str
-    tasks_file: str | Path | None
     prompt: str | Path | None
     system: str | Path | None
     trial_seed: int | None
     cache: str | Path | None
     fhir_header: Sequence[str]
     ca_file: str | Path | None
+
+
+class MedAgentBenchOptions(FhirOptions, total=False):
+    """The options of a run of medagentbench."""
+
+    protocol: Literal["text", "tools", "code"]
+    version: str
+    dataset: str
+    tasks_file: str | Path | None
     types: str | Sequence[str]
     replay: str | Path | None
 
 
-class FhirAgentBenchOptions(RunOptions, total=False):
+class FhirAgentBenchOptions(FhirOptions, total=False):
     """The options of a run of fhir-agentbench."""
 
     allow_unread: float
@@ -100,17 +105,6 @@ class FhirAgentBenchOptions(RunOptions, total=False):
     judge_base_url: Sequence[str]
     judge_api_key_env: Sequence[str]
     judge_prompt: str
-    sandbox: Literal["auto", "bwrap", "monty", "docker"]
-    sandbox_image: str | None
-    code_seconds: float
-    code_memory: int
-    code_requests: int
-    code_output: int
-    code_tool: bool
-    code_packages: str | Path | None
-    ehr: str | Path | None
-    fhir: str | None
-    api_base: str
     protocol: Literal[
         "text",
         "tools",
@@ -121,19 +115,10 @@ class FhirAgentBenchOptions(RunOptions, total=False):
         "multi_turn_resource",
         "multi_turn_code_resource",
     ]
-    loop: Literal["published", "lenient"] | None
-    max_rounds: int
-    writes: Literal["ack", "execute"]
     dataset: str
     handling: Literal["strict", "lenient", "corrected"]
     found: Literal["last", "all"] | None
     rule_set: Literal["published", "paper", "a2a"]
-    prompt: str | Path | None
-    system: str | Path | None
-    trial_seed: int | None
-    cache: str | Path | None
-    fhir_header: Sequence[str]
-    ca_file: str | Path | None
     input_cap: str
     code_returns: bool
     split: str | Sequence[str]
@@ -176,34 +161,14 @@ class PromptcblueOptions(RunOptions, total=False):
     card: str | Path | None
 
 
-class Psb300Options(RunOptions, total=False):
+class Psb300Options(FhirOptions, total=False):
     """The options of a run of psb-300."""
 
-    sandbox: Literal["auto", "bwrap", "monty", "docker"]
-    sandbox_image: str | None
-    code_seconds: float
-    code_memory: int
-    code_requests: int
-    code_output: int
-    code_tool: bool
-    code_packages: str | Path | None
-    ehr: str | Path | None
-    fhir: str | None
-    api_base: str
     protocol: Literal["text", "tools", "code"]
-    loop: Literal["published", "lenient"] | None
-    max_rounds: int
-    writes: Literal["ack", "execute"]
     dataset: str
     split: Literal["dev", "val", "id_test", "ood"] | None
     clock: str | datetime | None
     unfinished: Literal["empty", "wrong"]
-    prompt: str | Path | None
-    system: str | Path | None
-    trial_seed: int | None
-    cache: str | Path | None
-    fhir_header: Sequence[str]
-    ca_file: str | Path | None
 
 
 class SimpleqaOptions(RunOptions, total=False):

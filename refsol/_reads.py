@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from refsol.resources import as_object, codes, objects, subject_id
+from refsol.json_values import as_object, objects
+from refsol.resources import codes, subject_id
 
 HARMLESS = frozenset(
     {"_count", "_elements", "_format", "_include", "_offset", "_pretty", "_sort", "_summary", "_total"}

@@ -27,6 +27,7 @@ from refsol._opencompass import Parts, data_sets, dataset_of, in_order, read_ent
 from refsol.answers import AnswerFile, RecordedAnswer
 from refsol.errors import InputError
 from refsol.files import Fault, FaultsError, InputFile, anything, json_object, read_json
+from refsol.json_values import as_object, json_value
 
 _SAMPLES = re.compile(r"samples_(.+?)(?:_\d{4}-\d{2}-\d{2}T[\d.\-:]+)?")
 _UNIT = re.compile(r"(.+?)(?:#(\d+))?")
@@ -87,11 +88,7 @@ def _is_one_document(path: Path) -> bool:
     """Whether a `.json` file is one value and not JSON lines, as PromptCBLUE's files are."""
     with InputFile(path) as file:
         first = file.text().lstrip().partition("\n")[0]
-    try:
-        value = json.loads(first)
-    except (ValueError, RecursionError):
-        return True
-    return not isinstance(value, dict) or "target" not in value
+    return "target" not in as_object(json_value(first))
 
 
 def _document(path: Path) -> AnswerFile:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from refsol.history import HistoryMessage
+from refsol.json_values import json_value
 from refsol.verdict import MISSING, Check, Verdict, show
 
 FailureKind = Literal[
@@ -120,10 +120,7 @@ def _posts(messages: Sequence[HistoryMessage]) -> list[HistoryMessage]:
 
 def _payload(post: HistoryMessage) -> Any:
     """The JSON of a POST; MISSING if its body is not JSON."""
-    try:
-        return json.loads(post.content.strip().removesuffix("```").partition("\n")[2])
-    except (ValueError, RecursionError):
-        return MISSING
+    return json_value(post.content.strip().removesuffix("```").partition("\n")[2], MISSING)
 
 
 def _order_name(post: HistoryMessage) -> str:

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from refsol.errors import FactsError
+from refsol.json_values import as_object, json_value, objects
 
 Ask = Callable[[str], tuple[int, bytes | str]]
 """Sends a GET to a URL and returns the status and body of the reply. Raises FactsError if there is no reply."""
-
-
-def as_object(value: Any) -> dict[str, Any]:
-    """The value, or an empty object if it is not an object."""
-    return value if isinstance(value, dict) else {}
-
-
-def objects(value: Any) -> list[dict[str, Any]]:
-    """The objects in a list; empty if the value is not a list."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def subject_id(resource: Mapping[str, Any]) -> str | None:
@@ -67,10 +57,7 @@ class FhirSearches:
             raise
         if status != 200:
             raise FactsError(f"{url}: status {status}")
-        try:
-            bundle = json.loads(body)
-        except (ValueError, RecursionError):
-            bundle = None
+        bundle = json_value(body)
         if not isinstance(bundle, dict) or bundle.get("resourceType") != "Bundle":
             raise FactsError(f"{url}: the answer is not a FHIR Bundle in JSON")
         return bundle

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii
 from typing import Any, Literal
 
 Branch = Literal["query", "order", "no order"]
@@ -92,7 +93,7 @@ def show(value: object) -> str:
     if value is MISSING or value is NO_ANSWER:
         return repr(value)
     try:
-        text = json.dumps(value)
+        text = encode_basestring_ascii(value) if type(value) is str else json.dumps(value)  # the same for texts
     except (ValueError, RecursionError) as error:
         return f"a value that cannot be shown ({type(error).__name__})"
     return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}… ({len(text)} characters)"

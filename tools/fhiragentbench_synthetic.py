@@ -5,7 +5,7 @@ Run it after a change of the bundled hospital, the generator or the wording. The
 
 from __future__ import annotations
 
-from medagent.benchmarks.fhiragentbench.generator.write import write_bundled
+from medagent.benchmarks.fhiragentbench.generator.write import GENERATOR
 from medagent.benchmarks.fhiragentbench.sets import bundled_folder
 
 SEED = "fhir-agentbench synthetic"
@@ -15,7 +15,7 @@ def main() -> None:
     """Write the set into the package."""
     folder = bundled_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    manifest = write_bundled(folder, SEED)
+    manifest = GENERATOR.make_bundled(folder, SEED)
     print(f"{folder}: {manifest.files}")
 
 

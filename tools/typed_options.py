@@ -18,10 +18,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import AwareDatetime, BaseModel
 
-from medagent.benchmarks.base import DEFAULT, find, names
+from medagent.benchmarks.base import DEFAULT, fhir_names, find, names
 from medagent.engine.settings import RunSettings
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.http_episodes import http_options
+from medagent.fhir_episodes.settings import FhirSettings
 
 MODULE = Path(__file__).resolve().parent.parent / "medagent" / "options.py"
 HEAD = '''"""The options of the Python API, by name and type. Made by `python tools/typed_options.py`; do not edit.
@@ -103,6 +104,13 @@ def beyond(model: Fields, base: Fields) -> Fields:
     return {name: text for name, text in model.items() if name not in base}
 
 
+def shared_by_fhir(base: Fields) -> dict[str, str]:
+    """The fields beyond `base` that all benchmarks with FHIR sessions have with the same type."""
+    models = [fields(find(name).Settings) for name in fhir_names()]
+    common = set.intersection(*(set(model.items()) for model in models))
+    return {name: text for name, text in beyond(fields(FhirSettings), base).items() if (name, text) in common}
+
+
 def label(benchmark: str) -> str:
     """What the options of a benchmark are named by: its class."""
     return type(find(benchmark)).__name__
@@ -110,11 +118,14 @@ def label(benchmark: str) -> str:
 
 def parts() -> Iterator[str]:
     """The TypedDicts."""
-    shared = fields(RunSettings)
+    shared = dict(fields(RunSettings))
     yield typed_dict("RunOptions", "The options of every run.", shared)
+    fhir = shared_by_fhir(shared)
+    yield typed_dict("FhirOptions", "The options of every run with FHIR sessions.", fhir, "RunOptions")
     for name in names():
-        about = f"The options of a run of {name}."
-        yield typed_dict(f"{label(name)}Options", about, beyond(fields(find(name).Settings), shared), "RunOptions")
+        about, settings = f"The options of a run of {name}.", find(name).Settings
+        known, base = (shared | fhir, "FhirOptions") if issubclass(settings, FhirSettings) else (shared, "RunOptions")
+        yield typed_dict(f"{label(name)}Options", about, beyond(fields(settings), known), base)
     grading: dict[str, str] = {}
     for name in names():
         grading |= fields(find(name).GradeOptions)

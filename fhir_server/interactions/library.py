@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fhir_server.interactions.context import ServerContext
+from fhir_server.search import names
 from fhir_server.terminology.library import HL7
 from fhir_server.wire.json_text import decode
 from fhir_server.wire.json_values import Json
@@ -32,5 +33,5 @@ class StoredLibrary:
             row = store.find(kind, url.removeprefix(f"{kind}/"))
             return decode(row.text) if row is not None and row.text is not None else None
         sql = "SELECT row_id FROM uris WHERE param = ? AND value = ? ORDER BY row_id DESC"
-        rows = store.rows([match[0] for match in store.query(sql, (number, url))])
+        rows = store.rows([match[0] for match in store.query(sql, (number, names.number(url)))])
         return decode(rows[0].text or "") if rows else None

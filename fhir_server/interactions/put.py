@@ -14,7 +14,7 @@ from fhir_server.interactions.integrity import check_references, leads_somewhere
 from fhir_server.resources.meta import labels
 from fhir_server.resources.normalise import Resource, normalise
 from fhir_server.resources.references import check_targets
-from fhir_server.search import own_parameters
+from fhir_server.search import names, own_parameters
 from fhir_server.search.index_rows import ReferenceRow
 from fhir_server.search.indexer import TableRows, table_rows
 from fhir_server.search.indexer import index as search_index
@@ -121,7 +121,8 @@ def _check_storable(context: RequestContext, resource: Resource, old: Version | 
     if url is None and kind in _NAMED:
         raise FhirError(422, f"HAPI-1766: {kind} has no value for {kind}.url")
     sql = "SELECT row_id FROM uris WHERE param = ? AND value = ?"
-    numbers = [row[0] for row in context.store.query(sql, (context.registry.number(kind, "url"), url))]
+    values = context.registry.number(kind, "url"), names.number(url or "")
+    numbers = [row[0] for row in context.store.query(sql, values)]
     for other in context.store.rows(numbers):
         same = decode(other.text or "{}").get("version") == resource.get("version")
         if same and (old is None or other.row_id != old.row_id):

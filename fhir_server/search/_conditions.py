@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from operator import attrgetter
 
+from fhir_server.search import names
 from fhir_server.search._chains import chained, has
 from fhir_server.search._criteria import Criterion, unescape
 from fhir_server.search._filter_expression import filtered
@@ -122,6 +123,6 @@ def _missing(scope: Scope, parameter: SearchParameter, missing: bool) -> Conditi
         return of_type(scope.resource_type, str(int(not missing)))
     having = f"SELECT row_id FROM {KINDS[kind].table} WHERE param = ?"
     if name == "_source":  # a value that is only a request id is no source
-        having += " AND substr(value, 1, 1) <> '#'"
+        having += " AND " + names.where("value", "substr(names.text, 1, 1) <> '#'")
     where = f"row_id {'NOT ' if missing else ''}IN ({having})"
     return of_type(scope.resource_type, where, (scope.number(name),), weight=6)

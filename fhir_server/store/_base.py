@@ -14,7 +14,6 @@ from fhir_server.search import own_parameters
 from fhir_server.search.registry import Key, Own
 from fhir_server.store import schema
 from fhir_server.store._file import CACHE, connect, own_text, prepare, registry_of, synchronous
-from fhir_server.store._pending import write
 from fhir_server.store.store import Store
 from fhir_server.store.temporary import TemporaryFolder
 
@@ -162,7 +161,7 @@ class BaseStore(Store):
             self._count(resource_type, count)
         self._pending.write(self.connection, self.prefix)
         for table, values in tables.items():
-            write(self.connection, self.prefix, table, values)
+            self._pending.write_rows(self.connection, self.prefix, table, values)
         return True
 
     def close(self) -> None:

@@ -130,6 +130,7 @@ class OverlayStore(Store):
         """Rolls back all writes of this overlay."""
         if self._own:
             self._pool.give_back(self.connection)
+            self._pending.undo()
             self.connection, self._own = self._pool.base.connection, False
             self.registry = self._pool.base.registry
 

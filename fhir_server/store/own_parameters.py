@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from fhir_server.search import own_parameters, pairs
+from fhir_server.search import names, own_parameters, pairs
 from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.indexer import index, table_rows
 from fhir_server.store.store import Store
@@ -57,7 +57,8 @@ def _stored(store: Store, codes: Iterable[str] | None) -> list[Json]:
 
 
 def _by_url(store: Store, number: int, url: str) -> Json | None:
-    matches = store.query("SELECT row_id FROM uris WHERE param = ? AND value = ?", (number, url)).fetchall()
+    values = number, names.number(url)
+    matches = store.query("SELECT row_id FROM uris WHERE param = ? AND value = ?", values).fetchall()
     rows = store.rows([row[0] for row in matches])
     return decode(rows[0].text) if rows and rows[0].text is not None else None
 

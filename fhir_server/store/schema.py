@@ -4,15 +4,16 @@
 replaced version to `versions`. There is one index table for each kind of search parameter (`search/kinds`), and one for
 pairs of patient and code (`search/pairs`). `param` is the number of a search parameter of a resource type. Rows are
 clustered by parameter and value, so a search by token or reference reads one range of one B-tree, in insertion order
-(`row_id`). No table is indexed by `row_id` alone: for an update, the rows to remove are computed from the old text.
+(`row_id`). Systems and URIs are numbers, whose texts are in `names` (`search/names`). No table is indexed by `row_id`
+alone: for an update, the rows to remove are computed from the old text.
 """
 
 from __future__ import annotations
 
-from fhir_server.search import pairs
+from fhir_server.search import names, pairs
 from fhir_server.search.kinds import KINDS
 
-FORMAT = 4
+FORMAT = 5
 """Increase it when the tables change. A file of another format is refused."""
 
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -23,6 +24,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }
 """The columns of each table. `updated`, `low`, `high` are milliseconds since 1970, days are yyyymmdd."""
 
+NAMED = {kind.table: kind.columns.index(kind.named) for kind in KINDS.values() if kind.named}
+"""The place of the column with numbers of texts (`search.names`), by table."""
 INDEXES = tuple(name for name in COLUMNS if name not in ("resources", "versions"))
 DELETED = "CREATE INDEX IF NOT EXISTS main.resources_deleted ON resources (type) WHERE text IS NULL"
 """An index of the deleted resources, for `$expunge`."""
@@ -47,6 +50,8 @@ def create(schema: str = "main", prefix: str = "") -> str:
         f"CREATE TABLE {schema}.{prefix}versions"
         " (row_id INTEGER, type TEXT, id TEXT, version INTEGER, updated INTEGER, text TEXT)",
         f"CREATE UNIQUE INDEX {schema}.{prefix}versions_row ON {prefix}versions (row_id, version)",
+        f"CREATE TABLE {schema}.{prefix}{names.TABLE} (number INTEGER PRIMARY KEY, text TEXT)",
+        f"CREATE INDEX {schema}.{prefix}names_text ON {prefix}{names.TABLE} (text)",
         *(_index(name, schema, prefix) for name in INDEXES),
     ]
     return ";".join(statements)
@@ -76,6 +81,7 @@ def overlay() -> str:
             f"CREATE TEMP VIEW {name} AS SELECT {listed} FROM main.{name}{shown}"
             f" UNION ALL SELECT {listed} FROM temp.own_{name}"
         )
+    statements.append("CREATE TEMP VIEW names AS SELECT * FROM main.names UNION ALL SELECT * FROM temp.own_names")
     statements.append(
         "CREATE TEMP VIEW counts AS SELECT type, sum(live) AS live FROM (SELECT type, live FROM main.counts"
         " UNION ALL SELECT type, 1 FROM temp.own_resources WHERE text IS NOT NULL"

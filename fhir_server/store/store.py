@@ -17,7 +17,7 @@ from fhir_server.search import pairs
 from fhir_server.search.indexer import TableRows
 from fhir_server.search.registry import Key, Own, ParameterRegistry
 from fhir_server.store import schema
-from fhir_server.store._pending import RESOURCES_AT_ONCE, FlatRows, PendingRows
+from fhir_server.store._pending import RESOURCES_AT_ONCE, FlatRows, PendingRows, numbered
 
 MAX_PARAMETERS = 500
 
@@ -180,7 +180,7 @@ class Store(ABC):
             self._keep()
         except BaseException:
             self._writing()
-            self._pending.clear()
+            self._pending.undo()
             self._undo()
             self.registry = registry
             if self.changes:
@@ -302,7 +302,7 @@ class Store(ABC):
         self.connection.execute(f"DELETE FROM {self.prefix}resources WHERE row_id = ?", (row_id,))
         for table, rows in index.items():
             if rows:
-                self.connection.executemany(_delete(self.prefix, table), rows)
+                self.connection.executemany(_delete(self.prefix, table), numbered(table, rows))
 
     def count(self) -> dict[str, int]:
         """The number of live resources of each type."""

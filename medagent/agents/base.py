@@ -26,7 +26,6 @@ from medagent.models.estimate import CallCutOffError
 if TYPE_CHECKING:
     from medagent.engine.learning import Feedback
     from medagent.models.base import ChatModel, Completion, Message, Tool
-    from medagent.models.limiter import EndpointStats
 
 LONGEST_MESSAGE = 4_000_000
 """The maximum length of a message in characters; the body of a POST may have half of that."""
@@ -78,7 +77,6 @@ class Policy(Protocol):
 
         Raises EpisodeError or StopRunError from the model. Any other error is a failure of the agent.
         """
-        ...
 
 
 async def next_move(policy: Policy, observation: str) -> Move:
@@ -139,12 +137,7 @@ class CountedModel:
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model
-        self.name = model.name
-
-    @property
-    def stats(self) -> EndpointStats:
-        """See `ChatModel.stats`."""
-        return self._model.stats
+        self.name, self.stats, self.aclose = model.name, model.stats, model.aclose
 
     async def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
@@ -152,10 +145,6 @@ class CountedModel:
         """See `ChatModel.complete`."""
         spent = _spent.get()
         return await counted(self._model, spent or Spent(), messages, tools=tools, seed=seed, session=session)
-
-    async def aclose(self) -> None:
-        """See `ChatModel.aclose`."""
-        await self._model.aclose()
 
 
 class Agent:

@@ -22,7 +22,6 @@ from medagent.core.wire import without_password
 from medagent.engine.files import file_digest, write_whole
 from medagent.models.base import ChatModel, Completion, Message, Tool, ToolCall, Usage
 from medagent.models.keys import base_urls
-from medagent.models.limiter import EndpointStats
 from medagent.models.settings import ModelSettings
 
 _DECIDES = {"name", "api", "temperature", "max_tokens", "extra"}
@@ -84,7 +83,7 @@ class CachedModel:
 
     def __init__(self, model: ChatModel, settings: ModelSettings, folder: Path, source: str | None) -> None:
         self._model = model
-        self.name = model.name
+        self.name, self.stats, self.aclose = model.name, model.stats, model.aclose
         self._scripted = settings.name.startswith(_SCRIPTED)
         self._identity = {**settings.model_dump(include=_DECIDES), "source": source}
         if self._scripted:
@@ -93,11 +92,6 @@ class CachedModel:
             self._identity["urls"] = sorted(without_password(url) for url in base_urls(settings, os.environ))
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._store = ReplyStore(folder)
-
-    @property
-    def stats(self) -> EndpointStats:
-        """See `ChatModel.stats`."""
-        return self._model.stats
 
     async def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
@@ -126,7 +120,3 @@ class CachedModel:
             return Completion(**stored, tool_calls=calls, usage=Usage(), cost=0.0, reused=True)
         except (LookupError, TypeError):
             self._store.damaged(digest)
-
-    async def aclose(self) -> None:
-        """See `ChatModel.aclose`."""
-        await self._model.aclose()

@@ -18,6 +18,8 @@ from typing import Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from medagent.core.errors import UserError
+from medagent.core.writing import writing
+from medagent.engine.files import file_digest
 
 SEED, MANIFEST, HOSPITAL = "seed.txt", "dataset.json", "hospital.ndjson"
 """The files of a folder: the seed (if it was drawn at random), the manifest, and the patients."""
@@ -93,7 +95,7 @@ def make_folder(folder: Path, seed: str | None, write: Callable[[str], T]) -> T:
     Raises UserError if the folder cannot be used. If `write` fails, its files are removed.
     """
     text = seed if seed is not None else secrets.token_hex(PRIVATE_BITS // 8)
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise UserError(f"{folder}: is not empty; name a new folder")
@@ -105,8 +107,6 @@ def make_folder(folder: Path, seed: str | None, write: Callable[[str], T]) -> T:
             for file in folder.iterdir():
                 file.unlink()
             raise
-    except OSError as error:
-        raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
     return done
 
 
@@ -124,7 +124,7 @@ def differing_files(folder: Path, again: Path, names: Iterable[str]) -> list[str
     every = [*names, MANIFEST]
     present = [name for name in every if (folder / name).is_file()]
     absent = [f"{name}: is missing" for name in every if name not in present]
-    other = [name for name in present if file_sha256(folder / name) != file_sha256(again / name)]
+    other = [name for name in present if file_digest(folder / name) != file_digest(again / name)]
     return [*absent, *(f"{name}: has other bytes" for name in other)]
 
 
@@ -136,7 +136,7 @@ def write_manifest(folder: Path, manifest: BaseModel) -> None:
 def checked_file(folder: Path, manifest: Files, name: str) -> Path:
     """The path of a file of a set. Raises UserError if its digest differs from the manifest."""
     path = folder / name
-    if file_sha256(path) != manifest.files.get(name):
+    if file_digest(path) != manifest.files.get(name):
         raise UserError(
             f"{path}: is not the file that {MANIFEST} beside it names (its SHA-256 differs); import or make the data "
             "set again"
@@ -146,16 +146,7 @@ def checked_file(folder: Path, manifest: Files, name: str) -> Path:
 
 def file_digests(folder: Path, names: Sequence[str]) -> dict[str, str]:
     """The SHA-256 of each of these files that exists."""
-    return {name: file_sha256(folder / name) for name in names if (folder / name).is_file()}
-
-
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file. Raises UserError if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    return {name: file_digest(folder / name) for name in names if (folder / name).is_file()}
 
 
 def written(lines: Iterable[str], folder: Path) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from medagent.core.writing import writing
 from medagent.terminal.groups import group
 
 app = group(
@@ -179,15 +180,15 @@ def new(
 
 def _new_set(folder: Path, like: str, seed: str | None, split: str | None, patients: int, per_type: int) -> None:
     """Make a set of another benchmark than MedAgentBench."""
-    from medagent.benchmarks.fhiragentbench.generator import write as fhir_agentbench
+    from medagent.benchmarks.fhiragentbench.generator.write import GENERATOR as FHIR_AGENTBENCH
     from medagent.benchmarks.made_folders import Order
-    from medagent.benchmarks.psb300.generator import write as psb300
+    from medagent.benchmarks.psb300.generator.write import GENERATOR as PSB300
     from medagent.core.errors import UserError
 
     if split is not None:
         part = ". To run a part of it: medagent run psb-300 --split" if like == "psb-300" else ""
         raise UserError(f"--split is not available with --like {like}{part}")
-    made = (psb300 if like == "psb-300" else fhir_agentbench).make(folder, Order(seed, patients, per_type))
+    made = (PSB300 if like == "psb-300" else FHIR_AGENTBENCH).make(folder, Order(seed, patients, per_type))
     _describe(folder, f"{like} {made.name}", made.made)
     print(f"Run it: medagent run {like} --dataset {folder} --agent reference")
 
@@ -215,17 +216,17 @@ def verify(
     Example: medagent data verify fresh --seed 3f0c…
     """
     from medagent.benchmarks.fhiragentbench import sets as question_sets
-    from medagent.benchmarks.fhiragentbench.generator import write as fhir_agentbench
+    from medagent.benchmarks.fhiragentbench.generator.write import GENERATOR as FHIR_AGENTBENCH
     from medagent.benchmarks.made_folders import kept_seed
     from medagent.benchmarks.medagentbench.generator.write import differing
     from medagent.benchmarks.psb300 import tasks as task_sets
-    from medagent.benchmarks.psb300.generator import write as psb300
+    from medagent.benchmarks.psb300.generator.write import GENERATOR as PSB300
 
     text = seed if seed is not None else kept_seed(folder)
     if task_sets.is_set(folder):
-        differences = psb300.differing(folder, task_sets.read_manifest(folder), text)
+        differences = PSB300.differing(folder, task_sets.read_manifest(folder), text)
     elif question_sets.is_set(folder):
-        differences = fhir_agentbench.differing(folder, question_sets.read_manifest(folder), text)
+        differences = FHIR_AGENTBENCH.differing(folder, question_sets.read_manifest(folder), text)
     else:
         differences = differing(folder, text)
     for line in differences:
@@ -319,8 +320,6 @@ def chart(
     else:
         with path.open(encoding="utf-8") as lines:
             resources = patient_resources(lines, mrn)
-    try:
+    with writing(target):
         target.write_text(chart_page(resources), encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UserError(f"{target}: cannot be written: {error.strerror}") from None
     print(f"{target}: {len(resources)} resources")

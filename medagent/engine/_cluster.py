@@ -11,10 +11,10 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 from uuid import uuid4
 
 from medagent.core.errors import ExecutorLostError, UserError
@@ -28,12 +28,9 @@ from medagent.engine._local import work_off
 from medagent.engine._unit_limits import UNIT_UNLIMITED, UnitLimits
 from medagent.engine.boundary import Performed
 from medagent.engine.files import file_digest
-from medagent.engine.job import Job, JobWithFiles, Unit
+from medagent.engine.job import Done, Job, JobWithFiles, Take, U
 from medagent.engine.progress import Progress
-from medagent.engine.rows import Row
-
-U = TypeVar("U", bound=Unit)
-R = TypeVar("R", bound=Row)
+from medagent.engine.rows import R
 
 CANCELLED_WITHIN_S = 10.0
 """Seconds within which the rows of cancelled units must be saved."""
@@ -73,13 +70,7 @@ class ClusterExecutor:
         self._limits = limits
         self._wait = wait
 
-    async def run(
-        self,
-        job: Job[U, R],
-        take: Callable[[], Awaitable[U | None]],
-        done: Callable[[R], Awaitable[None]],
-        progress: Progress,
-    ) -> None:
+    async def run(self, job: Job[U, R], take: Take[U], done: Done[R], progress: Progress) -> None:
         """See `Executor.run`. Raises UserError if the cluster cannot be reached or has no suitable worker, or if the
         extra is not installed.
         """

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Generic
 
 from medagent.engine._limits import UNKNOWN, Limits
-from medagent.engine.job import Unit
+from medagent.engine.job import U
 from medagent.engine.journal import Journal
-from medagent.engine.rows import FAILED, Row
-
-U = TypeVar("U", bound=Unit)
-R = TypeVar("R", bound=Row)
+from medagent.engine.rows import FAILED, R
 
 FIRST_GROUP = 4
 """The number of units that start before the cost of any unit is known."""

@@ -12,10 +12,9 @@ from pydantic import BaseModel, ValidationError
 
 from medagent.core.errors import UserError
 from medagent.engine.content import Content, content_of
-from medagent.engine.rows import Row, RowHead
+from medagent.engine.rows import R, Row, RowHead
 
 M = TypeVar("M", bound=BaseModel)
-R = TypeVar("R", bound=Row)
 
 FORMAT = 3
 """The format of rows. All released versions have this one."""

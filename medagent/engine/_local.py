@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 from medagent.engine._unit_limits import UNIT_UNLIMITED, UnitLimits
 from medagent.engine.boundary import Performed, perform
-from medagent.engine.job import Job, Unit, Worker
+from medagent.engine.job import Done, Job, Take, U, Worker
 from medagent.engine.lane import Lane, Strays
 from medagent.engine.progress import Progress
-from medagent.engine.rows import Row
-
-U = TypeVar("U", bound=Unit)
-R = TypeVar("R", bound=Row)
+from medagent.engine.rows import R
 
 
 class LocalExecutor:
@@ -24,13 +20,7 @@ class LocalExecutor:
         self._concurrency = concurrency
         self._limits = limits
 
-    async def run(
-        self,
-        job: Job[U, R],
-        take: Callable[[], Awaitable[U | None]],
-        done: Callable[[R], Awaitable[None]],
-        progress: Progress,
-    ) -> None:
+    async def run(self, job: Job[U, R], take: Take[U], done: Done[R], progress: Progress) -> None:
         """See `Executor.run`. Each lane has at most one row that is not yet on disk."""
         strays = Strays(self._concurrency)
 
@@ -52,11 +42,7 @@ class LocalExecutor:
                 await asyncio.gather(*lanes, return_exceptions=True)
 
 
-async def work_off(
-    take: Callable[[], Awaitable[U | None]],
-    done: Callable[[R], Awaitable[None]],
-    carry_out: Callable[[U], Awaitable[Performed[R]]],
-) -> None:
+async def work_off(take: Take[U], done: Done[R], carry_out: Callable[[U], Awaitable[Performed[R]]]) -> None:
     """Run one unit after the other. A row is saved while the next unit runs."""
     saving = asyncio.ensure_future(asyncio.sleep(0))  # no row yet
     try:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict
 from medagent.core.errors import UserError
 from medagent.core.named_paths import named_path
 from medagent.core.options import checked, options
+from medagent.core.writing import writing
 from medagent.engine.blocks import AnswerBlock, Block, ChecksBlock, ConversationBlock, Message, TextBlock
 from medagent.engine.journals import JournalKind, Run
 from medagent.engine.learning import LEARNED, LEARNING, LearnedRow
@@ -149,13 +150,11 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         `write`. Raises UserError.
         """
         files = [run.path / name for name in self.write(run, scores)]
-        try:
+        with writing(out):
             out.mkdir(parents=True, exist_ok=True)
             if present := [file.name for file in files if (out / file.name).exists()]:
                 raise UserError(f"{out / present[0]}: already exists; choose another folder")
             return [Path(copyfile(file, out / file.name)) for file in files]
-        except OSError as error:
-            raise UserError(f"{error.filename or out}: cannot be written: {error.strerror}") from None
 
     def blocks(self, item: Any, row: RowT, score: Score | None) -> Sequence[Block]:
         """The blocks of a unit for the report page and `medagent show`; default: question, answer, checks, messages."""

@@ -190,10 +190,10 @@ class PairBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class VotesBlock(Block):
-    """The judges' labels: judge, label, text."""
+    """The judges' labels: judge, whether it is a vote for the answer (None: neither for nor against), label, text."""
 
     name = "votes"
-    votes: Sequence[tuple[str, str, str]]
+    votes: Sequence[tuple[str, bool | None, str, str]]
 
 
 @dataclass(frozen=True, slots=True)

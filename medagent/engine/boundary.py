@@ -16,20 +16,18 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal
 
 from medagent.core.clock import wall_clock
 from medagent.core.errors import EpisodeError, MedagentError, StopRunError, UserError
 from medagent.core.own_files import CLOSED, own_files
 from medagent.core.scrub import printable
 from medagent.engine._unit_limits import UNIT_UNLIMITED, UnitLimits, unit_limits
-from medagent.engine.job import Unit, Worker
+from medagent.engine.job import U, Worker
 from medagent.engine.lane import Lane, WornError, current_lane
-from medagent.engine.rows import Row
+from medagent.engine.rows import R, Row
 
 Owner = Literal["agent", "model", "fhir", "grader", "benchmark"]
-U = TypeVar("U", bound=Unit)
-R = TypeVar("R", bound=Row)
 
 GRACE_S = 1.5
 """Seconds for a cancelled unit to end and close its connections. Then it is abandoned."""

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from medagent.core.errors import UserError
+from medagent.core.writing import replacing, writing
 
 MANIFEST = ".files"
 """The file in a run's folder with the names of the files that the run wrote, one per line."""
@@ -33,11 +34,8 @@ def note(path: Path) -> None:
     folder = path.parent.resolve()
     if folder not in _open_folders or path.name in written_files(folder):
         return
-    try:
-        with (folder / MANIFEST).open("a", encoding="utf-8") as manifest:
-            manifest.write(f"{path.name}\n")
-    except OSError as error:
-        raise UserError(f"{folder / MANIFEST}: cannot be written: {error.strerror}") from None
+    with writing(folder / MANIFEST), (folder / MANIFEST).open("a", encoding="utf-8") as manifest:
+        manifest.write(f"{path.name}\n")
 
 
 def written_files(folder: Path) -> set[str]:
@@ -76,17 +74,10 @@ def write_changed_parts(path: Path, parts: Callable[[], Iterable[str]]) -> None:
 
 def _write(path: Path, parts: Iterable[str]) -> None:
     note(path)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with aside.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(parts)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            aside.unlink(missing_ok=True)
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+    with replacing(path) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(parts)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _holds(path: Path, parts: Iterable[str]) -> bool:

@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Container, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -20,6 +19,7 @@ from medagent.core.code_digest import UNKNOWN
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
 from medagent.core.versions import versions
+from medagent.core.writing import writing
 from medagent.engine.files import MANIFEST, file_digest, note, noted, write_whole, written_files
 from medagent.engine.journal_file import JournalFile, ReadOnlyError
 from medagent.engine.report import DataRef
@@ -58,10 +58,8 @@ class RunFolder:
         self._places = dict(places or {})
         self._unwritten = dict(unwritten or {})
         self._reuse = reuse
-        try:
+        with writing(path):
             path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written: {error.strerror}") from None
         self.journal = self._locked(overwrite)
         """The first journal's file, which holds the folder's lock."""
         self._stack = ExitStack()
@@ -80,9 +78,7 @@ class RunFolder:
     def __enter__(self) -> RunFolder:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     @property

@@ -22,22 +22,18 @@ class GradedUnit(Protocol):
     @property
     def item(self) -> Any:
         """The unit's `Item`."""
-        ...
 
     @property
     def correct(self) -> bool | None:
         """Whether it is right; None if it is neither right nor wrong."""
-        ...
 
     @property
     def grounded(self) -> bool | None:
         """See `Score.grounded`."""
-        ...
 
     @property
     def reading(self) -> str:
         """See `Score.reading`."""
-        ...
 
 
 def by_type(scores: Sequence[GradedUnit]) -> list[list[list[bool]]]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from medagent.core.lazy import LazySequence
 from medagent.engine.progress import Progress
-from medagent.engine.rows import Row
+from medagent.engine.rows import R, Row
 from medagent.models.limiter import EndpointStats
 
 
@@ -20,7 +20,6 @@ class Unit(Protocol):
     @property
     def key(self) -> str:
         """Unique within the run."""
-        ...
 
 
 U = TypeVar("U", bound=Unit)
@@ -35,7 +34,6 @@ class LazyUnits(LazySequence[U]):
 
 
 U_contra = TypeVar("U_contra", bound=Unit, contravariant=True)
-R = TypeVar("R", bound=Row)
 R_contra = TypeVar("R_contra", bound=Row, contravariant=True)
 
 
@@ -45,13 +43,11 @@ class Worker(Protocol[U_contra, R_contra]):
     @property
     def stats(self) -> Sequence[EndpointStats]:
         """The statistics of the model endpoints, for the progress display."""
-        ...
 
     async def run(self, unit: U_contra, row: R_contra) -> None:
         """Run one unit and fill in its row. If it raises, the engine sets the failure's status and keeps the rest of
         the row. Wrap calls of user code in `blame` to name their owner.
         """
-        ...
 
 
 class Job(Protocol[U_contra, R]):
@@ -60,16 +56,13 @@ class Job(Protocol[U_contra, R]):
     @property
     def concurrency(self) -> int:
         """The most calls at an endpoint at once."""
-        ...
 
     @property
     def row(self) -> type[R]:
         """The type of its rows."""
-        ...
 
     def open(self) -> AbstractAsyncContextManager[Worker[U_contra, R]]:
         """Open connections and files; they close with the context."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +80,24 @@ class JobWithFiles(Protocol):
     @property
     def files(self) -> Sequence[JobFile]:
         """The files that the job opens."""
-        ...
 
     def moved(self, places: Mapping[Path, Path]) -> Any:
         """The job with its files at other paths."""
-        ...
+
+
+Take = Callable[[], Awaitable[U | None]]
+"""Returns the next unit, or None at the end."""
+Done = Callable[[R], Awaitable[None]]
+"""Takes the row of a unit that has ended."""
 
 
 class Executor(Protocol):
     """Runs units in this process (`LocalExecutor`) or on a cluster."""
 
-    async def run(
-        self,
-        job: Job[U, R],
-        take: Callable[[], Awaitable[U | None]],
-        done: Callable[[R], Awaitable[None]],
-        progress: Progress,
-    ) -> None:
+    async def run(self, job: Job[U, R], take: Take[U], done: Done[R], progress: Progress) -> None:
         """Run units until `take` returns None. A lane takes its next unit after the last one's row was passed to
         `done`, which counts its cost at once. The awaitable of `done` ends when the row is on disk.
 
         If the run is cancelled, or a unit stops it, units in progress are cancelled, and their rows are passed to
         `done` too. Raises StopRunError or UserError if a unit stops the run, ExecutorLostError if the executor is lost.
         """
-        ...

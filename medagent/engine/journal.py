@@ -28,10 +28,9 @@ from medagent.core.errors import UserError
 from medagent.engine._journal_line import FORMAT, LONGEST_END, UNREADABLE, StoredRow, head_of, line_end, parsed, written
 from medagent.engine._limits import Account
 from medagent.engine.journal_file import JournalFile, Line
-from medagent.engine.rows import OWED, REFUSED, REFUSED_AGAIN, Row, RowHead, Spent
+from medagent.engine.rows import OWED, REFUSED, REFUSED_AGAIN, R, Row, RowHead, Spent
 
 M = TypeVar("M", bound=BaseModel)
-R = TypeVar("R", bound=Row)
 
 _CHECKSUM = b'00000000"}\n'
 """The end of a line, from its checksum on; for its length."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
@@ -16,9 +16,7 @@ from medagent.engine.folder import read_run, read_settings
 from medagent.engine.journal import Journal, last_rows
 from medagent.engine.journal_file import JournalFile, file_state
 from medagent.engine.plan import JOURNAL
-from medagent.engine.rows import Row, Spent
-
-R = TypeVar("R", bound=Row)
+from medagent.engine.rows import R, Row, Spent
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,9 +19,10 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from medagent.core.clock import wall_clock
 from medagent.core.errors import MedagentError, StopRunError, UserError
+from medagent.core.writing import writing
 from medagent.engine._unit_limits import UnitLimits
 from medagent.engine.boundary import Performed, perform
-from medagent.engine.job import Job, Unit
+from medagent.engine.job import Done, Job, Take, Unit
 from medagent.engine.journal import Journal
 from medagent.engine.lane import Lane, Strays
 from medagent.engine.progress import Progress
@@ -86,7 +87,6 @@ class LearningWorker(Protocol):
 
     async def learn(self, unit: Any, row: Any, feedback: Feedback, spent: Spent) -> None:
         """Call the agent's `learn`. The cost of its model calls is added to `spent`. Its exceptions pass through."""
-        ...
 
 
 class Learning:
@@ -132,7 +132,7 @@ class Learning:
         """Restore the agent's folder after its last `learn` in a trial, or empty it. Raises UserError."""
         current = self._folder / _CURRENT
         copies = {row.number: row for row in self._learned.values() if row.trial == trial}
-        try:
+        with writing(current):
             shutil.rmtree(current, ignore_errors=True)
             for left in self._left_over():
                 shutil.rmtree(left, ignore_errors=True)
@@ -143,8 +143,6 @@ class Learning:
             if not last.is_dir() or digest_of(last) != copies[max(copies)].digest:
                 raise UserError(f"{last}: not the copy in {LEARNED}; restore it, or choose another --round")
             shutil.copytree(last, current, symlinks=True)
-        except OSError as error:
-            raise UserError(f"{error.filename or current}: cannot be written: {error.strerror}") from None
 
     async def learn(self, worker: LearningWorker, unit: str) -> None:
         """Make the agent learn from a unit, if the unit has a score. Raises StopRunError."""
@@ -174,15 +172,13 @@ class Learning:
     def _copied(self, number: int) -> str:
         """Copy the agent's folder. Returns the copy's digest. Raises UserError."""
         target, aside = self._folder / str(number), self._folder / f".{number}"
-        try:
+        with writing(target):
             shutil.rmtree(aside, ignore_errors=True)
             shutil.copytree(self._folder / _CURRENT, aside, symlinks=True)
             for path in _files(aside):
                 _sync(path)
             aside.rename(target)
             _sync(self._folder)
-        except (OSError, shutil.Error) as error:
-            raise UserError(f"{target}: cannot be written: {error}") from None
         return digest_of(target)
 
     def _left_over(self) -> Iterator[Path]:
@@ -198,13 +194,7 @@ class SequentialExecutor:
     def __init__(self, learning: Learning, limits: UnitLimits) -> None:
         self._learning, self._limits = learning, limits
 
-    async def run(
-        self,
-        job: Job[Any, Any],
-        take: Callable[[], Awaitable[Any]],
-        done: Callable[[Any], Awaitable[None]],
-        progress: Progress,
-    ) -> None:
+    async def run(self, job: Job[Any, Any], take: Take[Any], done: Done[Any], progress: Progress) -> None:
         """See `Executor.run`."""
         unit = await take()
         for trial in self._learning.trials:

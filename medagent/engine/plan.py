@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from medagent.core.options import Setting
-from medagent.engine.job import Job, Unit
+from medagent.engine.job import Job, U
 from medagent.engine.report import DataRef
-from medagent.engine.rows import Row
+from medagent.engine.rows import R
 from medagent.engine.scores import Item
 from medagent.engine.settings import RunSettings
 
-U = TypeVar("U", bound=Unit)
-R = TypeVar("R", bound=Row)
 JOURNAL = "episodes.jsonl"
 
 

@@ -12,8 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from medagent.core.scrub import printable
 from medagent.engine.figures import counted, dollars, duration, natural, short_key
@@ -95,20 +94,17 @@ class State:
         ]
 
 
-class Display(Protocol):
-    """Draws a state."""
+class Display:
+    """Draws a state. This one draws nothing."""
 
     def start(self, state: State) -> None:
         """The run starts."""
-        ...
 
     def update(self, state: State) -> None:
         """Something changed."""
-        ...
 
     def stop(self, state: State) -> None:
         """The run ends."""
-        ...
 
 
 heard: ContextVar[Callable[[Row, Scored | None], None] | None] = ContextVar("medagent_heard", default=None)
@@ -121,7 +117,7 @@ class Progress:
     def __init__(self, *, quiet: bool = False) -> None:
         self._state = State()
         self._notes: list[str] = []
-        self._display: Display = _Nothing() if quiet else _fitting()
+        self._display = Display() if quiet else _fitting()
 
     @property
     def notes(self) -> list[str]:
@@ -165,9 +161,7 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._display.stop(self._state)
 
 
@@ -176,15 +170,7 @@ def _fitting() -> Display:
     return _Cell() if in_notebook() else _Panel() if sys.stderr.isatty() else _Lines()
 
 
-class _Nothing:
-    def start(self, state: State) -> None: ...
-
-    def update(self, state: State) -> None: ...
-
-    def stop(self, state: State) -> None: ...
-
-
-class _Lines:
+class _Lines(Display):
     """A plain line every few seconds and one at the end."""
 
     def __init__(self) -> None:
@@ -208,7 +194,7 @@ class _Lines:
         print(SEPARATOR.join(state.figures()), file=sys.stderr, flush=True)
 
 
-class _Cell:
+class _Cell(Display):
     """A changing line below a notebook's cell."""
 
     def __init__(self) -> None:
@@ -232,8 +218,8 @@ class _Cell:
         return {"text/plain": SEPARATOR.join(state.figures())}
 
 
-class _Panel:
-    """A bar, with the figures and the success rate of each group below it."""
+class _Panel(Display):
+    """A bar, with the figures and the success rate of each group below it. rich draws it eight times a second."""
 
     def __init__(self) -> None:
         self._live: Live | None = None
@@ -245,9 +231,6 @@ class _Panel:
         console = Console(stderr=True)
         self._live = Live(console=console, refresh_per_second=8, get_renderable=partial(_draw, state, console))
         self._live.start()
-
-    def update(self, state: State) -> None:
-        pass  # Live draws the state eight times a second.
 
     def stop(self, state: State) -> None:
         if self._live is not None:

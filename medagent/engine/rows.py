@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -208,3 +208,6 @@ class Row(RowHead):
     def owed(self) -> bool:
         """Whether the unit must be run again."""
         return self.status in OWED
+
+
+R = TypeVar("R", bound=Row)

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic
 
 from medagent.core.errors import ExecutorLostError, UserError
 from medagent.engine._feed import Feed
 from medagent.engine._limits import UNLIMITED, Limits
 from medagent.engine.figures import some_are
-from medagent.engine.job import Executor, Job, LazyUnits, Unit
+from medagent.engine.job import Executor, Job, LazyUnits, U, Unit
 from medagent.engine.journal import Journal
 from medagent.engine.progress import Progress
-from medagent.engine.rows import Row
+from medagent.engine.rows import R, Row
 from medagent.engine.scores import Scored
-
-U = TypeVar("U", bound=Unit)
-R = TypeVar("R", bound=Row)
 
 HOPELESS = 10
 """A run stops if its first 10 units all fail in the same way, because the next ones would fail too."""

@@ -5,7 +5,6 @@ All export forms are made from these records, so that they agree. This module gr
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,6 +21,7 @@ from medagent.engine.report import ItemOutcome, Report, ShownMessage
 from medagent.engine.rows import CallSpent, Row, Spent
 from medagent.engine.scores import Check, Scored
 from medagent.models.base import MadeCall
+from refsol.json_values import json_value
 
 ASSISTANT = ("agent", "answer", "assistant")
 """The roles of the agent's messages."""
@@ -200,10 +200,7 @@ def _with_calls(messages: list[ExportMessage], each: Sequence[CallSpent]) -> lis
 
 def arguments_of(call: MadeCall) -> dict[str, Any]:
     """The arguments of a call as an object. Any other text becomes `{"arguments": TEXT}`."""
-    try:
-        value = json.loads(call.arguments or "{}")
-    except (ValueError, RecursionError):
-        value = call.arguments
+    value = json_value(call.arguments or "{}", call.arguments)
     return value if isinstance(value, dict) else {"arguments": value}
 
 

@@ -19,6 +19,7 @@ from medagent.engine.files import write_whole
 from medagent.engine.report import Report
 from medagent.engine.rows import CallSpent
 from medagent.export._records import Record, arguments_of, read_records
+from refsol.json_values import json_value
 
 VERSION = "ATIF-v1.8"
 _ACTION = re.compile(r"(GET|POST)\s+(\S+)\s*(.*)", re.DOTALL)
@@ -110,20 +111,13 @@ def _tool_calls(text: str, number: int) -> list[dict[str, Any]]:
     """The action of a message in the text protocol; empty for any other text."""
     action, finish = _ACTION.match(text.strip()), _FINISH.match(text.strip())
     if action:
-        arguments = {"url": action[2]} | ({"body": _parsed(action[3])} if action[3] else {})
-        return [{"tool_call_id": f"call_{number}", "function_name": action[1], "arguments": arguments}]
-    if finish:
-        return [
-            {"tool_call_id": f"call_{number}", "function_name": "FINISH", "arguments": {"answers": _parsed(finish[1])}}
-        ]
-    return []
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+        name, arguments = action[1], {"url": action[2]}
+        arguments |= {"body": json_value(action[3], action[3])} if action[3] else {}
+    elif finish:
+        name, arguments = "FINISH", {"answers": json_value(finish[1], finish[1])}
+    else:
+        return []
+    return [{"tool_call_id": f"call_{number}", "function_name": name, "arguments": arguments}]
 
 
 def _metrics(call: CallSpent) -> dict[str, Any]:

@@ -7,7 +7,6 @@ score` grades an exported run like a run of `inspect eval`.
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from medagent._finished import Code
 from medagent.benchmarks.base import of_folder
 from medagent.core.errors import UserError
 from medagent.core.scrub import hide
+from medagent.core.writing import replacing
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.journals import Run
 from medagent.engine.report import Report
@@ -64,14 +64,8 @@ def export_inspect(folder: Path, out: Path, code: Code | None = None) -> int:
     except ImportError:
         raise UserError("export inspect needs inspect-ai: pip install 'medagent[inspect]'") from None
     log = evaluation_log(folder, code)
-    aside = out.with_name(f".{os.getpid()}.{out.name}")
-    try:
+    with replacing(out) as aside:
         write_eval_log(log, str(aside))
-        aside.replace(out)
-    except OSError as error:
-        raise UserError(f"{out}: cannot be written: {error.strerror or error}") from None
-    finally:
-        aside.unlink(missing_ok=True)
     return len(log.samples or ())
 
 

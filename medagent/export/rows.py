@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from medagent._finished import Code
 from medagent.core.errors import UserError
+from medagent.core.writing import replacing
 from medagent.engine.files import write_whole
 from medagent.export._records import read_records
 
@@ -57,14 +56,8 @@ def export_parquet(folder: Path, out: Path, code: Code | None = None) -> int:
     }
     names = list(rows[0]) if rows else ["item"]
     schema = arrow.schema([(name, kinds.get(name, text)) for name in names])
-    aside = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
+    with replacing(out) as aside:
         parquet.write_table(arrow.Table.from_pylist(rows, schema=schema), aside)
-        aside.replace(out)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            aside.unlink(missing_ok=True)
-        raise UserError(f"{out}: cannot be written: {error.strerror or error}") from None
     return len(rows)
 
 

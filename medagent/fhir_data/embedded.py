@@ -188,10 +188,11 @@ def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[],
     from fhir_server.clock import SteppingClock
     from fhir_server.errors import FhirError, ServerError
     from fhir_server.ids import IdSource
+    from fhir_server.store.schema import FORMAT
     from medagent.core.version import __version__
 
     folder = cache_dir()
-    target = folder / f"{name}-{__version__}.sqlite"
+    target = folder / f"{name}-{__version__}-{FORMAT}.sqlite"
     if _sound(target):
         return target
     announce()

@@ -51,26 +51,21 @@ class EhrSession(Protocol):
     @property
     def fixed(self) -> bool:
         """Whether nobody can change the data, so that a GET finds the same resources in all such episodes of a run."""
-        ...
 
     def reset(self) -> None:
         """Start again with a fresh overlay; does nothing if the episode has no overlay."""
-        ...
 
     async def get(self, target: str) -> Reply:
         """The server's reply to a GET."""
-        ...
 
     async def post(self, target: str, body: str) -> Reply:
         """The server's reply to a POST of a JSON body."""
-        ...
 
     async def rehearse(self, target: str, body: str) -> Reply | None:
         """The reply that the server would give to a POST, after the POSTs rehearsed before; no GET sees its effect.
 
         None if the server would have to carry out the POST.
         """
-        ...
 
 
 class Ehr(Protocol):
@@ -78,4 +73,3 @@ class Ehr(Protocol):
 
     def session(self, seed: str) -> AbstractAsyncContextManager[EhrSession]:
         """An episode's view; all its random values derive from `seed`."""
-        ...

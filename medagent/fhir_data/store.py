@@ -19,6 +19,7 @@ from fhir_server.errors import ServerError
 from fhir_server.resources.references import target
 from fhir_server.store.temporary import TemporaryFolder
 from medagent.core.errors import UserError
+from medagent.core.writing import writing
 from medagent.fhir_data.embedded import bundled_file, imported_file
 from medagent.fhir_data.files import is_sqlite, read_resources
 
@@ -106,20 +107,17 @@ def export_folder(data: Path, folder: Path) -> Iterator[tuple[Path, int]]:
 
     Raises UserError if the data cannot be read, or if the folder is not empty or cannot be written.
     """
-    with _present(data) as server:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if any(folder.iterdir()):
-                raise UserError(f"{folder}: is not empty; name a new folder")
-            for resource_type, count in server.stats().items():
-                path = folder / f"{resource_type}.ndjson"
-                part = path.with_suffix(".part")
-                with part.open("w", encoding="utf-8", newline="\n") as file:
-                    file.writelines(f"{line}\n" for line in server.export(resource_type))
-                part.replace(path)
-                yield path, count
-        except OSError as error:
-            raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
+    with _present(data) as server, writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise UserError(f"{folder}: is not empty; name a new folder")
+        for resource_type, count in server.stats().items():
+            path = folder / f"{resource_type}.ndjson"
+            part = path.with_suffix(".part")
+            with part.open("w", encoding="utf-8", newline="\n") as file:
+                file.writelines(f"{line}\n" for line in server.export(resource_type))
+            part.replace(path)
+            yield path, count
 
 
 def stored_lines(data: Path, *types: str) -> Iterator[str]:
@@ -169,10 +167,8 @@ def file_to_serve(data: Path | None, report: Callable[[str], None]) -> Iterator[
     source = imported_file(data, report) if data else bundled_file(report)
     with TemporaryFolder(watched=True) as folder:
         copy = Path(folder) / f"{data.stem if data else 'hospital'}.sqlite"
-        try:
+        with writing(copy):
             shutil.copyfile(source.path, copy)
-        except OSError as error:
-            raise UserError(f"{copy}: cannot be written: {error.strerror}") from None
         yield copy
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 from medagent.agents.base import Agent
 from medagent.agents.chat import ChatAgent
 from medagent.fhir_episodes.code_session import fenced
 from medagent.fhir_episodes.protocol import Protocol
 from medagent.fhir_episodes.tools import ToolError, ToolsAgent
 from medagent.models.base import ChatModel, Tool, ToolCall
+from refsol.json_values import as_object, json_value
 
 PYTHON = Tool(
     "python",
@@ -48,11 +47,7 @@ class PythonCalls:
 
     def action(self, call: ToolCall) -> str:
         """The message. Raises ToolError for another tool, or arguments without a program."""
-        try:
-            arguments = json.loads(call.arguments)
-        except (ValueError, RecursionError):
-            arguments = None
-        code = arguments.get("code") if call.name == PYTHON.name and isinstance(arguments, dict) else None
+        code = as_object(json_value(call.arguments)).get("code") if call.name == PYTHON.name else None
         if not isinstance(code, str):
             raise ToolError("call python with one argument, code, a text")
         return fenced(code)

@@ -113,13 +113,11 @@ class Acting(Protocol):
 
     def agent(self, model: ChatModel, words: Words) -> Agent:
         """The agent that lets a model act."""
-        ...
 
     def session(
         self, task: FhirTask, ehr: EhrSession, words: Words, rules: SessionRules, code: CodeWork | None
     ) -> Session:
         """The session that carries out the agent's actions."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from medagent.core.closing import Closing
 from medagent.core.errors import SessionEndedError, UserError
 from medagent.engine.scores import Score
 from medagent.fhir_data.record import Reply, diagnostics
@@ -60,7 +61,7 @@ def serve_on(benchmark: FhirBenchmark[Any], host: str, port: int, options: Mappi
         yield episodes
 
 
-class HttpEpisodes:
+class HttpEpisodes(Closing):
     """Opens episodes below `address`, the http address (without a path) at which you serve `app`. A context manager.
 
     It takes the options of `serve_on`. Raises UserError.
@@ -99,14 +100,8 @@ class HttpEpisodes:
         self._episodes.close_all()
         self._ehr.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-
-class HttpEpisode:
+class HttpEpisode(Closing):
     """An open episode: pass on `prompt`, or `base` and `headers`; `finish` with the answers; then read the `verdict`.
 
     A context manager. The overlay is dropped at the end of the block or of the episode; the outcome stays available.
@@ -167,12 +162,6 @@ class HttpEpisode:
     def close(self) -> None:
         """Drop the overlay."""
         self._episodes.drop(self._record)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def _prompt(self, base: str, token: str) -> str:
         return self._episodes.protocol.first_message(base, self.task.context, self.task.instruction, token)

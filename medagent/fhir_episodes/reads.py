@@ -6,20 +6,19 @@ request by a setting before it is sent; the server itself stays strict.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import unquote_plus
 
 from medagent.core.wire import Text
+from refsol.json_values import as_object, json_value
 
 Handling = Literal["strict", "lenient", "corrected"]
 """How to handle search parameters that a type does not have: send them (HAPI answers 400), drop them, or send those
 that mean `_id` as `_id`.
 """
-IdsByType = Mapping[str, Sequence[str]]
 
 _ENTRIES = '  "entry": [ {\n'
 _RESOURCE = re.compile(r'\n    "resource": \{\n      "resourceType": "(\w+)",\n      "id": "([^"]+)"')
@@ -88,14 +87,14 @@ def read_page(text: str) -> Page:
     """The content of a reply: for a Bundle the resources of its entries, otherwise the resource itself."""
     head, entries, rest = text.partition(_ENTRIES)
     if entries and (
-        bundle := _object(f"{head.rstrip().rstrip(',')}}}")
+        bundle := as_object(json_value(f"{head.rstrip().rstrip(',')}}}"))
     ):  # HAPI's layout: parsing the whole text is not needed
         ids: dict[str, list[str]] = {}
         for kind, one in _RESOURCE.findall(rest):
             if kind != _OUTCOME:
                 ids.setdefault(kind, []).append(one)
         return Page(ids, next_link(bundle))
-    document = _object(text)
+    document = as_object(json_value(text))
     return Page(ids_of(resources_of(document)), next_link(document))
 
 
@@ -136,11 +135,3 @@ def next_link(document: Mapping[str, Any]) -> str:
         if isinstance(link, dict) and link.get("relation") == "next" and isinstance(link.get("url"), str):
             return str(link["url"])
     return ""
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -21,6 +21,7 @@ from medagent.fhir_episodes.requests_words import ActionError, prepare
 from medagent.fhir_episodes.task import TaskWords
 from medagent.models.base import MadeCall
 from medagent.models.wording import fill, strip_thinking
+from refsol.json_values import as_object, json_value
 
 Status = Literal[
     "completed",
@@ -345,10 +346,4 @@ def _written(url: str, reply: Reply) -> Write:
 
 
 def _created(reply: Reply) -> dict[str, Any] | None:
-    if reply.status != 201:
-        return None
-    try:
-        resource = json.loads(reply.text)
-    except (ValueError, RecursionError):
-        return {}
-    return resource if isinstance(resource, dict) else {}
+    return as_object(json_value(reply.text)) if reply.status == 201 else None

@@ -28,17 +28,14 @@ class TaskWords(Protocol):
     @property
     def id(self) -> str:
         """Unique in its data set."""
-        ...
 
     @property
     def instruction(self) -> str:
         """The question."""
-        ...
 
     @property
     def context(self) -> str:
         """Further information for the agent."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from medagent.engine.rows import Spent
 from medagent.fhir_episodes.protocol import Protocol, ProtocolTool
 from medagent.fhir_episodes.session import MAX_BODY
 from medagent.models.base import ChatModel, MadeCall, Message, Tool, ToolCall
+from refsol.json_values import json_value
 
 FINISH_TEXT = "Ends the work with the answers."
 
@@ -83,14 +84,15 @@ class Toolbox:
         method, _, rest = action.strip().partition(" ")
         url, _, body = rest.partition("\n")
         if action.startswith("FINISH("):
-            return self.finish.name, {self._answers: _json(action.strip()[len("FINISH(") : -1])}
+            answer = action.strip()[len("FINISH(") : -1]
+            return self.finish.name, {self._answers: json_value(answer, answer)}
         if method == "CALCULATE" and (calculators := self._named(method, "")):
             return calculators[0], {"expression": rest}
         if method not in ("GET", "POST"):
             return "message", {"text": action}
         resource_type, _, query = url.strip().removeprefix(f"{self.api_base}/").partition("?")
         if method == "POST":
-            resource = _json(body)
+            resource = json_value(body, body)
             if not isinstance(resource, dict):
                 return method, {"url": url, "body": body}
             return self._fitting(method, resource_type, resource) or (method, {"url": url, "body": body})
@@ -156,14 +158,6 @@ def _arguments(text: str) -> dict[str, Any]:
     return arguments
 
 
-def _json(text: str) -> Any:
-    """The text as a JSON value; the text itself if it is not JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
 def _parameters(arguments: dict[str, Any]) -> dict[str, str | list[str]]:
     return {
         name: [str(v) for v in value] if isinstance(value, list) else str(value)
@@ -177,11 +171,9 @@ class Calls(Typed):
 
     def tools(self) -> list[Tool]:
         """The tools."""
-        ...
 
     def action(self, call: ToolCall) -> str:
         """The message for a call. Raises ToolError."""
-        ...
 
 
 class ToolsAgent(Agent):

@@ -25,7 +25,6 @@ class PromptText(Protocol):
     @property
     def digest(self) -> str:
         """SHA-256 of the texts, before values are inserted."""
-        ...
 
 
 P = TypeVar("P", bound=PromptText)

@@ -149,7 +149,6 @@ class ChatModel(Protocol):
     @property
     def stats(self) -> EndpointStats:
         """The state of the endpoint, for the progress display."""
-        ...
 
     async def complete(
         self,
@@ -163,11 +162,9 @@ class ChatModel(Protocol):
 
         Raises ModelError, RefusedError, ContextLimitError (this call) or StopRunError (the whole run).
         """
-        ...
 
     async def aclose(self) -> None:
         """Close connections."""
-        ...
 
 
 class Model:

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from types import TracebackType
 
 
 @dataclass(slots=True)
@@ -109,10 +108,8 @@ class Slot:
         self._era = await self._limiter.acquire()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        if kind is None:
             self._limiter.succeeded()
         self._limiter.release()
 

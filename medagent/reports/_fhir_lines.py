@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from refsol.json_values import as_object, json_value
+
 DECIDES = "◀ decides"
 _FIRST = 8
 """Number of resources that are shown, in addition to the deciding ones."""
@@ -13,14 +15,11 @@ _FIRST = 8
 
 def bundle_lines(text: str, decides: Sequence[str]) -> list[str] | None:
     """The lines of a Bundle's JSON; None if the text is not a Bundle. `decides` are the deciding times."""
-    try:
-        bundle = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(bundle, dict) or bundle.get("resourceType") != "Bundle":
+    bundle = as_object(json_value(text))
+    if bundle.get("resourceType") != "Bundle":
         return None
     entries = bundle.get("entry")
-    resources = [_object(_object(one).get("resource")) for one in entries] if isinstance(entries, list) else []
+    resources = [as_object(as_object(one).get("resource")) for one in entries] if isinstance(entries, list) else []
     marked = [one.get("effectiveDateTime") in decides for one in resources]
     shown = [place for place in range(len(resources)) if place < _FIRST or marked[place]]
     lines = [f"Bundle of {len(resources)} (total {bundle.get('total', 'not stated')}):"]
@@ -32,8 +31,8 @@ def bundle_lines(text: str, decides: Sequence[str]) -> list[str] | None:
 
 def _line(resource: dict[str, Any]) -> str:
     """The type, time, code or name, value and status of a resource."""
-    quantity = _object(resource.get("valueQuantity"))
-    name = _object((resource.get("name") or [None])[0]) if isinstance(resource.get("name"), list) else {}
+    quantity = as_object(resource.get("valueQuantity"))
+    name = as_object((resource.get("name") or [None])[0]) if isinstance(resource.get("name"), list) else {}
     times = ("effectiveDateTime", "authoredOn", "onsetDateTime", "recordedDate", "performedDateTime", "birthDate")
     parts = [
         resource.get("resourceType"),
@@ -47,11 +46,7 @@ def _line(resource: dict[str, Any]) -> str:
 
 
 def _concept(value: Any) -> str:
-    concept = _object(value)
+    concept = as_object(value)
     codings = concept.get("coding")
-    coding = _object(codings[0]) if isinstance(codings, list) and codings else {}
+    coding = as_object(codings[0]) if isinstance(codings, list) and codings else {}
     return str(concept.get("text") or coding.get("code") or "")
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

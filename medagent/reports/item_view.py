@@ -89,7 +89,7 @@ def _of_block(block: Block) -> Iterator[str]:
         case AnswerBlock(accepted=accepted) if accepted:
             yield f"accepted: {'; '.join(accepted)}"
         case VotesBlock(votes=votes):
-            yield from (f"judge {judge}: {label}" for judge, label, _ in votes)
+            yield from (f"judge {judge}: {label}" for judge, _, label, _ in votes)
         case FactsBlock(title=title, facts=facts) if title != "What decides":
             yield f"{title}: " + "; ".join(f"{name}: {value}" for name, value in facts)
         case SetsBlock(title=title, rows=rows, note=note):

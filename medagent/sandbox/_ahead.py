@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from types import TracebackType
 from typing import Any, Self
 
 from medagent.sandbox._pipe import PipeInterpreter
@@ -34,9 +33,7 @@ class StartedAhead:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         starting, self._starting = self._starting, deque()
         for one in await asyncio.gather(*starting, return_exceptions=True):
             if not isinstance(one, BaseException):

@@ -119,11 +119,9 @@ class Interpreter(Protocol):
         """Run a program; tracebacks name its number. Errors are in the result; only cancellation and errors of `serve`
         other than CallError are raised.
         """
-        ...
 
     async def close(self) -> None:
         """End it, even while it runs a program. All its processes are gone afterwards."""
-        ...
 
 
 class Interpreters(Protocol):
@@ -131,7 +129,6 @@ class Interpreters(Protocol):
 
     async def start(self, surface: Surface) -> Interpreter:
         """A fresh interpreter. Raises SandboxError if none starts."""
-        ...
 
 
 class Sandbox(Protocol):
@@ -140,17 +137,13 @@ class Sandbox(Protocol):
     @property
     def name(self) -> str:
         """`bwrap`, `monty` or `docker`."""
-        ...
 
     @property
     def install(self) -> str:
         """The command that installs it."""
-        ...
 
     def version(self) -> str:
         """Its version and that of its Python. Raises SandboxError if it is not installed."""
-        ...
 
     def open(self, limits: Limits, ahead: int) -> AbstractAsyncContextManager[Interpreters]:
         """Open it; about `ahead` interpreters are started before they are needed. Raises SandboxError."""
-        ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Self
 
 from medagent.sandbox.base import CallError, Interpreter, Interpreters, Limits, Ran, Serve, Surface
@@ -49,8 +48,6 @@ class Programs:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._interpreter is not None:
             await self._interpreter.close()

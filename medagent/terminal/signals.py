@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import typer
@@ -132,9 +131,7 @@ class _Signals:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if threading.current_thread() is not threading.main_thread():
             return
         for number, handler in self._before.items():

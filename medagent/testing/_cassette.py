@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from fhir_server.wire.http import Request, Response
 from medagent.core.errors import UserError
 from medagent.core.scrub import hide
+from medagent.core.writing import writing
 from medagent.engine.files import write_whole
 from medagent.testing._deidentify import Scrubber
 from refsol.files import read_jsonl
@@ -91,10 +92,8 @@ class Recorder:
         """Write the cassette. Raises UserError if it cannot be written."""
         self._client.close()
         lines = [self._scrubber.without_names(one.model_dump()) for one in self._exchanges]
-        try:
+        with writing(self._file):
             self._file.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{self._file}: cannot be written: {error.strerror}") from None
         write_whole(self._file, "".join(hide(json.dumps(line, ensure_ascii=False)) + "\n" for line in lines))
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any
 
 from fhir_server.server import DEFAULT_BASE, Server
+from medagent.core.closing import Closing
 from medagent.core.errors import UserError
 from medagent.testing._fhir import FhirDouble, Writes
 
@@ -18,7 +19,7 @@ NOW = datetime(2023, 11, 13, 10, 15, tzinfo=UTC)
 HOSPITAL = "hospital"
 
 
-class FhirData:
+class FhirData(Closing):
     """Opens each data source once as a server, and closes all of them at its end. A context manager."""
 
     def __init__(self) -> None:
@@ -47,12 +48,6 @@ class FhirData:
         """Close all servers. Close their doubles first."""
         while self._servers:
             self._servers.popitem()[1].close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _open(self, source: Any, seed: int | None) -> Server:
         if source is None and seed is None:

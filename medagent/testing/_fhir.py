@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode, urlsplit
 
 from fhir_server.definitions import resource_types
@@ -22,6 +22,7 @@ from fhir_server.errors import FhirError
 from fhir_server.server import DEFAULT_BASE, Overlay
 from fhir_server.wire.http import Request, Response
 from fhir_server.wire.outcome import error_outcome
+from medagent.core.closing import Closing
 from medagent.core.errors import UserError
 from medagent.testing._faults import Answer, Fault, Faults, spoiled
 from medagent.testing._requested import FhirRequest, Requests
@@ -55,7 +56,7 @@ class FhirStatusError(Exception):
         self.outcome = outcome
 
 
-class FhirDouble(Faults, Requests):
+class FhirDouble(Faults, Requests, Closing):
     """A FHIR server for one test. Use `FhirData.double`, or the fixture `fhir`. A context manager.
 
     `cassette` is the default file of `record`, `live` the default of whether it uses the server; the fixture sets both.
@@ -265,12 +266,6 @@ class FhirDouble(Faults, Requests):
         self._overlay.close()
         if self._tape is not None:
             self._tape.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _carry_out(self, request: Request, base: str) -> Response:
         """The reply of the overlay or cassette. An acknowledged write goes into a second overlay, which is dropped."""

@@ -10,9 +10,10 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
+from medagent.core.closing import Closing
 from medagent.core.errors import ModelError
 from medagent.models.base import Completion, Message, ToolCall
 from medagent.models.scripted import Reply, ScriptedModel
@@ -24,7 +25,7 @@ Step = str | tuple[str, dict[str, Any]]
 _JSON = [("Content-Type", "application/json")]
 
 
-class ModelDouble(Faults):
+class ModelDouble(Faults, Closing):
     """The endpoint; a context manager. `url` is its base URL (`…/v1`), `requests` the received JSON bodies."""
 
     def __init__(self, replies: Sequence[Step]) -> None:
@@ -37,12 +38,6 @@ class ModelDouble(Faults):
     def close(self) -> None:
         """Close the port."""
         self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _answer(self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> Answer:
         path = urlsplit(url).path.removeprefix("/v1/")

@@ -57,7 +57,6 @@ class RelationFinder(Protocol):
 
     def find(self, pairs: Sequence[ValuePair]) -> Relations:
         """The relations of the `pairs` that this finder knows."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

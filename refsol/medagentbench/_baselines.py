@@ -82,7 +82,10 @@ class Baselines:
     def _outcome(self, task: Mapping[str, Any], behaviour: Behaviour) -> bool | None:
         key = (str(task.get("id")), behaviour)
         if key not in self._outcomes:
-            messages = history(behaviour, task, self._constants)
-            verdict = grade_item(task, behaviour.answer, messages, self._facts, constants=self._constants)
-            self._outcomes[key] = verdict.correct
+            messages, required = history(behaviour, task, self._constants), self._evaluation(task)
+            if required is not None and (required.branch == "order") != bool(messages):
+                self._outcomes[key] = False  # an order that is not due, or no order where one is due
+            else:
+                verdict = grade_item(task, behaviour.answer, messages, self._facts, constants=self._constants)
+                self._outcomes[key] = verdict.correct
         return self._outcomes[key]

@@ -16,6 +16,7 @@ from typing import Any
 
 from refsol.failures import Failure, failed_orders, failed_protocol, named_posts, why
 from refsol.history import HistoryMessage
+from refsol.json_values import json_value
 from refsol.medagentbench.episodes import NOT_THE_AGENT
 from refsol.verdict import Because, Check, Fact, Verdict, show
 
@@ -152,13 +153,7 @@ def _same_values(answer: Any, accepted: Any, tolerance: float) -> bool:
 
 def _leaves(answer: Any) -> list[Any]:
     """The numbers and texts in an answer, in order: those of its JSON, or the text itself if it is not JSON."""
-    value = answer
-    if isinstance(answer, str):
-        try:
-            value = json.loads(answer)
-        except (ValueError, RecursionError):
-            return [answer]
-    leaves, waiting = [], [value]
+    leaves, waiting = [], [json_value(answer, answer) if isinstance(answer, str) else answer]
     while waiting:
         one = waiting.pop()
         if isinstance(one, dict | list):

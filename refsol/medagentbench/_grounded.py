@@ -14,10 +14,10 @@ from typing import Any
 from refsol._reads import HARMLESS, Query, Read, has_reading, pages, searched, spares_time
 from refsol.grounds import Grounds, grounds_of
 from refsol.history import HistoryMessage
+from refsol.json_values import objects
 from refsol.medagentbench._deciding import deciding_test
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.grade import task_type
-from refsol.resources import objects
 from refsol.verdict import Verdict
 
 NEEDS_NO_READING = frozenset({"task3", "task8"})

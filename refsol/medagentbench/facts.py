@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from refsol.errors import FactsError
 from refsol.files import InputFile, json_object
-from refsol.resources import Ask, FhirSearches, as_object, codes, objects, subject_id
+from refsol.json_values import as_object, objects
+from refsol.resources import Ask, FhirSearches, codes, subject_id
 
 PAGE = 5000
 """The number of observations on the one page that is read, as in the published grader."""
@@ -39,11 +40,9 @@ class Facts(Protocol):
 
     def patient(self, mrn: str) -> Patient | None:
         """The first patient with this identifier, or None."""
-        ...
 
     def observations(self, mrn: str, code: str) -> Sequence[Observation]:
         """The observations of `code` (MG, K, GLU, A1C) of the patient with this id, in the server's order."""
-        ...
 
 
 class NdjsonEhr:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from refsol.errors import FactsError
 from refsol.history import HistoryError, ends_in_attempt, extract_posts, read_messages
+from refsol.json_values import json_value
 from refsol.medagentbench.clinical import DataError
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.episodes import RecordedEpisode
@@ -113,7 +113,7 @@ def _output(
 ) -> AgentOutput:
     if episode is not None and episode.failed_elsewhere:
         raise _UngradableError(f"the episode ended as {episode.status}: not the agent's doing")
-    parsed = _parse(answer) if isinstance(answer, str) else NO_ANSWER if answer is None else MISSING
+    parsed = json_value(answer, MISSING) if isinstance(answer, str) else NO_ANSWER if answer is None else MISSING
     if rules.stored:
         if episode is None or episode.created is None:
             raise _UngradableError(
@@ -125,10 +125,3 @@ def _output(
     attempted = any(message.is_post_action if rules.lenient else message.is_attempt for message in messages)
     posts = extract_posts(messages, constants.acknowledgement)
     return AgentOutput(parsed, posts, attempted, ends_in_attempt(messages))
-
-
-def _parse(answer: str) -> Any:
-    try:
-        return json.loads(answer)
-    except (ValueError, RecursionError):
-        return MISSING

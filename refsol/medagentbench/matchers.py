@@ -30,15 +30,16 @@ class FieldRule:
     path: Path
     form: Matcher
 
-    @property
-    def name(self) -> str:
-        """The place as text: `code.coding[0].system`."""
-        return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path).lstrip(".")
-
     def check(self, payload: Any, resource: str) -> Check:
         """Check the field of a payload. The check's name starts with `resource`, the expected resource type."""
         actual = lookup(payload, self.path)
-        return Check(f"{resource} {self.name}", self.form.accepts(actual), self.form.expected, show(actual))
+        return Check(f"{resource} {_place(self.path)}", self.form.accepts(actual), self.form.expected, show(actual))
+
+
+@lru_cache(maxsize=1 << 8)  # the rules have few paths, and a check at each of them for each order
+def _place(path: Path) -> str:
+    """A path as text: `code.coding[0].system`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
 
 
 def lookup(value: Any, path: Path) -> Any:
@@ -97,8 +98,7 @@ def either(*forms: Matcher) -> Matcher:
 
 def at(path: Path, form: Matcher) -> Matcher:
     """A requirement for a nested value."""
-    place = FieldRule(path, form)
-    return Matcher(f"{form.expected} at {place.name}", lambda actual: form.accepts(lookup(actual, path)))
+    return Matcher(f"{form.expected} at {_place(path)}", lambda actual: form.accepts(lookup(actual, path)))
 
 
 def some(form: Matcher) -> Matcher:

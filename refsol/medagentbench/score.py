@@ -42,7 +42,6 @@ class Judged(Protocol):
     @property
     def correct(self) -> bool | None:
         """Whether it is right; None if it was not graded."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from refsol.json_values import as_object
 from refsol.psb300._facts import Facts, Resource
 from refsol.psb300.chart import Search
 from refsol.psb300.grade import SEARCHES, task_type
-from refsol.resources import as_object
 
 _READ = (
     "resourceType",

@@ -27,7 +27,6 @@ class Facts(Protocol):
 
         `code` is one code, or several joined by commas. Raises FactsError if the resources cannot be read.
         """
-        ...
 
 
 class ChartFacts:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from refsol.json_values import as_object, json_value
 from refsol.psb300._drugs import ACTIVE
 from refsol.psb300._facts import Resource
 from refsol.psb300._reply import Placed, Reply, ReplyFault
@@ -29,7 +29,6 @@ from refsol.psb300._ruling import (
     subject,
 )
 from refsol.psb300.chart import Search, Timed, latest, moment, named, number, passed
-from refsol.resources import as_object
 from refsol.stats import sequential_mean
 from refsol.verdict import Because, Check, Fact, show
 
@@ -151,10 +150,7 @@ def _pair(result: Any) -> Sequence[Any] | None:
         try:
             value = ast.literal_eval(result)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            try:
-                value = json.loads(result)
-            except (ValueError, RecursionError):
-                return None
+            value = json_value(result)
     return value if isinstance(value, list | tuple) and len(value) == 2 else None
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from refsol.json_values import as_object
 from refsol.psb300._facts import Facts, Resource
-from refsol.resources import as_object
 
 
 class ChartFault(ValueError):

@@ -6,8 +6,10 @@ code states it. A run with an unchanged recipe is comparable with the published 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from refsol.errors import InputError
@@ -48,83 +50,13 @@ class Recipe:
         return ModelPrompt({language: Template("{question}", {}) for language in self.languages})
 
 
-_SIMPLE_EVALS = "a checkout of github.com/openai/simple-evals"
-_OPENCOMPASS = "a checkout of github.com/open-compass/opencompass"
-_GPT_4O, _GPT_41 = "gpt-4o-2024-08-06", "gpt-4.1-2025-04-14"
-_SAMPLER = {"temperature": 0.5, "max_tokens": 2048}
+def _recipes() -> Iterator[Recipe]:
+    text = Path(__file__).with_name("recipes.toml").read_text(encoding="utf-8")
+    for one in tomllib.loads(text)["recipe"]:
+        yield Recipe(**{**one, "languages": tuple(one.get("languages", ("en",)))})
 
-RECIPES: tuple[Recipe, ...] = (
-    Recipe(
-        name="simple-evals",
-        variant="simpleqa",
-        model_prompt="simple-evals",
-        judge_prompt="simple-evals",
-        rule="letter",
-        judge=_GPT_41,
-        questions=4326,
-        source=_SIMPLE_EVALS,
-        sampling=_SAMPLER,
-        judge_sampling=_SAMPLER,
-    ),
-    Recipe(
-        name="opencompass",
-        variant="simpleqa",
-        model_prompt="opencompass-simpleqa",
-        judge_prompt="opencompass-simpleqa",
-        rule="letter",
-        judge=_GPT_4O,
-        questions=4326,
-        source=_OPENCOMPASS,
-        sampling={"max_tokens": 2048},
-    ),
-    Recipe(
-        name="opencompass",
-        variant="simpleqa-verified",
-        model_prompt="",
-        judge_prompt="opencompass-simpleqa",
-        rule="letter",
-        judge=_GPT_4O,
-        questions=1000,
-        source=_OPENCOMPASS,
-    ),
-    Recipe(
-        name="opencompass",
-        variant="chinese-simpleqa",
-        model_prompt="",
-        judge_prompt="opencompass-chinese-simpleqa",
-        rule="letter",
-        judge=_GPT_4O,
-        questions=3000,
-        source=_OPENCOMPASS,
-        languages=("zh",),
-        sampling={"max_tokens": 2048},
-    ),
-    Recipe(
-        name="opencompass",
-        variant="husimpleqa",
-        model_prompt="opencompass-husimpleqa",
-        judge_prompt="published",
-        rule="husimpleqa",
-        judge=_GPT_4O,
-        questions=1293,
-        source=f"{_OPENCOMPASS} with pull request 1942",
-        languages=("en", "hu"),
-        sampling={"max_tokens": 8192},
-    ),
-    Recipe(
-        name="autorater",
-        variant="simpleqa-verified",
-        model_prompt="",
-        judge_prompt="",
-        rule="autorater",
-        judge=_GPT_41,
-        questions=1000,
-        source="the notebook at kaggle.com/benchmarks/deepmind/simpleqa-verified",
-        headline="F",
-        sampling={"temperature": -1},
-        judge_sampling={"temperature": -1},
-    ),
-)
+
+RECIPES = tuple(_recipes())
 
 
 def recipe_of(name: str, variant: str) -> Recipe | None:

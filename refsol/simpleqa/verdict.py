@@ -7,11 +7,11 @@ The other rules repeat the observed behaviour of the published runners, includin
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, get_args
 
+from refsol.json_values import as_object, json_value
 from refsol.simpleqa.replies import json_stretches, strip_reasoning
 
 Rule = Literal["robust", "husimpleqa", "husimpleqa-v1", "letter", "strict", "autorater"]
@@ -162,11 +162,7 @@ def _husimpleqa(reply: str) -> str | None:
 def _husimpleqa_v1(reply: str) -> str | None:
     # As published: a fence without `json` is not removed, so parsing fails.
     text = reply.strip().removeprefix("```json").removesuffix("```")
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    label = value.get("evaluation") if isinstance(value, dict) else None
+    label = as_object(json_value(text)).get("evaluation")
     return label.lower() if isinstance(label, str) else None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
+from fhir_server.search import names
 from fhir_server.search._criteria import Criterion, split, unescape
 from fhir_server.search._join_order import ANY_VALUE, COMPARED
 from fhir_server.search.condition import Condition, either
@@ -69,7 +70,7 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
         args += bounds
         if system:
             sql += " AND system = ?"
-            args.append(system)
+            args.append(names.number(system))
         if code:
             sql += " AND units = ?"
             args.append(code)
@@ -86,4 +87,5 @@ KIND = Kind(
     by_type(_EXTRACTORS),
     table_rows,
     sort_key="value",
+    named="system",
 )

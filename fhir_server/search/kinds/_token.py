@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from fhir_server import definitions
 from fhir_server.errors import FhirError
+from fhir_server.search import names
 from fhir_server.search._criteria import Criterion, escaped, split, unescape
 from fhir_server.search._element_paths import ElementPath, compile_path
 from fhir_server.search._join_order import CODE, SYSTEM, SYSTEM_AND_CODE
@@ -128,14 +129,14 @@ def _by_value_set(scope: Scope, name: str, values: Sequence[str], *, within: boo
     number, access = scope.number(name), SYSTEM_AND_CODE
     if within or not codes:  # with no codes, HAPI's `:not-in` matches nothing
         listed = "SELECT json_extract(pair.value, '$[0]'), json_extract(pair.value, '$[1]') FROM json_each(?) AS pair"
-        where, order = f"param = ? AND (system, value) IN ({listed})", "token_hash(?, ?, system, value)"
-        order_args = (scope.resource_type, name)
-        return Condition("tokens", where, (number, json.dumps(codes)), order, 3, order_args=order_args, access=access)
+        where, order = f"param = ? AND (system, value) IN ({listed})", f"token_hash(?, ?, {_SYSTEM_TEXT}, value)"
+        args = number, json.dumps([(names.number(of), code) for of, code in codes])
+        order_args = scope.resource_type, name
+        return Condition("tokens", where, args, order, 3, order_args=order_args, access=access)
     # System and code are one text here: with pairs, SQLite would read the whole list for each row that is not in it.
-    where, order = f"param = ? AND {_PAIR} NOT IN (SELECT value FROM json_each(?))", _PAIR
-    return Condition(
-        "tokens", where, (number, json.dumps(["\x01".join(pair) for pair in codes])), order, 3, access=access
-    )
+    where = f"param = ? AND {_PAIR} NOT IN (SELECT value FROM json_each(?))"
+    args = number, json.dumps([f"{names.number(of)}\x01{code}" for of, code in codes])
+    return Condition("tokens", where, args, f"{_SYSTEM_TEXT} || char(1) || value", 3, access=access)
 
 
 def _in_hierarchy(scope: Scope, parameter: SearchParameter, values: Sequence[str], *, above: bool) -> Sequence[str]:
@@ -166,7 +167,8 @@ def _in_hierarchy(scope: Scope, parameter: SearchParameter, values: Sequence[str
 
 
 _PAIR: Final = "system || char(1) || value"
-"""SQL for the system and code of a row as one text."""
+"""SQL for the system's number and the code of a row as one text."""
+_SYSTEM_TEXT: Final = names.text("system")
 
 
 def _codes(library: Library, url: str) -> list[tuple[str, str]]:
@@ -184,7 +186,7 @@ def _codes(library: Library, url: str) -> list[tuple[str, str]]:
 
 _CODE, _SYSTEM, _BOTH = "value = ?", "system = ?", "value = ? AND system = ?"
 _ACCESS: Final = {_CODE: CODE, _SYSTEM: SYSTEM, _BOTH: SYSTEM_AND_CODE}
-_Part: TypeAlias = tuple[str, tuple[str, ...], tuple[str, ...]]
+_Part: TypeAlias = tuple[str, tuple[str | int, ...], tuple[str, ...]]
 
 
 def _part(value: str) -> _Part:
@@ -195,8 +197,8 @@ def _part(value: str) -> _Part:
         return _CODE, (code,), (code,)
     system, code = unescape(system.strip()), unescape("|".join(rest).strip())
     if not code:
-        return _SYSTEM, (system,), (system,)
-    return _BOTH, (code, system), (system, code)
+        return _SYSTEM, (names.number(system),), (system,)
+    return _BOTH, (code, names.number(system)), (system, code)
 
 
 def _by_hash(condition: Condition, name: tuple[str, str], parts: Sequence[_Part]) -> Condition:
@@ -226,7 +228,8 @@ KIND = Kind(
     ("param", "value", "row_id", "system"),
     extractor,
     table_rows,
-    sort_key="system || '|' || value",
+    sort_key=f"{_SYSTEM_TEXT} || '|' || value",
+    named="system",
     check_modifier=check_modifier,
     cleaned=cleaned,
 )

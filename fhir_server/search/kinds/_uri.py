@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from fhir_server.search import names
 from fhir_server.search._criteria import Criterion, unescape
 from fhir_server.search.condition import AFTER_ALL, Condition, either, placeholders
 from fhir_server.search.index_rows import IndexRows
@@ -14,6 +15,8 @@ from fhir_server.wire.json_values import Json
 
 Row: TypeAlias = tuple[str, str]
 """Parameter, URI."""
+_BETWEEN: Final = names.where("value", "names.text >= ? AND names.text < ?")
+_OF_REQUEST: Final = names.where("value", "substr(names.text, instr(names.text, '#')) = ?")
 
 
 def _uri(rows: IndexRows, name: str, value: Json) -> None:
@@ -34,15 +37,15 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     args: list[object] = [number]
     for value in map(unescape, criterion.values):
         if modifier == "below":
-            parts.append("value >= ? AND value < ?")
+            parts.append(_BETWEEN)
             args += (value, value + AFTER_ALL)
         elif modifier == "above":
             above = _prefixes(value)
             parts.append(f"value IN ({placeholders(above)})")
-            args += above
+            args += map(names.number, above)
         else:
             parts.append("value = ?")
-            args.append(value)
+            args.append(names.number(value))
     return [Condition("uris", f"param = ? AND {either(parts)}", tuple(args), "", 2)]
 
 
@@ -53,11 +56,11 @@ def _sources(number: int, values: Sequence[str]) -> Condition:
     for value in map(unescape, values):
         uri, _, request = value.partition("#")
         if request:
-            parts.append("value = ?" if uri else "substr(value, instr(value, '#')) = ?")
-            args.append(value)
+            parts.append("value = ?" if uri else _OF_REQUEST)
+            args.append(names.number(value) if uri else value)
         else:
-            parts.append("value = ? OR (value >= ? AND value < ?)")
-            args += (uri, f"{uri}#", f"{uri}$")
+            parts.append(f"value = ? OR {_BETWEEN}")
+            args += (names.number(uri), f"{uri}#", f"{uri}$")
     return Condition("uris", f"param = ? AND {either([f'({part})' for part in parts])}", tuple(args), "", 2)
 
 
@@ -76,5 +79,6 @@ KIND = Kind(
     ("param", "value", "row_id"),
     by_type(dict.fromkeys(TEXTS, _uri)),
     table_rows,
-    sort_key="value",
+    sort_key=names.text("value"),
+    named="value",
 )

@@ -62,6 +62,7 @@ class Kind:
     * `extractor` returns the function that indexes the values at the end of a path; None if they are not indexed.
     * `table_rows` makes rows of the index table from index rows, the parameters' numbers and the resource's number.
     * `sort_key` is the SQL expression for `_sort`; empty if HAPI does not sort by this kind.
+    * `named` is the column with the number of a text (`search.names`); `table_rows` has the text there.
     * `check_modifier` raises HAPI's errors.
     * `cleaned` removes the parts of a value that HAPI ignores.
     * `without_value` makes the criteria for a parameter without a value.
@@ -77,6 +78,7 @@ class Kind:
     extractor: Callable[[SearchParameter, ElementPath], Extractor | None] = lambda parameter, path: None
     table_rows: Callable[[list[Any], Mapping[str, int], int], list[TableRow]] = lambda rows, numbers, row_id: []
     sort_key: str = ""
+    named: str = ""
     check_modifier: Callable[[str, str], None] = _any_modifier
     cleaned: Callable[[str], str] = _as_it_is
     without_value: Callable[[Criterion], list[Criterion]] = _no_condition

@@ -13,6 +13,7 @@ from medagent.benchmarks.fhiragentbench._items import QuestionItem
 from medagent.benchmarks.fhiragentbench._outputs import NOTHING
 from medagent.benchmarks.fhiragentbench.strategies.plan import SEARCH, TYPES
 from medagent.fhir_episodes.episode import Scripted
+from medagent.fhir_episodes.own_agents import ReplayAgent
 from medagent.fhir_episodes.task import FhirTask
 from medagent.fhir_episodes.tools import Toolbox
 
@@ -43,27 +44,15 @@ class FetchAllAgent(Agent):
         yield f"FINISH({NOTHING})"
 
 
-class FixedAgent(Agent):
-    """Gives a fixed answer to each question."""
-
-    def __init__(self, answers: Mapping[str, str]) -> None:
-        super().__init__(AgentContext())
-        self._answers = answers
-
-    async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
-        """See `Agent.play`."""
-        yield f"FINISH({json.dumps([self._answers[task.id]])})"
-
-
 @dataclass(frozen=True, slots=True)
 class OwnAgent(Scripted):
-    """A bundled agent with its data. `answers` are the fixed answers of `nop` and `yes`, by question id."""
+    """A bundled agent with its data. `messages` are those of `nop` and `yes`, by question id."""
 
     toolbox: Toolbox
     now: datetime
     code: bool = False
     """Whether the reference agent acts in Python programs."""
-    answers: Mapping[str, str] = field(default_factory=dict)
+    messages: Mapping[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, kind: str, items: Sequence[Any], toolbox: Toolbox, now: datetime, *, code: bool) -> OwnAgent:
@@ -71,7 +60,8 @@ class OwnAgent(Scripted):
         questions: Sequence[QuestionItem] = items
         whether = {item.id for item in questions if kind == "yes" and item.asked.template.startswith("Has_verb")}
         answers = {item.id: "Yes." if item.id in whether else NOTHING for item in questions}
-        return cls(kind, toolbox, now, code, answers)
+        messages = {name: [f"FINISH({json.dumps([answer])})"] for name, answer in answers.items()}
+        return cls(kind, toolbox, now, code, messages)
 
     def agent(self, base: str) -> Agent:
         """See `Scripted.agent`."""
@@ -80,7 +70,7 @@ class OwnAgent(Scripted):
         context = AgentContext(base=base)
         if self.kind == "reference":
             return (CodeReferenceAgent if self.code else ReferenceAgent)(context, self.toolbox, self.now)
-        return FetchAllAgent(context) if self.kind == "fetch-all" else FixedAgent(self.answers)
+        return FetchAllAgent(context) if self.kind == "fetch-all" else ReplayAgent(self.messages)
 
 
 def _call(query: str) -> str:

@@ -47,12 +47,17 @@ def question_blocks(item: QuestionItem, row: EpisodeRow, score: Score | None) ->
     yield _ids(question.true_ids, output.resources)
     yield from _resources(item)
     if score is not None and (words := score.details.get("words")):
-        yield VotesBlock([(judge, _labels(verdicts), _words(verdicts)) for judge, verdicts in words.items()])
+        votes = score.part["votes"]
+        yield VotesBlock([(judge, _for(votes[judge]), _labels(some), _words(some)) for judge, some in words.items()])
     yield ConversationBlock(spoken(row))
 
 
 def _shown(value: float | None) -> str:
     return "not counted" if value is None else f"{value:.4f}"
+
+
+def _for(vote: int | None) -> bool | None:
+    return None if vote is None else bool(vote)
 
 
 def _labels(verdicts: Sequence[Sequence[str]]) -> str:

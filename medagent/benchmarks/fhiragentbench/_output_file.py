@@ -14,6 +14,7 @@ from medagent.benchmarks.fhiragentbench.sets import PUBLISHED, SYNTHETIC, questi
 from medagent.core.errors import UserError
 from medagent.core.options import checked
 from medagent.core.versions import versions
+from medagent.core.writing import writing
 from medagent.engine.journals import Run
 from medagent.engine.report import DataRef, Report
 from medagent.engine.scores import Scored
@@ -95,10 +96,8 @@ def export_outputs(run: Run, source: QuestionSource, scores: Sequence[Scored], o
     files = {trial: out / ("outputs.json" if trials == [1] else f"outputs_{trial}.json") for trial in trials}
     if present := [path for path in files.values() if path.exists()]:
         raise UserError(f"{present[0]}: already exists; name another folder")
-    try:
+    with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{out}: cannot be written: {error.strerror}") from None
     for trial, path in files.items():
         rows = (row for row in run.rows(EpisodeRow) if row.trial == trial and not row.owed)
         write_outputs(path, (output_of(row, source) for row in rows), questions)

@@ -10,6 +10,7 @@ from medagent.benchmarks.fhiragentbench._settings import QuestionSource
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.reads import read_ids
 from refsol.fhiragentbench import Output
+from refsol.json_values import json_value
 
 NOTHING = "No answer was found."
 """The text for an empty list of answers."""
@@ -35,10 +36,7 @@ def output_of(row: EpisodeRow, source: QuestionSource) -> Output:
 
 def in_words(answer: str) -> str:
     """An answer as a clinician would read it. A JSON list becomes its value, or its values separated by commas."""
-    try:
-        values = json.loads(answer)
-    except (ValueError, RecursionError):
-        return answer
+    values = json_value(answer)
     if not isinstance(values, list):
         return answer
     if len(values) == 1:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
+from medagent.core.writing import replacing
 
 QUESTIONS = "questions.csv"
 JUDGE_CASES = "judge_cases.jsonl"
@@ -30,11 +31,7 @@ def imported(name: str) -> Path:
 def keep(source: Path, name: str) -> Path:
     """Copy a checked file to the imported data. The target is replaced only by a complete copy. Raises UserError."""
     target = place(name)
-    aside = target.with_name(f".{name}.part")
-    try:
+    with replacing(target) as aside:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, aside)
-        aside.replace(target)
-    except OSError as error:
-        raise UserError(f"{target}: cannot be written: {error.strerror}") from None
     return target

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from medagent.benchmarks._task_files import read_tasks
-from medagent.benchmarks.made_folders import MANIFEST, file_sha256
+from medagent.benchmarks.made_folders import MANIFEST
 from medagent.benchmarks.psb300.tasks import (
     IMPORTED,
     PER_TYPE,
@@ -25,9 +25,9 @@ from medagent.benchmarks.psb300.tasks import (
     Task,
     imported_folder,
 )
-from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
-from medagent.engine.files import write_whole
+from medagent.core.writing import writing
+from medagent.engine.files import file_digest, write_whole
 from refsol.psb300 import TASKS, stated_now
 
 PUBLISHED_NAME = "new_patient_tasks.json"
@@ -54,7 +54,7 @@ def task_file(checkout: Path) -> Path | None:
     """
     if checkout.is_file():
         named = checkout.name == PUBLISHED_NAME
-        return checkout if named or file_sha256(checkout) == PUBLISHED_DIGEST else None
+        return checkout if named or file_digest(checkout) == PUBLISHED_DIGEST else None
     return min(checkout.rglob(PUBLISHED_NAME), default=None)
 
 
@@ -80,13 +80,11 @@ def import_published(file: Path) -> Import:
             "project's own function list"
         )
     folder = imported_folder()
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: the folder cannot be created: {error.strerror}") from None
     for name, text in files.items():
         write_whole(folder / name, text)
-    manifest = Manifest(name=IMPORTED, files={name: file_sha256(folder / name) for name in files})
+    manifest = Manifest(name=IMPORTED, files={name: file_digest(folder / name) for name in files})
     write_whole(folder / MANIFEST, manifest.model_dump_json(indent=1) + "\n")
     return Import(folder, file, len(tasks), tuple(warnings))
 
@@ -107,7 +105,7 @@ def import_from(path: Path) -> str | None:
 def _functions(file: Path) -> Path | None:
     """MedAgentBench's function list: beside the task file, or in the imported data of MedAgentBench."""
     places = (file.with_name(FUNCTIONS_NAME), data_dir() / "official" / FUNCTIONS)
-    return next((path for path in places if path.is_file() and file_sha256(path) == FUNCTIONS_DIGEST), None)
+    return next((path for path in places if path.is_file() and file_digest(path) == FUNCTIONS_DIGEST), None)
 
 
 def _differences(tasks: Sequence[Task], raw: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
 from medagent.benchmarks._task_files import TaskId, read_tasks
-from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST, Made, checked_file, file_sha256
+from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST, Made, checked_file
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
+from medagent.engine.files import file_digest
 from medagent.engine.report import DataRef
 from refsol.files import read_json
 from refsol.psb300 import PUBLISHED, TASKS, Constants
@@ -154,7 +155,7 @@ def load_tasks(name: str, split: Split | None = None) -> TaskSet:
     tasks = read_tasks(path, Task)
     chosen = tasks if split is None else split_tasks(tasks, split, str(path))
     title = name if name in SETS else manifest.name
-    return TaskSet(title, split, chosen, file_sha256(path), folder, manifest)
+    return TaskSet(title, split, chosen, file_digest(path), folder, manifest)
 
 
 def is_set(folder: Path) -> bool:
@@ -189,6 +190,3 @@ def split_tasks(tasks: Sequence[Task], split: Split, path: str) -> tuple[Task, .
         dice.shuffle(ids)
         chosen.update(ids[_IN_SPLIT[split]])
     return tuple(task for task in tasks if task.id in chosen)
-
-
-SPLITS: tuple[Split, ...] = get_args(Split)

@@ -23,6 +23,7 @@ from refsol.simpleqa.metrics import Tally
 from refsol.simpleqa.replies import last_object
 from refsol.simpleqa.score import Section, sections_of
 
+_RIGHT = {"correct": True, "incorrect": False}
 _PARTS = ("correct", "incorrect", "not attempted", "no label", "not graded")
 
 
@@ -41,9 +42,10 @@ def question_blocks(item: QuestionItem, row: ExchangeRow, score: Score | None) -
             answer if isinstance(answer, str) else row.reply, [item.target], score.correct if score else None
         )
     if score is not None and score.part["labels"]:
+        replies = score.details["replies"]
         yield VotesBlock(
             [
-                (judge, (label or "no label").replace("_", " "), score.details["replies"].get(judge) or "")
+                (judge, _RIGHT.get(label), (label or "no label").replace("_", " "), replies.get(judge) or "")
                 for judge, label in score.part["labels"].items()
             ]
         )

@@ -26,6 +26,7 @@ from medagent.core.errors import UserError
 from medagent.core.options import checked
 from medagent.core.scrub import safe_name
 from medagent.core.version import __version__
+from medagent.core.writing import writing
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.settings import FhirSettings
@@ -54,7 +55,7 @@ def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, options: Mapping[
     settings = checked(benchmark.Settings, options)
     items = benchmark.selected(settings, benchmark.items(settings))
     resources = benchmark.resources(settings)
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise UserError(f"{folder}: the folder is not empty; name a new one")
@@ -67,8 +68,6 @@ def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, options: Mapping[
             _write_set(folder, benchmark, settings, written)
             for path in written:
                 path.rename(folder / path.name)
-    except OSError as error:
-        raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
     return Exported(len(items), [item.id for item in items if item.id not in acts])
 
 

@@ -15,79 +15,14 @@ from medagent.core.errors import FhirUnavailableError
 from medagent.fhir_data.record import EhrSession, Reply, TooMuchError, diagnostics
 from medagent.fhir_episodes.fhir_base import FhirBase
 from medagent.fhir_episodes.requests_words import ActionError
-from medagent.integrations.mcp._offer import NOBODY, Answer, Caller, OfferedTool
+from medagent.integrations.mcp._offer import NOBODY, TOOLS, Answer, Caller, OfferedTool
 
 COUNT = 20
 """Matches on a page if the search has no `_count`."""
 MOST = 60_000
 """The longest answer that is passed on, in bytes: about 20,000 tokens."""
-_TYPE = {"type": "string", "description": "A resource type, such as Observation.", "pattern": "^[A-Z][A-Za-z]{1,63}$"}
-_VALUE = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
-CAPABILITIES = OfferedTool(
-    "fhir_capabilities",
-    "Says what the server can: its resource types, or for one type its interactions and search parameters.",
-    {"type": "object", "properties": {"type": _TYPE}, "additionalProperties": False},
-    title="What the FHIR server can",
-)
-SEARCH = OfferedTool(
-    "fhir_search",
-    "Searches resources of a type; gives a Bundle. Parameters are FHIR search parameters with their modifiers and "
-    'prefixes, such as {"patient": "123", "date": ["ge2023-01-01", "lt2024-01-01"], "_sort": "-date"}; a list repeats '
-    f"one. A page has {COUNT} matches unless _count says otherwise; _elements and _summary make it smaller. For the "
-    "next page give the URL of the Bundle's next link alone.",
-    {
-        "type": "object",
-        "properties": {
-            "type": _TYPE,
-            "parameters": {
-                "type": "object",
-                "additionalProperties": {"anyOf": [*_VALUE, {"type": "array", "items": {"anyOf": _VALUE}}]},
-                "description": "Search parameters by name.",
-            },
-            "next": {"type": "string", "description": "The URL of a next link, instead of type and parameters."},
-        },
-        "additionalProperties": False,
-    },
-    title="Search FHIR resources",
-)
-READ = OfferedTool(
-    "fhir_read",
-    "Reads one resource by its type and id.",
-    {
-        "type": "object",
-        "properties": {
-            "type": _TYPE,
-            "id": {"type": "string", "pattern": r"^[A-Za-z0-9.\-]{1,64}$", "description": "Its id."},
-            "elements": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Only these elements (_elements).",
-            },
-        },
-        "required": ["type", "id"],
-        "additionalProperties": False,
-    },
-    title="Read a FHIR resource",
-)
-CREATE = OfferedTool(
-    "fhir_create",
-    "Creates a resource; gives it as it was stored, with its id.",
-    {
-        "type": "object",
-        "properties": {
-            "resource": {
-                "type": "object",
-                "description": "The resource, with its resourceType and without an id.",
-                "properties": {"resourceType": _TYPE},
-                "required": ["resourceType"],
-            }
-        },
-        "required": ["resource"],
-        "additionalProperties": False,
-    },
-    title="Create a FHIR resource",
-    reads_only=False,
-    idempotent=False,
+CAPABILITIES, SEARCH, READ, CREATE = (
+    TOOLS[name] for name in ("fhir_capabilities", "fhir_search", "fhir_read", "fhir_create")
 )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from medagent.models.base import Tool
@@ -19,6 +21,13 @@ class OfferedTool(Tool):
     """Whether repeating a call changes nothing more."""
     output: dict[str, Any] | None = None
     """The JSON Schema of `Answer.data`; None if there is no data."""
+
+
+TOOLS = {
+    one["name"]: OfferedTool(**one)
+    for one in json.loads(Path(__file__).with_name("tools.json").read_text(encoding="utf-8"))
+}
+"""The tools of both offers, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +63,17 @@ class Offer(Protocol):
     @property
     def instructions(self) -> str:
         """A description of the tools as a whole, which a client may pass to its model."""
-        ...
 
     @property
     def tools(self) -> Sequence[OfferedTool]:
         """The tools. They never change."""
-        ...
 
     @property
     def remote(self) -> bool:
         """Whether calls reach another server."""
-        ...
 
     async def call(self, name: str, arguments: dict[str, Any], caller: Caller = NOBODY) -> Answer:
         """Answer a call of one of the tools. The arguments match its schema."""
-        ...
 
     async def leave(self, session: str) -> None:
         """End the episodes of a session, since its client has disconnected."""
-        ...

@@ -23,54 +23,13 @@ from medagent.fhir_episodes.episodes import Episode, open_episode
 from medagent.fhir_episodes.played import PlayedRun
 from medagent.fhir_episodes.tools import FINISH, Toolbox
 from medagent.integrations.mcp._lazy_run import LazyRun
-from medagent.integrations.mcp._offer import NOBODY, Answer, Caller, OfferedTool
+from medagent.integrations.mcp._offer import NOBODY, TOOLS, Answer, Caller, OfferedTool
 
 HANDLE = "episode"
 PAGE = 50
 """Tasks in one reply of list_tasks."""
 _HANDLE = {"type": "string", "description": "The handle that start_task gave."}
-_TEXT = {"type": "string"}
-LIST = OfferedTool(
-    "list_tasks",
-    f"Lists the tasks, {PAGE} at a time: the id and the type of each, types in turn.",
-    {
-        "type": "object",
-        "properties": {
-            "type": {"type": "string", "description": "Only tasks of this type."},
-            "cursor": {"type": "string", "description": "The next_cursor of the page before; leave it out at first."},
-        },
-    },
-    title="List tasks",
-    output={
-        "type": "object",
-        "properties": {
-            "tasks": {
-                "type": "array",
-                "items": {"type": "object", "properties": {"id": _TEXT, "type": _TEXT}, "required": ["id", "type"]},
-            },
-            "next_cursor": {"type": "string", "description": "Of the next page; absent on the last."},
-        },
-        "required": ["tasks"],
-    },
-)
-START = OfferedTool(
-    "start_task",
-    "Starts a task over a fresh copy of the hospital's record. Gives the instruction, and an episode's handle for all "
-    "further calls.",
-    {
-        "type": "object",
-        "properties": {"task_id": {"type": "string", "description": "The id of a task, as list_tasks gives it."}},
-        "required": ["task_id"],
-    },
-    title="Start a task",
-    reads_only=False,
-    idempotent=False,
-    output={
-        "type": "object",
-        "properties": {HANDLE: _HANDLE, "instruction": _TEXT},
-        "required": [HANDLE, "instruction"],
-    },
-)
+LIST, START = TOOLS["list_tasks"], TOOLS["start_task"]
 
 
 @dataclass(slots=True)

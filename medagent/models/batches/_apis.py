@@ -11,8 +11,8 @@ import httpx
 from medagent.core.errors import MedagentError
 from medagent.core.scrub import error_text
 from medagent.models.batches._sender import Sender
-from medagent.models.dialects.base import as_object, as_objects
 from medagent.models.retry import EndpointFailure
+from refsol.json_values import as_object, json_value, objects
 
 Bodies = Mapping[str, dict[str, Any]]
 """Request bodies by request name."""
@@ -29,23 +29,18 @@ class BatchApi(Protocol):
 
     async def prepare(self, bodies: Bodies) -> str:
         """Returns a mark by which a batch can be found if the reply to its creation is lost. Costs nothing."""
-        ...
 
     async def create(self, mark: str, bodies: Bodies) -> str:
         """Create the batch with one request. Returns its id. Raises EndpointFailure if it may or may not exist."""
-        ...
 
     async def search(self, mark: str, requests: int, known: Collection[str]) -> str | None:
         """The batch with this mark and number of requests that is not one of the known ones."""
-        ...
 
     async def ended(self, batch: str) -> list[str] | None:
         """The URLs of the results, None while the batch is running. Raises BatchLostError."""
-        ...
 
     def result(self, line: dict[str, Any]) -> tuple[str, dict[str, Any] | str]:
         """The name of a request, and its reply or the reason why there is none."""
-        ...
 
 
 class OpenAIBatches:
@@ -95,8 +90,9 @@ class OpenAIBatches:
         """See `BatchApi`."""
         response = as_object(line.get("response"))
         body = response.get("body")
-        good = response.get("status_code") == 200 and isinstance(body, dict)
-        return str(line.get("custom_id")), body if good else json.dumps(line.get("error") or response)
+        if response.get("status_code") != 200 or not isinstance(body, dict):
+            body = json.dumps(line.get("error") or response)
+        return str(line.get("custom_id")), body
 
 
 class AnthropicBatches:
@@ -146,7 +142,7 @@ async def _pages(send: Sender, url: str, cursor: str) -> AsyncIterator[dict[str,
     last = ""
     while True:
         page = _object(await send("GET", f"{url}?limit={_PAGE}" + (f"&{cursor}={last}" if last else "")))
-        batches = as_objects(page.get("data"))
+        batches = objects(page.get("data"))
         for batch in batches:
             yield batch
         if not page.get("has_more") or not batches:
@@ -155,10 +151,7 @@ async def _pages(send: Sender, url: str, cursor: str) -> AsyncIterator[dict[str,
 
 
 def _object(response: httpx.Response) -> dict[str, Any]:
-    try:
-        value = json.loads(response.content)
-    except (ValueError, RecursionError):
-        value = None
+    value = json_value(response.content)
     if not isinstance(value, dict):
         raise EndpointFailure("the reply of the batch API is not a JSON object")
     return value

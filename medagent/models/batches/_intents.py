@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from medagent.core.errors import UserError
+from medagent.core.writing import writing
 
 
 @dataclass(slots=True)
@@ -99,13 +100,10 @@ class Intents:
 
     def _append(self, row: dict[str, Any]) -> None:
         self._last = max(self._last, row.get("intent", 0))
-        try:
-            with self._path.open("ab") as file:
-                file.write(json.dumps({"model": self._model, **row}).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise UserError(f"{self._path}: cannot be written: {error.strerror}") from None
+        with writing(self._path), self._path.open("ab") as file:
+            file.write(json.dumps({"model": self._model, **row}).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
         self._take(row)
 
     def _rows(self) -> Iterator[dict[str, Any]]:

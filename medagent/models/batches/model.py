@@ -29,11 +29,12 @@ from medagent.models.batches._apis import AnthropicBatches, BatchApi, BatchLostE
 from medagent.models.batches._intents import Intent, Intents
 from medagent.models.batches._sender import NotThereError, Sender
 from medagent.models.dialects import dialect
-from medagent.models.dialects.base import ApiRequest, as_object
+from medagent.models.dialects.base import ApiRequest
 from medagent.models.limiter import AdaptiveLimiter, EndpointStats
 from medagent.models.prices import Price
 from medagent.models.retry import EndpointFailure, Retries, RetryPolicy
 from medagent.models.settings import ModelSettings
+from refsol.json_values import as_object
 
 QUIET_S = 1.0
 POLL_S = 30.0

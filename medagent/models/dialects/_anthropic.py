@@ -6,7 +6,6 @@ texts) and the end of the conversation so far, which the next call of the episod
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -21,12 +20,11 @@ from medagent.models.dialects.base import (
     Count,
     Dialect,
     Text,
-    as_object,
-    as_objects,
     parsed,
     usage_of,
 )
 from medagent.models.settings import ModelSettings
+from refsol.json_values import as_object, json_value, objects
 
 MAX_TOKENS = 16_384
 """The API requires a limit. This one leaves room for thinking; every model since Claude 3.7 allows it."""
@@ -52,7 +50,7 @@ class _Block(BaseModel):
 
 def _as_blocks(value: Any) -> Any:
     """The blocks of a list; some gateways include nulls."""
-    return as_objects(value) if isinstance(value, list) else value
+    return objects(value) if isinstance(value, list) else value
 
 
 class _Reply(BaseModel):
@@ -109,21 +107,13 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
         return [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}]
     blocks = [_text(message.content)] if message.content else []  # the API rejects empty texts
     return blocks + [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call.arguments)}
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": as_object(json_value(call.arguments))}
         for call in message.tool_calls
     ]
 
 
 def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
-
-
-def _input(arguments: str) -> dict[str, Any]:
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {}
 
 
 def _read(reply: dict[str, Any]) -> Completion:
@@ -143,7 +133,7 @@ def _read(reply: dict[str, Any]) -> Completion:
         tool_calls=tuple(ToolCall(call.id or f"call_{n}", call.name, call.input) for n, call in enumerate(calls, 1)),
         finish_reason=whole.stop_reason or None,
         model=whole.model or None,
-        original=as_objects(reply["content"]),
+        original=objects(reply["content"]),
     )
 
 

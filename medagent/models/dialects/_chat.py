@@ -14,8 +14,6 @@ from medagent.models.dialects.base import (
     Arguments,
     Dialect,
     Text,
-    as_object,
-    as_objects,
     as_text,
     counted,
     named,
@@ -23,6 +21,7 @@ from medagent.models.dialects.base import (
     refuse_error,
 )
 from medagent.models.settings import ModelSettings
+from refsol.json_values import as_object, objects
 
 
 class _Function(BaseModel):
@@ -37,7 +36,7 @@ class _ToolCall(BaseModel):
 
 def _as_calls(value: Any) -> Any:
     """The tool calls of a list; some servers send a single one as an object."""
-    return [value] if isinstance(value, dict) else as_objects(value)
+    return [value] if isinstance(value, dict) else objects(value)
 
 
 def _as_function(value: Any) -> Any:

@@ -16,13 +16,12 @@ from medagent.models.dialects.base import (
     Arguments,
     Dialect,
     Text,
-    as_object,
-    as_objects,
     as_text,
     counted,
     parsed,
 )
 from medagent.models.settings import ModelSettings
+from refsol.json_values import as_object, objects
 
 
 class _Item(BaseModel):
@@ -39,7 +38,7 @@ class _Incomplete(BaseModel):
 
 
 class _Reply(BaseModel):
-    output: Annotated[list[_Item], BeforeValidator(as_objects)] = Field(min_length=1)
+    output: Annotated[list[_Item], BeforeValidator(objects)] = Field(min_length=1)
     status: Text = ""
     usage: Any = None
     incomplete_details: Annotated[_Incomplete, BeforeValidator(as_object)] = _Incomplete()
@@ -98,7 +97,7 @@ def _read(reply: dict[str, Any]) -> Completion:
         tool_calls=tuple(ToolCall(c.call_id or f"call_{n}", c.name, c.arguments) for n, c in enumerate(calls, 1)),
         finish_reason="tool_calls" if calls and ended in ("", "completed") else ended or "stop",
         model=whole.model or None,
-        original=_original(as_objects(reply["output"])),
+        original=_original(objects(reply["output"])),
     )
 
 

@@ -18,6 +18,7 @@ from medagent.models._unsupported import Unsupported
 from medagent.models.base import Completion, Message, Tool, Usage
 from medagent.models.retry import EndpointFailure
 from medagent.models.settings import ModelSettings
+from refsol.json_values import as_object
 from refsol.schema import fault_text
 
 MOST_TOKENS = 10**9
@@ -91,16 +92,6 @@ def as_json(value: Any) -> str:
 def as_arguments(value: Any) -> str:
     """The arguments of a tool call as JSON text; empty if there are none."""
     return "" if value is None else as_json(value)
-
-
-def as_object(value: Any) -> Any:
-    """An object unchanged, anything else as the empty object."""
-    return value if isinstance(value, dict) else {}
-
-
-def as_objects(value: Any) -> Any:
-    """The objects in a list; empty if it is not a list."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def as_count(value: Any) -> int | None:

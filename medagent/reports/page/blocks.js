@@ -37,7 +37,7 @@ const BLOCKS = {
   },
   pair: (block) => section(null, h("div", { class: "two-up" }, [[block.left, block.right, "no"], [block.right, block.left, "good"]].map(([[title, text], [, other], kind]) =>
     h("div", null, h("p", { class: "cap" }, title), h("p", { class: "text" }, marked(text, other, kind === "good" ? "good" : null)))))),
-  votes: (block) => section("Judges", block.votes.map(([judge, label, words]) => h("div", { class: "turn" }, h("header", null, h("b", null, judge), h("span", { class: label === "correct" ? "ok" : label === "incorrect" ? "no" : "na" }, `${label === "correct" ? "✓" : label === "incorrect" ? "✗" : "–"} ${label}`)), h("div", { class: "text" }, words)))),
+  votes: (block) => section("Judges", block.votes.map(([judge, right, label, words]) => h("div", { class: "turn" }, h("header", null, h("b", null, judge), h("span", { class: right ? "ok" : right === false ? "no" : "na" }, `${right ? "✓" : right === false ? "✗" : "–"} ${label}`)), h("div", { class: "text" }, words)))),
   conversation,
 };
 

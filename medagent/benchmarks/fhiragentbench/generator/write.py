@@ -12,29 +12,11 @@ from medagent.benchmarks.fhiragentbench._places import QUESTIONS
 from medagent.benchmarks.fhiragentbench.generator._charts import read_charts
 from medagent.benchmarks.fhiragentbench.generator._deal import deal
 from medagent.benchmarks.fhiragentbench.sets import SYNTHETIC, Manifest
-from medagent.benchmarks.made_folders import HOSPITAL, Made, Order, file_digests, write_manifest
-from medagent.core.errors import UserError
+from medagent.benchmarks.made_folders import HOSPITAL, Made, file_digests, write_manifest
 from refsol.fhiragentbench import Question, questions_text
 
 TYPES = 10
 """A set has ten times `--per-type` questions, so that it is as large as the sets of other benchmarks."""
-
-
-def make(folder: Path, order: Order) -> Manifest:
-    """Make a set in a new or empty folder. Raises UserError, and then removes the files that it wrote."""
-    if order.per_type < 1:
-        raise UserError(f"--per-type: {order.per_type} is too low; at least 1 is needed, which makes {TYPES} questions")
-    return _GENERATOR.make(folder, order)
-
-
-def differing(folder: Path, manifest: Manifest, seed: str) -> list[str]:
-    """See `SetGenerator.differing`."""
-    return _GENERATOR.differing(folder, manifest, seed)
-
-
-def write_bundled(folder: Path, seed: str) -> Manifest:
-    """See `SetGenerator.make_bundled`."""
-    return _GENERATOR.make_bundled(folder, seed, SYNTHETIC)
 
 
 def _deal(hospital: Iterable[str], number: int, per_type: int) -> list[Question]:
@@ -49,4 +31,5 @@ def _write(folder: Path, questions: list[Question], made: Made, name: str) -> Ma
     return manifest
 
 
-_GENERATOR = SetGenerator("fhir-agentbench", 1, _deal, _write)
+_LEAST = (1, f"at least 1 is needed, which makes {TYPES} questions")
+GENERATOR = SetGenerator("fhir-agentbench", 1, SYNTHETIC, _LEAST, _deal, _write)

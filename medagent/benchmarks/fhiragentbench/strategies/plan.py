@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from medagent.models.base import Tool
 
@@ -24,56 +26,9 @@ TURNS = 30
 """The most model calls of a strategy with many turns."""
 
 
-def _tool(name: str, description: str, properties: Mapping[str, object], *required: str) -> Tool:
-    return Tool(name, description, {"type": "object", "properties": dict(properties), "required": list(required)})
-
-
-REQUEST = _tool(
-    "fhir_request_get",
-    "FHIR GET request",
-    {"query_string": {"type": "string", "description": "FHIR query string"}},
-    "query_string",
-)
-BY_ID = _tool(
-    "get_resources_by_resource_id",
-    "Get FHIR resources by resource ID",
-    {
-        "resource_type": {"type": "string", "description": "FHIR resource type"},
-        "resource_id": {"type": "string", "description": "FHIR resource ID"},
-    },
-    "resource_type",
-    "resource_id",
-)
-BY_PATIENT = _tool(
-    "get_resources_by_patient_fhir_id",
-    "Get FHIR resources by patient FHIR ID",
-    {
-        "resource_type": {"type": "string", "description": "FHIR resource type"},
-        "patient_fhir_id": {"type": "string", "description": "Patient FHIR ID"},
-    },
-    "resource_type",
-    "patient_fhir_id",
-)
-PROGRAM = _tool(
-    "execute_python_code",
-    "Execute Python code with access to retrieved_resources and capture both stdout and answer variable. When "
-    "comparing or calculating differences between dates, make sure to set both dates to timezone-naive so the "
-    "comparison works without code failure.",
-    {
-        "code": {
-            "type": "string",
-            "description": "Python code to execute. Use 'answer' variable to store final result.",
-        },
-        "timeout": {"type": "integer", "description": "Timeout in seconds", "default": 30},
-    },
-    "code",
-)
-SEARCH = _tool(
-    "search",
-    "Reads all pages of a search. For the benchmark's own agents; no model is offered it.",
-    {"query": {"type": "string", "description": "FHIR query string"}},
-    "query",
-)
+_FILE = Path(__file__).parents[1] / "prompts" / "strategy_tools.json"
+REQUEST, BY_ID, BY_PATIENT, PROGRAM, SEARCH = (Tool(**one) for one in json.loads(_FILE.read_text(encoding="utf-8")))
+"""The published tools. `SEARCH` is for the benchmark's own agents, and is offered to no model."""
 
 
 @dataclass(frozen=True, slots=True)

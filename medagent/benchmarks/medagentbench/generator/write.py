@@ -7,7 +7,6 @@ the seed, so a train set and a test set never share random numbers, whatever the
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,6 @@ from medagent.benchmarks.made_folders import (
     counted,
     differing_files,
     file_digests,
-    file_sha256,
     kept_seed,
     make_folder,
     seed_digest,
@@ -43,6 +41,8 @@ from medagent.benchmarks.medagentbench.tasks.manifest import (
 )
 from medagent.core.errors import UserError
 from medagent.core.paths import cache_dir
+from medagent.core.writing import replacing
+from medagent.engine.files import file_digest
 from refsol.medagentbench import build_key, write_key
 from refsol.medagentbench.constants import PUBLISHED, Constants
 
@@ -91,26 +91,20 @@ def hospital_again(folder: Path, manifest: Manifest) -> Path:
     """
     digest = manifest.files[HOSPITAL]
     target = cache_dir() / f"{manifest.name}-{digest[:16]}.ndjson"
-    if target.is_file() and file_sha256(target) == digest:
+    if target.is_file() and file_digest(target) == digest:
         return target
     number = seed_number(kept_seed(folder), manifest.like, manifest.split)
     size = FULL if manifest.like == "full" else BUNDLED
     hospital = profile(manifest.constants, seed=number, patients=manifest.patients, size=size)
-    part = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
+    with replacing(target) as part:
         target.parent.mkdir(parents=True, exist_ok=True)
         with part.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(line + "\n" for line in lines(hospital))
-        if file_sha256(part) != digest:
+        if file_digest(part) != digest:
             raise UserError(
                 f"{folder}: generator {GENERATOR} makes other patients from its seed than {MANIFEST} names; copy the "
                 f"folder with its {HOSPITAL}"
             )
-        part.replace(target)
-    except OSError as error:
-        raise UserError(f"{error.filename or target}: cannot be written: {error.strerror}") from None
-    finally:
-        part.unlink(missing_ok=True)
     return target
 
 

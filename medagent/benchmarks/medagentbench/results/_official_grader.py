@@ -21,9 +21,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from medagent.core.closing import Closing
 from medagent.core.errors import UserError
 from refsol.medagentbench import ResultItem
 
@@ -92,7 +92,7 @@ def without_network() -> Sequence[str]:
     return words if tried.returncode == 0 else ()
 
 
-class _Grader:
+class _Grader(Closing):
     """The process of the user's file. It is restarted after it hung or ended."""
 
     def __init__(self, file: Path, data: OfficialData, base: str, patience_s: float) -> None:
@@ -104,12 +104,6 @@ class _Grader:
         self._functions: set[str] = set()
         self._unread = b""
 
-    def __enter__(self) -> _Grader:
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._end()
-
     def verdict(self, task: Mapping[str, Any], item: ResultItem) -> OfficialVerdict:
         """Grade one item. Raises UserError if the file lacks the task's function."""
         if self._process is None:
@@ -120,10 +114,10 @@ class _Grader:
         history = [{"role": message.role, "content": message.content} for message in item.post_history]
         reply = self._ask({"function": kind, "task": dict(task), "answer": item.answer, "history": history})
         if reply is None:
-            self._end()
+            self.close()
             return OfficialVerdict(None, f"did not return in {self._patience_s:g} s")
         if not reply:
-            self._end()
+            self.close()
             return OfficialVerdict(None, "ended its process")
         return OfficialVerdict(reply["right"], reply["reason"])
 
@@ -177,7 +171,7 @@ class _Grader:
         line, _, self._unread = self._unread.partition(b"\n")
         return line
 
-    def _end(self) -> None:
+    def close(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()

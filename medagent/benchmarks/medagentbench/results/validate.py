@@ -6,7 +6,6 @@ that a grader rejects, is a warning, because such a file can be graded.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,10 +19,12 @@ from pydantic import ValidationError
 from medagent.benchmarks.medagentbench.results._forms import FORMS, answer_problem
 from medagent.benchmarks.medagentbench.tasks.dataset import VERSIONS, load_dataset, load_tasks_file
 from refsol.files import anything, read_json
+from refsol.json_values import json_value
 from refsol.medagentbench.constants import PUBLISHED
 from refsol.medagentbench.recorded import is_official, read_recorded, stated_version
 from refsol.medagentbench.results import MAX_BYTES, ResultItem, ResultsFile, StoredMessage
 from refsol.schema import faults
+from refsol.verdict import MISSING
 
 _SHOWN = 3
 """The number of places that are named for equal problems."""
@@ -204,20 +205,12 @@ def _history(messages: list[StoredMessage]) -> Iterator[FormatProblem]:
             yield FormatProblem("warning", place, "is an agent's message without POST")
         elif number + 1 == len(messages):
             yield FormatProblem("warning", place, "is a POST without the reply to it; a grader rejects that")
-        elif PUBLISHED.acknowledgement in messages[number + 1].content and not _is_json(
-            message.content.partition("\n")[2]
+        elif PUBLISHED.acknowledgement in messages[number + 1].content and MISSING is json_value(
+            message.content.partition("\n")[2], MISSING
         ):
             yield FormatProblem(
                 "warning", place, "was accepted but has no JSON after its first line; it does not count"
             )
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _extras(prefix: str, extra: dict[str, Any] | None) -> Iterator[FormatProblem]:

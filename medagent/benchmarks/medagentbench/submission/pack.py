@@ -23,6 +23,7 @@ from medagent.benchmarks.medagentbench.results.paths import results_path
 from medagent.benchmarks.medagentbench.submission._settings import PROMPTS, own_protocol
 from medagent.core.errors import UserError
 from medagent.core.scrub import hide, remember_environment
+from medagent.core.writing import replacing
 from medagent.engine.folder import benchmark_of, read_run
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import DataRef
@@ -89,8 +90,7 @@ def write_pack(run: Path, out: Path) -> Packed:
 
 def write_archive(out: Path, files: dict[str, bytes]) -> None:
     """Write an archive of these files. Raises UserError."""
-    part = out.with_name(out.name + ".part")
-    try:
+    with replacing(out) as part:
         with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, content in files.items():
                 entry = zipfile.ZipInfo(name, _TIME)
@@ -98,11 +98,6 @@ def write_archive(out: Path, files: dict[str, bytes]) -> None:
                 archive.writestr(entry, content)
         if (size := part.stat().st_size) > LARGEST:
             raise UserError(f"{out}: would have {size} bytes; a pack may have at most {LARGEST}; pack fewer trials")
-        part.replace(out)
-    except OSError as error:
-        raise UserError(f"{error.filename or out}: cannot be written: {error.strerror}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @contextmanager

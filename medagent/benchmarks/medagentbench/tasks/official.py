@@ -17,6 +17,7 @@ from pathlib import Path
 
 from medagent.benchmarks.medagentbench.tasks.dataset import OFFICIAL_DIGESTS, dataset_folder
 from medagent.core.errors import UserError
+from medagent.core.writing import writing
 from medagent.engine.files import file_digest, write_whole
 from medagent.fhir_episodes.protocol import load_protocol
 from refsol.medagentbench.constants import PUBLISHED
@@ -63,10 +64,8 @@ def import_official(checkout: Path) -> Path:
     texts = read_texts(_text(_read(source), source), source)
     files["protocol.toml"] = _protocol_file(texts)
     folder = dataset_folder("official")
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: the folder cannot be created: {error.strerror}") from None
     for name, text in files.items():
         write_whole(folder / name, text)
     load_protocol("text", file=folder / "protocol.toml", functions=folder / "functions.json")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -10,6 +9,7 @@ from typing import Any
 
 from medagent.engine.blocks import ChartBlock, Reading
 from refsol.errors import FactsError
+from refsol.json_values import json_value
 from refsol.medagentbench import PUBLISHED, Constants, Fact, Facts, deciding_test
 from refsol.medagentbench.clinical import DataError, LabResult, read_measurement
 
@@ -91,10 +91,7 @@ def _milliseconds(time: datetime) -> float:
 
 def _first_number(answer: Any) -> float | None:
     """The first number in an answer (-1 means that there is no reading), or None if it has no number."""
-    try:
-        value: Any = json.loads(answer) if isinstance(answer, str) else None
-    except (ValueError, RecursionError):
-        return None
+    value = json_value(answer) if isinstance(answer, str) else None
     first = value[0] if isinstance(value, list) and value else value
     if not isinstance(first, int | float) or isinstance(first, bool):
         return None

@@ -10,6 +10,7 @@ from typing import Any
 from medagent.engine.blocks import Field, Order, OrdersBlock
 from medagent.engine.scores import Check
 from refsol.history import Post
+from refsol.json_values import json_value
 from refsol.medagentbench.matchers import lookup
 from refsol.verdict import MISSING
 
@@ -61,7 +62,7 @@ def _due_order(checks: Sequence[Check], post: Post | None) -> Order:
 
 def _fields(name: str, check: Check, placed: Any) -> Iterator[Field]:
     """The field of a check. If an object differs, a field for each of its leaves."""
-    expected = _json(check.expected)
+    expected = json_value(check.expected)
     if not check.passed and isinstance(expected, dict) and isinstance(placed, dict):
         required, placed_leaves = dict(_leaves(expected)), dict(_leaves(placed))
         for leaf in dict.fromkeys([*required, *placed_leaves]):
@@ -98,15 +99,8 @@ def _resource(post: Post) -> str:
 
 def _plain(expected: str) -> str:
     """The expected value. If it is a JSON string, its text without quotes."""
-    value = _json(expected)
+    value = json_value(expected)
     return value if isinstance(value, str) else expected
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _text(value: Any) -> str:

@@ -10,34 +10,11 @@ from typing import Any
 from fhir_server.synthetic.bundled import PROFILE
 from fhir_server.synthetic.dice import Dice
 from medagent.benchmarks._set_generator import SetGenerator
-from medagent.benchmarks.made_folders import HOSPITAL, Made, Order, file_digests, write_manifest
+from medagent.benchmarks.made_folders import HOSPITAL, Made, file_digests, write_manifest
 from medagent.benchmarks.psb300.generator._candidates import Charts
 from medagent.benchmarks.psb300.generator._deal import tasks
 from medagent.benchmarks.psb300.tasks import BUNDLED, TASK_FILE, Manifest
-from medagent.core.errors import UserError
 from refsol.psb300 import PUBLISHED
-
-LEAST_PER_TYPE = 2
-
-
-def make(folder: Path, order: Order) -> Manifest:
-    """Make a set in a new or empty folder. Raises UserError, and then removes the files that it wrote."""
-    if order.per_type < LEAST_PER_TYPE:
-        raise UserError(
-            f"--per-type: {order.per_type} is too low; at least {LEAST_PER_TYPE} are needed, one with something due "
-            "and one without"
-        )
-    return _GENERATOR.make(folder, order)
-
-
-def differing(folder: Path, manifest: Manifest, seed: str) -> list[str]:
-    """See `SetGenerator.differing`."""
-    return _GENERATOR.differing(folder, manifest, seed)
-
-
-def write_bundled(folder: Path, seed: str) -> Manifest:
-    """See `SetGenerator.make_bundled`."""
-    return _GENERATOR.make_bundled(folder, seed, BUNDLED)
 
 
 def _deal(hospital: Iterable[str], number: int, per_type: int) -> list[dict[str, Any]]:
@@ -60,4 +37,5 @@ def _write(folder: Path, dealt: list[dict[str, Any]], made: Made, name: str) -> 
     return manifest
 
 
-_GENERATOR = SetGenerator("psb-300", 1, _deal, _write)
+_LEAST = (2, "at least 2 are needed, one with something due and one without")
+GENERATOR = SetGenerator("psb-300", 1, BUNDLED, _LEAST, _deal, _write)

@@ -15,6 +15,7 @@ from tests.command import medagent
 from tests.loopback import ModelServer
 from tests.medagent.benchmarks.fhiragentbench.conftest import Run
 from tests.medagent.benchmarks.fhiragentbench.test_run import line
+from tests.medagent.reports.test_report import block, items
 from tests.shared_data import DATA, SHARED, need
 
 PUBLISHED = SHARED / "fhiragentbench" / "published"
@@ -95,7 +96,7 @@ def test_unreadable_replies_are_asked_again_five_times_and_then_owed(run: Run, a
         assert (ran.code, len(seen), json.loads(ran.out)["ungraded"]) == (0, 9, 0)
 
 
-def test_a_panel_decides_by_majority(run: Run, answers: Path) -> None:
+def test_a_panel_decides_by_majority(run: Run, answers: Path, tmp_path: Path) -> None:
     def split(body: dict[str, Any]) -> str:
         return (
             "0" if body["model"] == "k" and "question answered" not in body["messages"][-1]["content"] else judge(body)
@@ -104,6 +105,11 @@ def test_a_panel_decides_by_majority(run: Run, answers: Path) -> None:
     report, _ = judged(run, answers, split, "--judge", "k", "--judge", "l")
     assert right(report) == {"q1", "q2", "q3", "q4", "q6"}
     assert line(report, "k")["value"] == pytest.approx(2 / 6)
+    folder = next(path for path in tmp_path.iterdir() if (path / "run.json").is_file())
+    page = tmp_path / "page.html"
+    assert medagent("report", folder, "-o", page).code == 0
+    votes = block(items(page)["q1.1"][1], "votes")["votes"]
+    assert [(name, vote) for name, vote, _, _ in votes] == [("j", True), ("k", False), ("l", True)]
 
 
 def test_without_a_judge_the_plain_is_decided_and_the_rest_unscored(run: Run, answers: Path) -> None:

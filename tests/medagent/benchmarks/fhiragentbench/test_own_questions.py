@@ -235,10 +235,10 @@ def test_the_reference_agent_is_right_on_the_bundled_set(protocol: str, tmp_path
 
 @pytest.mark.long
 def test_the_bundled_set_is_what_its_seed_gives(tmp_path: Path) -> None:
-    from medagent.benchmarks.fhiragentbench.generator.write import write_bundled
+    from medagent.benchmarks.fhiragentbench.generator.write import GENERATOR
     from tools.fhiragentbench_synthetic import SEED as PUBLIC
 
-    write_bundled(tmp_path, PUBLIC)
+    GENERATOR.make_bundled(tmp_path, PUBLIC)
     for file in ("questions.csv", "dataset.json"):
         assert (tmp_path / file).read_bytes() == (bundled_folder() / file).read_bytes()
 

@@ -185,9 +185,9 @@ def test_sets_of_other_seeds_have_the_same_floors(seed: str, tmp_path: Path) -> 
 
 @pytest.mark.long
 def test_the_bundled_set_is_what_its_seed_gives(tmp_path: Path) -> None:
-    from medagent.benchmarks.psb300.generator.write import write_bundled
+    from medagent.benchmarks.psb300.generator.write import GENERATOR
 
-    write_bundled(tmp_path, SEED)
+    GENERATOR.make_bundled(tmp_path, SEED)
     folder = load_tasks("synthetic").folder
     for file in ("tasks.json", "dataset.json"):
         assert (tmp_path / file).read_bytes() == (folder / file).read_bytes()
