@@ -21,20 +21,11 @@ from fhir_server.wire.http import Pairs, Request, Response, parse_query, path_se
 from fhir_server.wire.json_text import decode
 from fhir_server.wire.xml_text import to_xml
 
-XML_TYPES = {
-    "xml": "application/fhir+xml",
-    "application/xml": "application/fhir+xml",
-    "text/xml": "application/fhir+xml",
-    "application/fhir+xml": "application/fhir+xml",
-    "application/xml+fhir": "application/xml+fhir",
-}
-JSON_TYPES = {
-    "json": "application/fhir+json",
-    "application/json": "application/fhir+json",
-    "text/json": "application/fhir+json",
-    "application/fhir+json": "application/fhir+json",
-    "application/json+fhir": "application/json+fhir",
-}
+XML_TYPES, JSON_TYPES = (
+    dict.fromkeys((form, f"application/{form}", f"text/{form}", f"application/fhir+{form}"), f"application/fhir+{form}")
+    | {f"application/{form}+fhir": f"application/{form}+fhir"}
+    for form in ("xml", "json")
+)
 OFFERED = XML_TYPES | JSON_TYPES
 """The names of the two formats in requests, and HAPI's `Content-Type` for each. Types of earlier FHIR are repeated."""
 NOT_OFFERED = frozenset(

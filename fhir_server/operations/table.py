@@ -15,6 +15,9 @@ Handler: TypeAlias = Callable[[RequestContext, str, str], Response]
 """Answers a request, by resource type and id; both are empty at system level, the id at type level."""
 
 
+_ANY = ("GET", "HEAD", "POST")
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """An operation: its name without `$`, the levels and types that offer it (no types: all), and its definition."""
@@ -24,7 +27,7 @@ class Operation:
     handler: Handler
     definition: str
     types: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ("GET", "HEAD", "POST")
+    methods: tuple[str, ...] = _ANY
     exports: bool = False
     """Whether only a server with `--export` offers it."""
 
@@ -35,88 +38,69 @@ class Operation:
         return self.levels != ("system",) if kind else "system" in self.levels
 
 
-def _late(module: str, name: str) -> Handler:
-    return late(f"fhir_server.operations._{module}:{name}", Response)
-
-
 _CORE = "http://hl7.org/fhir/OperationDefinition/"
 _BULK = "http://hl7.org/fhir/uv/bulkdata/OperationDefinition/"
-_EXPORT = _late("export", "export")
-_POST = ("POST",)
+_SYSTEM: tuple[Level, ...] = ("system",)
+_INSTANCE: tuple[Level, ...] = ("instance",)
 _BOTH: tuple[Level, ...] = ("type", "instance")
-_EVERYTHING = _late("everything", "everything")
+_ALL: tuple[Level, ...] = ("system", "type", "instance")
+_POST, _GET = ("POST",), ("GET", "HEAD")
+
+
+def _core(
+    owner: str,
+    name: str,
+    levels: tuple[Level, ...],
+    place: str,
+    methods: tuple[str, ...] = _ANY,
+    types: tuple[str, ...] = (),
+) -> Operation:
+    """An operation of FHIR or HAPI with a handler at `module:function`. `owner` begins the name of its definition. Only
+    resources of that type offer it, except for those of all resources and of the server.
+    """
+    own = types or (() if owner in ("Resource", "Server") else (owner,))
+    return Operation(name, levels, _late(place), f"{_CORE}{owner}-{name}", own, methods)
+
+
+def _bulk(
+    name: str,
+    levels: tuple[Level, ...],
+    place: str,
+    definition: str,
+    types: tuple[str, ...] = (),
+    methods: tuple[str, ...] = _ANY,
+) -> Operation:
+    """An operation of bulk exports."""
+    return Operation(name, levels, _late(place), f"{_BULK}{definition}", types, methods, exports=True)
+
+
+def _late(place: str) -> Handler:
+    return late(f"fhir_server.operations._{place}", Response)
+
+
 OPERATIONS = (
-    Operation("everything", _BOTH, _EVERYTHING, f"{_CORE}Patient-everything", types=("Patient",)),
-    Operation("everything", _BOTH, _EVERYTHING, f"{_CORE}Encounter-everything", types=("Encounter",)),
-    Operation("lastn", ("type",), _late("lastn", "lastn"), f"{_CORE}Observation-lastn", types=("Observation",)),
-    Operation(
-        "document", ("instance",), _late("document", "document"), f"{_CORE}Composition-document", types=("Composition",)
-    ),
-    Operation(
-        "expand", _BOTH, _late("terminology", "expand_value_set"), f"{_CORE}ValueSet-expand", types=("ValueSet",)
-    ),
-    Operation("lookup", _BOTH, _late("terminology", "lookup"), f"{_CORE}CodeSystem-lookup", types=("CodeSystem",)),
-    Operation(
-        "subsumes", _BOTH, _late("terminology", "subsumes"), f"{_CORE}CodeSystem-subsumes", types=("CodeSystem",)
-    ),
-    Operation(
-        "validate-code",
-        _BOTH,
-        _late("terminology", "validate_code"),
-        f"{_CORE}ValueSet-validate-code",
-        types=("ValueSet", "CodeSystem"),
-    ),
-    Operation(
-        "translate", _BOTH, _late("terminology", "translate"), f"{_CORE}ConceptMap-translate", types=("ConceptMap",)
-    ),
-    Operation("validate", ("type", "instance"), _late("validate", "validate"), f"{_CORE}Resource-validate"),
-    Operation(
-        "meta", ("system", "type", "instance"), _late("meta", "meta"), f"{_CORE}Resource-meta", methods=("GET", "HEAD")
-    ),
-    Operation("meta-add", ("instance",), _late("meta", "meta_add"), f"{_CORE}Resource-meta-add", methods=("POST",)),
-    Operation(
-        "meta-delete", ("instance",), _late("meta", "meta_delete"), f"{_CORE}Resource-meta-delete", methods=("POST",)
-    ),
-    Operation(
-        "get-resource-counts",
-        ("system",),
-        _late("maintenance", "resource_counts"),
-        f"{_CORE}Server-get-resource-counts",
-    ),
-    Operation(
-        "expunge",
-        ("system", "type", "instance"),
-        _late("maintenance", "expunge"),
-        f"{_CORE}Server-expunge",
-        methods=_POST,
-    ),
-    Operation("reindex", ("system",), _late("maintenance", "reindex"), f"{_CORE}Server-reindex", methods=_POST),
-    Operation(
-        "mark-all-resources-for-reindexing",
-        ("system",),
-        _late("maintenance", "mark_for_reindexing"),
-        f"{_CORE}Server-mark-all-resources-for-reindexing",
-        methods=_POST,
-    ),
-    Operation("export", ("system",), _EXPORT, f"{_BULK}export", exports=True),
-    Operation("export", _BOTH, _EXPORT, f"{_BULK}patient-export", types=("Patient",), exports=True),
-    Operation("export", ("instance",), _EXPORT, f"{_BULK}group-export", types=("Group",), exports=True),
-    Operation(
-        "export-poll-status",
-        ("system",),
-        _late("export", "status"),
-        f"{_BULK}export-poll-status",
-        methods=("GET", "DELETE"),
-        exports=True,
-    ),
-    Operation(
-        "export-file",
-        ("system",),
-        _late("export", "file"),
-        f"{_BULK}export-file",
-        methods=("GET", "HEAD"),
-        exports=True,
-    ),
+    _core("Patient", "everything", _BOTH, "everything:everything"),
+    _core("Encounter", "everything", _BOTH, "everything:everything"),
+    _core("Observation", "lastn", ("type",), "lastn:lastn"),
+    _core("Composition", "document", _INSTANCE, "document:document"),
+    _core("ValueSet", "expand", _BOTH, "terminology:expand_value_set"),
+    _core("CodeSystem", "lookup", _BOTH, "terminology:lookup"),
+    _core("CodeSystem", "subsumes", _BOTH, "terminology:subsumes"),
+    _core("ValueSet", "validate-code", _BOTH, "terminology:validate_code", types=("ValueSet", "CodeSystem")),
+    _core("ConceptMap", "translate", _BOTH, "terminology:translate"),
+    _core("Resource", "validate", _BOTH, "validate:validate"),
+    _core("Resource", "meta", _ALL, "meta:meta", _GET),
+    _core("Resource", "meta-add", _INSTANCE, "meta:meta_add", _POST),
+    _core("Resource", "meta-delete", _INSTANCE, "meta:meta_delete", _POST),
+    _core("Server", "get-resource-counts", _SYSTEM, "maintenance:resource_counts"),
+    _core("Server", "expunge", _ALL, "maintenance:expunge", _POST),
+    _core("Server", "reindex", _SYSTEM, "maintenance:reindex", _POST),
+    _core("Server", "mark-all-resources-for-reindexing", _SYSTEM, "maintenance:mark_for_reindexing", _POST),
+    _bulk("export", _SYSTEM, "export:export", "export"),
+    _bulk("export", _BOTH, "export:export", "patient-export", ("Patient",)),
+    _bulk("export", _INSTANCE, "export:export", "group-export", ("Group",)),
+    _bulk("export-poll-status", _SYSTEM, "export:status", "export-poll-status", methods=("GET", "DELETE")),
+    _bulk("export-file", _SYSTEM, "export:file", "export-file", methods=_GET),
 )
 
 
@@ -127,16 +111,13 @@ def offered(kind: str, *, exports: bool) -> Iterator[Operation]:
 
 def other_methods(name: str, level: Level, kind: str) -> tuple[str, ...]:
     """The HTTP methods of an operation; empty if there is no operation of this name."""
-    for operation in OPERATIONS:
-        if f"${operation.name}" == name and level in operation.levels and operation.is_offered(kind):
-            return operation.methods
-    return ()
+    return next((one.methods for one in _named(name, level, kind)), ())
 
 
 def find(name: str, level: Level, kind: str, method: str) -> Operation | None:
     """The operation of a request, `name` with its `$`; None if there is none."""
-    for operation in OPERATIONS:
-        fits = f"${operation.name}" == name and level in operation.levels and method in operation.methods
-        if fits and operation.is_offered(kind):
-            return operation
-    return None
+    return next((one for one in _named(name, level, kind) if method in one.methods), None)
+
+
+def _named(name: str, level: Level, kind: str) -> Iterator[Operation]:
+    return (one for one in OPERATIONS if f"${one.name}" == name and level in one.levels and one.is_offered(kind))

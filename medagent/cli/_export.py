@@ -10,17 +10,13 @@ import typer
 
 from medagent.cli._benchmarks import per_benchmark
 from medagent.engine.settings import WHICH
-from medagent.terminal.groups import WholeGroup
+from medagent.terminal.groups import group
 from medagent.terminal.options import BenchmarkCode
 from medagent.terminal.settings import fields_of, with_options
 
-app = typer.Typer(
-    cls=WholeGroup,
-    help="Write a run, or a benchmark's tasks (harbor), in the form of another tool.\n\n"
-    "Example: medagent export official results/v2_r2_reference official/",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
+app = group(
+    "Write a run, or a benchmark's tasks (harbor), in the form of another tool.\n\n"
+    "Example: medagent export official results/v2_r2_reference official/"
 )
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
 

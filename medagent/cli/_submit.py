@@ -10,15 +10,9 @@ from typing import Annotated
 import typer
 
 from medagent.terminal import options
-from medagent.terminal.groups import WholeGroup
+from medagent.terminal.groups import group
 
-app = typer.Typer(
-    cls=WholeGroup,
-    help="Pack a run into one archive that others can check.\n\nExample: medagent submit pack results/v2_r2_gpt-4o",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = group("Pack a run into one archive that others can check.\n\nExample: medagent submit pack results/v2_r2_gpt-4o")
 LISTED = 20
 
 

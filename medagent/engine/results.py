@@ -113,7 +113,7 @@ def compose(
         notes=(
             *figures.notes,
             *benchmark.notes(Run(folder, journals)),
-            *_ungraded_notes(graded.scores),
+            *ungraded_notes(graded.scores),
             *filter(None, [graded.too_many_unread]),
         ),
         finish_reasons=dict(Counter(chain.from_iterable(unusual.values())).most_common()),
@@ -306,7 +306,7 @@ def _owed(journals: Journals) -> list[str]:
     return [unit for _, journal in journals.items() for unit in journal.owed()]
 
 
-def _ungraded_notes(scores: Sequence[Scored]) -> Iterator[str]:
+def ungraded_notes(scores: Sequence[Scored]) -> Iterator[str]:
     """Notes about units that could not be graded, the first ones by name."""
     ungraded = [(one.unit, one.score.reason) for one in scores if one.score is not None and not one.score.graded]
     yield from (f"Not graded: {unit!a}: {reason}" for unit, reason in ungraded[:_LISTED])

@@ -24,7 +24,6 @@ from medagent.engine.rows import OWED, Row
 from refsol.stats import Interval, cluster_bootstrap, wilson
 
 RowT = TypeVar("RowT", bound=Row)
-RowT_contra = TypeVar("RowT_contra", bound=Row, contravariant=True)
 FEW = 10
 """The fewest clusters for a bootstrap interval."""
 OWED_KIND = "infrastructure"
@@ -254,7 +253,7 @@ class Grader(ABC, Generic[RowT]):
         """Close the inputs."""
 
 
-def mean_by_group(scores: Sequence[Scored], title: str = "") -> Figures:
+def mean_by_group(scores: Sequence[Scored]) -> Figures:
     """The mean of each group and of all items, with 95 % intervals.
 
     For single trials that are right or wrong, the interval is Wilson's. Otherwise it is a bootstrap over clusters; the
@@ -273,7 +272,6 @@ def mean_by_group(scores: Sequence[Scored], title: str = "") -> Figures:
         notes += interval_notes(scores)
     lines = tuple(mean_line(name or "all", members) for name, members in groups.items()) if len(groups) > 1 else ()
     sections = [TableSection(lines=part) for part in (lines, (overall, *grounded_line(overall))) if part]
-    sections[0] = sections[0].model_copy(update={"title": title})
     return Figures(
         sections, overall, notes, measure="percent" if whole else "score", figure="rate" if whole else "mean score"
     )

@@ -7,7 +7,7 @@ request by a setting before it is sent; the server itself stays strict.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import unquote_plus
@@ -19,7 +19,6 @@ Handling = Literal["strict", "lenient", "corrected"]
 """How to handle search parameters that a type does not have: send them (HAPI answers 400), drop them, or send those
 that mean `_id` as `_id`.
 """
-IdsByType = Mapping[str, Sequence[str]]
 
 _ENTRIES = '  "entry": [ {\n'
 _RESOURCE = re.compile(r'\n    "resource": \{\n      "resourceType": "(\w+)",\n      "id": "([^"]+)"')

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from refsol._sequences import common_subsequence
 from refsol.imapscore._extra import need
@@ -20,7 +20,6 @@ _ROUGES = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}
 
 BASELINES = (*_ROUGES, "bleu")
 ChineseTokens = Literal["characters", "jieba"]
-CHINESE_TOKENS: tuple[ChineseTokens, ...] = get_args(ChineseTokens)
 
 
 class Baselines:

@@ -337,10 +337,6 @@ def _tree_faults(answer: object) -> Iterator[str]:
             yield f"node {number}: triples must be a list of lists of three texts"
 
 
-def _is_triple(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 3 and _is_texts(value)
-
-
 def _is_text_or_object(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, dict) and _is_texts(list(value.values())))
 

@@ -54,7 +54,7 @@ def _scored(recording: Recording, result: ImapScore) -> Iterator[Block]:
         yield SetsBlock("Terms in only one of the answers", ("term", "value"), rows)
     if result.value is not None and result.terms:
         summands = " + ".join(str(term.value) for term in result.terms)
-        yield FactsBlock("Score", [("sum over the shared terms", f"{summands} = {_number(result.value)}")])
+        yield FactsBlock("Score", [("sum over the shared terms", f"{summands} = {number(result.value)}")])
     if recording.reason:
         yield TextBlock("Why there is no score", recording.reason)
     if recording.warnings:
@@ -68,11 +68,12 @@ def _term(term: TermScore) -> SetsBlock:
     linked = {(side, link.pair.key[side]) for link in term.links for side in (1, 2)}
     rows += [("missed", (value, "", "")) for value in term.label if (1, normal(value)) not in linked]
     rows += [("extra", ("", "", value)) for value in term.response if (2, normal(value)) not in linked]
-    figures = f"recall {term.recall} + precision {term.precision} − λ {term.penalty} = {_number(term.value)}"
+    figures = f"recall {term.recall} + precision {term.precision} − λ {term.penalty} = {number(term.value)}"
     return SetsBlock(f"{term.term}", ("label", "relation", "response"), rows, figures)
 
 
-def _number(value: Fraction) -> str:
+def number(value: Fraction) -> str:
+    """A fraction, with its decimal form if it is not whole."""
     return str(value) if value.denominator == 1 else f"{value} ({float(value):.4f})"
 
 

@@ -81,10 +81,7 @@ class Sampler:
         return None
 
     async def _reply(self, key: str, seed: int, prompt: Asked, spent: Spent) -> str:
-        lock = self._locks.get(key)
-        if lock is None:
-            lock = self._locks[key] = asyncio.Lock()
-        async with lock:
+        async with self._locks.setdefault(key, asyncio.Lock()):
             stored = self._store.get(key)
             if stored is None:
                 async with self._places:

@@ -14,6 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from medagent.benchmarks.imapscore._details import number
 from medagent.reports.tables import print_table, put
 from refsol.imapscore.correlate import Correlation, CorrelationRow
 from refsol.imapscore.imap import Imap, normal
@@ -89,7 +90,7 @@ def print_explanation(recording: Recording, result: ImapScore) -> None:
 
 def _print_explanation(console: Console, recording: Recording, result: ImapScore) -> None:
     best = _best_relations(result)
-    exact = "no score" if result.value is None else _number(result.value)
+    exact = "no score" if result.value is None else number(result.value)
     parts: list[RenderableType] = [Text(f"item {recording.id} · {result.status} · {exact}", style="bold")]
     if recording.reason:
         parts.append(Text(recording.reason))
@@ -152,11 +153,7 @@ def _sum(result: ImapScore) -> list[RenderableType]:
         return []
     summands = " + ".join(f"({term.value})" if term.value < 0 else str(term.value) for term in result.terms)
     divided = f"({summands}) / {result.divisor}" if result.divisor > 1 else summands
-    return [Text(f"\nscore = {divided} = {_number(result.value)}", style="bold")]
-
-
-def _number(value: Fraction) -> str:
-    return str(value) if value.denominator == 1 else f"{value} ({float(value):.4f})"
+    return [Text(f"\nscore = {divided} = {number(result.value)}", style="bold")]
 
 
 def print_correlations(coefficient: str, rows: Sequence[CorrelationRow]) -> None:

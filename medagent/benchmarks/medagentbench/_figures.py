@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -48,8 +47,6 @@ def figures(
     notes = [*_above_blind_note(first), *interval_notes(scores)]
     notes += [] if official is None else official.notes(items)
     notes += conduct_notes(scores)
-    if kinds := Counter(one.kind for one in scores if one.kind):
-        notes.append("Why not right: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
     sections = _sections(first, rules)
     if official is not None:
         sections.append(official.section(items))

@@ -18,6 +18,7 @@ from medagent.core.versions import versions
 from medagent.engine.folder import read_run
 from medagent.engine.graded_units import GradedUnit
 from medagent.engine.report import Report
+from medagent.engine.results import ungraded_notes
 from medagent.engine.rows import Row
 from medagent.engine.scores import Figures, Score, Scored
 from medagent.engine.side_by_side import beside
@@ -113,7 +114,7 @@ def graded_file(path: Path, options: MedAgentBenchGrading, *, every_rule: bool =
     document = {**details["grades"][0], "duplicates": list(report.duplicates)}
     figures = replace(
         figures,
-        notes=[*_notes(report), *figures.notes],
+        notes=[*_notes(report, scores), *figures.notes],
         details={**details, "grades": [document], "duplicates": report.duplicates},
     )
     return GradedFile(results, dataset, scores, others, _rows(recorded), figures, rules)
@@ -150,7 +151,7 @@ def _rows(recorded: RecordedRun) -> dict[str, EpisodeRow]:
     return rows
 
 
-def _notes(report: GradeReport) -> Iterator[str]:
+def _notes(report: GradeReport, scores: Sequence[Scored]) -> Iterator[str]:
     """Notes about the file: its form, warnings, duplicates, missing and ungraded items."""
     if report.form != RESULTS_FILE:
         yield f"Read as {report.form}."
@@ -159,10 +160,4 @@ def _notes(report: GradeReport) -> Iterator[str]:
         yield f"Duplicates in the file, of which only the first was graded: {named(report.duplicates)}"
     if report.absent:
         yield f"{report.absent} tasks of the task set are not in the file."
-    ungraded = [item for item in report.items if item.verdict.correct is None]
-    yield from (f"Not graded: {item.task_id!a}: {item.verdict.reason}" for item in ungraded[:_LISTED])
-    if len(ungraded) > _LISTED:
-        yield f"Not graded: {len(ungraded) - _LISTED} more"
-
-
-_LISTED = 20
+    yield from ungraded_notes(scores)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -52,8 +51,6 @@ def figures(scores: Sequence[Scored], tasks: TaskSet, by: Measured) -> Figures:
     several = len({one.trial for one in scores}) > 1 and bool(graded)
     overall = _line("overall", first)
     notes = [*by.notes, *_floor_notes(overall), *conduct_notes(scores)]
-    if kinds := Counter(item.kind for item in items if item.kind):
-        notes.append("Why not right: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
     published = published_sources(_PUBLISHED) if tasks.is_published else ()
     return Figures(
         table=[

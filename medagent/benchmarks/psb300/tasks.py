@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
@@ -190,6 +190,3 @@ def split_tasks(tasks: Sequence[Task], split: Split, path: str) -> tuple[Task, .
         dice.shuffle(ids)
         chosen.update(ids[_IN_SPLIT[split]])
     return tuple(task for task in tasks if task.id in chosen)
-
-
-SPLITS: tuple[Split, ...] = get_args(Split)

@@ -17,14 +17,13 @@ REMEMBERED = 10_000
 class Purple(AgentExecutor):  # type: ignore[misc]  # the a2a package may be missing where types are checked
     """Answers each message with the model's reply to the conversation so far."""
 
-    def __init__(self, model: ChatModel, system: str = "") -> None:
+    def __init__(self, model: ChatModel) -> None:
         self._model = model
-        self._opening = [Message("system", system)] if system else []
         self._conversations: OrderedDict[str, list[Message]] = OrderedDict()
 
     async def execute(self, context: Any, event_queue: Any) -> None:
         """See `AgentExecutor.execute`."""
-        messages = self._conversations.setdefault(context.context_id, list(self._opening))
+        messages = self._conversations.setdefault(context.context_id, [])
         self._conversations.move_to_end(context.context_id)
         if len(self._conversations) > REMEMBERED:
             self._conversations.popitem(last=False)

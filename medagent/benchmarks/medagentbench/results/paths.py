@@ -23,15 +23,6 @@ def results_file(path: Path) -> Path:
     return file
 
 
-def results_files(path: Path) -> list[Path]:
-    """The results files in a run's folder, one per trial, or the file itself. Raises UserError if there is none."""
-    first = results_file(path)
-    files = [first]
-    while path.is_dir() and first.name == "results.json" and (more := results_path(path, len(files) + 1)).is_file():
-        files.append(more)
-    return files
-
-
 def grade_path(results: Path) -> Path:
     """The path of the verdicts on a results file: `grade.2.json` for `results.2.json`."""
     return results.with_name("grade" + results.name.removeprefix("results"))
