@@ -38,8 +38,8 @@ clients: .venv/.test-installed .venv-clients/.installed $(JAVA_CLIENT)/.installe
 	$(BIN)/python -m tests.clients $(if $(BASE),--base $(BASE))
 
 # Checks each integration with the other tool itself, in a separate environment: make integrations
-# [ONLY="inspect mcp"] [STRICT=1] [FRESH=1] [NEWEST=1]. STRICT fails if a check could not run; NEWEST tries newer releases
-# than the bounds allow.
+# [ONLY="inspect mcp"] [STRICT=1] [FRESH=1] [NEWEST=1]. STRICT fails if a check could not run; NEWEST also tries newer
+# releases than the bounds allow.
 integrations: .venv/.test-installed
 	$(BIN)/python -m tests.integrations $(ONLY)
 

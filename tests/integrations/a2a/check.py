@@ -5,10 +5,8 @@ The agent of the private FHIR base is one of our own; its model is a class that 
 
 import asyncio
 import json
-import shlex
 import subprocess
 import sys
-import tomllib
 import venv
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,35 +16,12 @@ from a2a.client.client import ClientConfig
 from a2a.client.client_factory import ClientFactory
 from a2a.helpers import get_stream_response_text, new_text_message
 from a2a.types.a2a_pb2 import Role, SendMessageRequest, TaskState
+from scenario import MODEL, started
 
 import medagent
 
 MEDAGENT = str(Path(sys.executable).with_name("medagent"))
 IDS = ["task1_1", "task1_2", "task2_1", "task9_1"]
-MODEL = '''
-import httpx
-import medagent
-
-TASK = next(task for task in medagent.tasks() if task.id == "task1_2")
-
-
-class Knows(medagent.Model):
-    """Looks one patient up, by text or over HTTP."""
-
-    async def complete(self, messages, **_):
-        prompt = messages[0].content
-        if TASK.instruction not in prompt:
-            return medagent.Completion("FINISH([])")
-        if "Its base is " in prompt:
-            base = prompt.partition("Its base is ")[2].partition(" ")[0]
-            token = prompt.partition("Bearer ")[2].partition("`")[0]
-            async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as client:
-                found = (await client.get(f"{base}/Patient?identifier={TASK.eval_MRN}")).json()
-            return medagent.Completion(f'FINISH(["{found["entry"][0]["resource"]["id"]}"])')
-        if len(messages) == 1:
-            return medagent.Completion(f"GET http://localhost:8080/fhir/Patient?identifier={TASK.eval_MRN}")
-        return medagent.Completion(f'FINISH(["{TASK.eval_MRN}"])')
-'''
 CLIENT_0_3 = """
 import asyncio
 import sys
@@ -116,30 +91,16 @@ def outcome(said):
     return {item["item"]: item["correct"] for item in found["items"]}
 
 
-def scenario():
-    """The example's agents, started by its commands and asked as AgentBeats' runner asks; the number of tasks."""
-    file = Path(__file__).parents[3] / "examples" / "agentbeats" / "scenario.toml"
-    stated = tomllib.loads(file.read_text().replace("gpt-4o-mini", "knows.py:Knows"))
-    parties = [stated["green_agent"], *stated["participants"]]
-    started = [subprocess.Popen(shlex.split(one["cmd"]), stderr=subprocess.PIPE, text=True) for one in parties]
-    try:
-        assert all("http://" in process.stderr.readline() for process in started)
-        card = httpx.get(f"{stated['green_agent']['endpoint']}/.well-known/agent-card.json").json()
-        assert card["defaultOutputModes"] == ["text/plain", "application/json"], card
-        asked = {one["role"]: one["endpoint"] for one in stated["participants"]}
-        request = json.dumps({"participants": asked, "config": stated["config"]})
-        return len(asyncio.run(assessed(stated["green_agent"]["endpoint"], request)))
-    finally:
-        for process in started:
-            process.terminate()
-            process.communicate(timeout=60)
+def verdicts(**selection):
+    """Those of `medagent run`; some are right and some wrong."""
+    report = medagent.run_sync("medagentbench", model=MODEL, **selection)
+    found = {item.item: item.correct for item in report.items}
+    assert set(found.values()) == {True, False}, found
+    return found
 
 
-Path("knows.py").write_text(MODEL)
-plain = medagent.run_sync("medagentbench", model="knows.py:Knows", ids=tuple(IDS), round="plain")
-expected = {item.item: item.correct for item in plain.items}
-assert set(expected.values()) == {True, False}, expected
-with agent("a2a", "purple", "--model", "knows.py:Knows") as purple, agent("a2a", "green") as green:
+expected = verdicts(ids=tuple(IDS), round="plain")
+with agent("a2a", "purple", "--model", MODEL) as purple, agent("a2a", "green") as green:
     asked = {
         mode: json.dumps({"participants": {"agent": purple}, "config": {"mode": mode, "ids": IDS}})
         for mode in ("text", "fhir")
@@ -149,5 +110,8 @@ with agent("a2a", "purple", "--model", "knows.py:Knows") as purple, agent("a2a",
         assert found == expected, (mode, found, expected)
     assert assessed_0_3(green, asked["text"]) == expected
     assert asyncio.run(assessed(green, "http://127.0.0.1:9")) is None
-assert scenario() == 10
+with started() as (green, request):
+    card = httpx.get(f"{green}/.well-known/agent-card.json").json()
+    assert card["defaultOutputModes"] == ["text/plain", "application/json"], card
+    assert asyncio.run(assessed(green, json.dumps(request))) == verdicts(limit=10, round="scenario")
 print("clients 1.x and 0.3; text and private FHIR base: the verdicts of medagent run; scenario.toml; unreachable fails")

@@ -225,5 +225,7 @@ with chat_endpoint(reply) as model, served(data) as base:
                 else answer
             )
             endings[kind[:40]] = endings.get(kind[:40], 0) + 1
+        distinct = {answer for answer, _ in published.values()}
+        assert len(distinct) > len(published) / 2, "digests that do not differ show no difference"
         print(f"{strategy}: {len(published)} equal, {middle - began:.0f} s and {time.monotonic() - middle:.0f} s")
 print(f"{COUNT} questions by {len(STRATEGIES)} strategies: all found ids and answers equal ({endings})")

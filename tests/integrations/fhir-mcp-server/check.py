@@ -40,6 +40,10 @@ async def check(base: str) -> str:
         assert "Observation" in observations, observations
         read = json.loads(await call("read", type="Patient", id=task.eval_MRN))
         assert "birthDate" in json.dumps(read), read
+        nobody = await call("search", type="Patient", searchParam={"identifier": "nobody"})
+        assert "birthDate" not in nobody, nobody
+        refused = await client.call_tool("read", {"type": "Patient", "id": "nobody"})
+        assert "birthDate" not in str(refused), refused
         basic = {"resourceType": "Basic", "code": {"text": "made by fhir-mcp-server"}}
         created = await call("create", type="Basic", payload=basic)
         assert "made by fhir-mcp-server" in created, created

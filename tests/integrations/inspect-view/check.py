@@ -14,8 +14,12 @@ from playwright.sync_api import sync_playwright
 import medagent
 
 MEDAGENT = str(Path(sys.executable).with_name("medagent"))
-PATIENT = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_1")
-SCRIPT = {"task1_1#1": [f"GET http://localhost:8080/fhir/Patient?identifier={PATIENT}", "FINISH([84])"]}
+PATIENT, OTHER = (task.eval_MRN for task in medagent.tasks() if task.id in ("task1_1", "task1_2"))
+SEARCH = "GET http://localhost:8080/fhir/Patient?identifier="
+SCRIPT = {
+    "task1_1#1": [f"{SEARCH}{PATIENT}", "FINISH([84])"],
+    "task1_2#1": [f"{SEARCH}{OTHER}", f'FINISH(["{OTHER}"])'],
+}
 
 
 def look(folder: Path, picture: Path) -> None:
@@ -45,6 +49,9 @@ def look(folder: Path, picture: Path) -> None:
             page.get_by_role("tab", name="Scoring").click()
             page.get_by_text("wrong-value").first.wait_for()
             page.screenshot(path=picture)
+            page.goto(page.url.replace("task1_1", "task1_2"))
+            page.get_by_text("all checks passed").first.wait_for()
+            assert not page.get_by_text("wrong-value").count(), "the right answer has a reason why it is wrong"
     finally:
         server.terminate()
         server.wait()
@@ -56,7 +63,7 @@ def command(*words: str) -> None:
 
 
 Path("script.json").write_text(json.dumps(SCRIPT))
-command("run", "--model", "scripted:script.json", "--ids", "task1_1")
+command("run", "--model", "scripted:script.json", "--ids", "task1_1,task1_2")
 command("run", "promptcblue", "--agent", "majority", "--allow-empty", "1", "--limit", "4")
 transcripts = [
     turn.content
@@ -71,4 +78,4 @@ Path("shown").mkdir()  # two logs: one alone is opened at once, without the list
 for number, folder in enumerate(sorted(path.parent for path in Path("results").glob("*/run.json"))):
     command("export", "inspect", str(folder), f"shown/{number}.eval")
 look(Path("shown"), Path(os.environ.get("PICTURES", "."), "inspect-view.png"))
-print("the list, a call and a wrong answer's reason are shown")
+print("the list, a call, a wrong answer's reason and a right answer are shown")

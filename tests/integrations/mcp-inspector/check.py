@@ -55,5 +55,7 @@ names = [tool["name"] for tool in asked(*record, "--method", "tools/list")["tool
 assert names == ["fhir_capabilities", "fhir_search", "fhir_read"], names
 found = called(record, "fhir_search", type="Patient", parameters=json.dumps({"gender": "female"}))
 assert json.loads(found["content"][0]["text"])["entry"][0]["resource"]["id"] == "a"
+none = called(record, "fhir_search", type="Patient", parameters=json.dumps({"gender": "male"}))
+assert "entry" not in json.loads(none["content"][0]["text"]), none
 version = subprocess.run([*INSPECTOR, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
 print(f"inspector {version}: {len(tools)} tools listed, a right and a wrong episode over HTTP, a record over stdio")

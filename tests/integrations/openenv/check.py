@@ -5,6 +5,7 @@ episodes whose replies and rewards are those of
 
 import asyncio
 import json
+import shutil
 import socket
 import subprocess
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+from mini import chat_endpoint
 from openenv import GenericEnvClient
 from openenv.core.mcp_client import MCPToolClient
 
@@ -114,12 +116,26 @@ def answered(calls: list[Call], number: int) -> list[Call]:
     return calls[:-1] if number % 5 == 2 and len(calls) > 1 else calls
 
 
-validate = ["openenv", "validate", str(FOLDER)]
-static = subprocess.run([*validate, "--level", "static"], capture_output=True, text=True, check=False)
-assert (static.returncode, static.stdout.splitlines()[-1]) == (0, "Verdict: PASS"), static.stdout
-checked = subprocess.run(validate, capture_output=True, text=True, check=False).stdout
-assert "PASS  static.manifest" in checked, checked
-assert "FAIL" not in checked, checked
+def validated() -> None:
+    """Our folder passes `openenv validate`; one without a manifest fails, and so does the URL of another server."""
+    static = validate(str(FOLDER), "--level", "static")
+    assert (static.returncode, static.stdout.splitlines()[-1]) == (0, "Verdict: PASS"), static.stdout
+    checked = validate(str(FOLDER)).stdout
+    assert "PASS  static.manifest" in checked, checked
+    assert "FAIL" not in checked, checked
+    shutil.copytree(FOLDER, "broken", ignore=shutil.ignore_patterns("openenv.yaml"))
+    broken = validate("broken", "--level", "static")
+    assert broken.returncode, broken.stdout
+    with chat_endpoint(lambda _: "hello") as url:
+        assert validate("--url", url).returncode, "any server passes"
+
+
+def validate(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run `openenv validate`."""
+    return subprocess.run(["openenv", "validate", *words], capture_output=True, text=True, check=False)
+
+
+validated()
 wanted = {number: answered(calls, number) for number, calls in right_calls().items()}
 rewards: list[float | None] = []
 for kind in ("official", "checks"):

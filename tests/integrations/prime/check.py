@@ -71,6 +71,8 @@ def installed() -> str:
     command = [prime, "env", "install", NAME, "--with", "pip"]
     said = subprocess.run(command, check=True, capture_output=True, text=True, env=path).stdout
     assert "Found local environment" in said, said
+    command[3] = "medagent-nothing"
+    assert subprocess.run(command, capture_output=True, check=False, env=path).returncode, "it installs any name"
     return subprocess.check_output([home / "bin/python", "-c", LOADED], text=True).strip()
 
 

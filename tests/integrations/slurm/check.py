@@ -1,5 +1,7 @@
 """A cluster of Slurm of this one machine, started for this; the program of docs/cluster.md starts workers as its jobs,
-adaptively, and a run goes on while one of them is ended. Then a job array with a model for each job.
+adaptively, and a run continues while one of them is ended. Then a job array with a model for each job.
+
+It checks that no episode is lost or repeated, not what is right or wrong.
 """
 
 import json
