@@ -6,21 +6,56 @@ import ast
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.shared_data import ROOT
 
 LONGEST_FUNCTION, MOST_PARAMETERS = 60, 10
 
 
+class Function(NamedTuple):
+    """A function of a file."""
+
+    name: str
+    line: int
+    lines: int
+    parameters: int
+    is_async: bool
+
+
+class Source(NamedTuple):
+    """What the tests need of a file. Its syntax tree is not kept: the trees of all files take hundreds of MB."""
+
+    imports: list[ast.Import | ast.ImportFrom]
+    functions: list[Function]
+
+
 @cache
-def tree(path: Path) -> ast.Module:
-    """The syntax tree of a file."""
-    return ast.parse(path.read_text("utf-8"))
+def source(path: Path) -> Source:
+    """The imports and functions of a file, wherever in it."""
+    read = Source([], [])
+    for node in _statements(ast.parse(path.read_text("utf-8")).body):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            read.imports.append(node)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            parameters = len(node.args.posonlyargs + node.args.args + node.args.kwonlyargs)
+            lines = (node.end_lineno or 0) - node.lineno + 1
+            is_async = isinstance(node, ast.AsyncFunctionDef)
+            read.functions.append(Function(node.name, node.lineno, lines, parameters, is_async))
+    return read
+
+
+def _statements(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The statements and the statements in them; expressions are most of a tree, and contain none."""
+    for node in nodes:
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from _statements(getattr(node, field, ()))
 
 
 def imported(path: Path, package: str) -> Iterator[Path]:
     """The files of a package that a file imports, wherever in it, as files or through their rooms."""
-    for node in ast.walk(tree(path)):
+    for node in source(path).imports:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == package:
             folder = ROOT / node.module.replace(".", "/")
             for name in node.names:
@@ -37,7 +72,7 @@ def imported(path: Path, package: str) -> Iterator[Path]:
 
 def plain_imports(path: Path) -> Iterator[str]:
     """The modules of a file's `import a.b` statements."""
-    for node in ast.walk(tree(path)):
+    for node in source(path).imports:
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
 
@@ -45,7 +80,7 @@ def plain_imports(path: Path) -> Iterator[str]:
 def all_imports(path: Path) -> Iterator[str]:
     """The modules that a file imports, in either form."""
     yield from plain_imports(path)
-    for node in ast.walk(tree(path)):
+    for node in source(path).imports:
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
 
@@ -61,12 +96,9 @@ def in_circles(graph: dict[Path, set[Path]]) -> list[str]:
 
 def large_functions(paths: Iterable[Path]) -> list[str]:
     """Functions with too many lines or parameters."""
-    large = []
-    for path in paths:
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                parameters = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
-                length = (node.end_lineno or 0) - node.lineno + 1
-                if length > LONGEST_FUNCTION or len(parameters) > MOST_PARAMETERS:
-                    large.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name} ({length} lines)")
-    return large
+    return [
+        f"{path.relative_to(ROOT)}:{one.line} {one.name} ({one.lines} lines)"
+        for path in paths
+        for one in source(path).functions
+        if one.lines > LONGEST_FUNCTION or one.parameters > MOST_PARAMETERS
+    ]

@@ -196,7 +196,8 @@ def _slots(root: Node, path: str) -> Iterator[_Slot]:
 
 def _slot(holder: Node, name: str, path: str) -> _Slot:
     choices = keys(holder.type_name).get(name)
-    if not choices:
+    computed = holder.place is None and not isinstance(holder.value, dict)
+    if not choices or computed:
         raise _unresolved(path)
     return _Slot(_object(holder), name, choices, _is_list(holder.type_name, choices[0][0]))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.layout import large_functions, source
 from tests.shared_data import ROOT
 
 REFSOL = ROOT / "refsol"
@@ -29,10 +30,10 @@ NEVER = {"asyncio", "socket", "ssl", "http", "urllib", "httpx", "aiohttp", "requ
 
 def imported(path: Path) -> Iterator[str]:
     """The dotted names of all modules that a file imports anywhere."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in source(path).imports:
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{path}: a relative import"
             yield str(node.module)
             yield from (f"{node.module}.{name.name}" for name in node.names)
@@ -56,8 +57,7 @@ def test_imports_are_pure_and_offline(module: Path) -> None:
 
 def test_nothing_waits() -> None:
     for module in MODULES:
-        tree = ast.parse((ROOT / module).read_text(encoding="utf-8"))
-        assert not any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(tree)), module
+        assert not any(function.is_async for function in source(ROOT / module).functions), module
 
 
 def room_of(path: Path) -> str | None:
@@ -84,10 +84,5 @@ def test_files_import_one_another_in_no_circle() -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=str)
 def test_files_and_functions_are_short(module: Path) -> None:
-    text = (ROOT / module).read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 400
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
-            assert (node.end_lineno or 0) - node.lineno < 60, node.name
-            arguments = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
-            assert len(arguments) <= 10, node.name
+    assert len((ROOT / module).read_text(encoding="utf-8").splitlines()) <= 400
+    assert not large_functions([ROOT / module])

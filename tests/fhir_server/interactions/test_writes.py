@@ -174,6 +174,7 @@ def test_a_patch_of_another_version_and_of_several(server: Server) -> None:
          lambda p: p["meta"]["versionId"] == "1"),
         ("replace", "Patient", {"value": "x"}, "HAPI-2761: "),
         ("replace", "Patient.nope", {"value": "x"}, "HAPI-2761: "),
+        ("add", "Patient.identifier.count()", {"name": "id", "value": "x"}, "HAPI-2761: "),
         ("delete", "Patient.name[", {}, "HAPI-2409: "),
         ("delete", "Patient.identifier.where()", {}, "HAPI-2409: "),
         ("move", "Patient.identifier", {"source": "x", "destination": "0"}, "HAPI-1268: "),
