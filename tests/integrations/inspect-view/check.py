@@ -28,7 +28,7 @@ def look(folder: Path, picture: Path) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     server = subprocess.Popen(
-        ["inspect", "view", "start", "--log-dir", str(folder), "--port", str(port)], stdout=subprocess.DEVNULL
+        ["inspect", "view", "--log-dir", str(folder), "--port", str(port)], stdout=subprocess.DEVNULL
     )
     try:
         for _ in range(120):

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,9 +19,12 @@ import medagent
 from tests.loopback import ModelServer
 
 SCORER = "medagent_score"
+DOCS = Path(__file__).parents[3] / "docs" / "integrations" / "inspect.md"
 PATIENT = next(task.eval_MRN for task in medagent.tasks() if task.type == "task2")
 """A patient of the hospital: the record has one, and the reply to a search shows it."""
 TOOL_CALLS = [("get_patient", {"identifier": PATIENT}), ("finish", {"answers": [56]})]
+RIGHT = "task2_18"
+"""The task whose answer is 56."""
 
 
 def reply(body: dict[str, Any]) -> Any:
@@ -120,6 +124,17 @@ def compare(url: str, benchmark: str, words: list[str], parameters: list[str]) -
     return len(expected)
 
 
+def documented_solver() -> None:
+    """The solver of the docs, by its command: a right answer, and the same answer to another question."""
+    programs = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    Path("my_solver.py").write_text(next(program for program in programs if "my_solver" in program))
+    command(
+        *("inspect", "eval", "medagent/medagentbench", "-T", "protocol=tools", "-T", f"ids={RIGHT},task1_1"),
+        *("--solver", "my_solver.py", "--model", "openai-api/local/x", "--log-dir", "own", "--display", "plain"),
+    )
+    assert values_of(next(Path("own").glob("*.eval")), SCORER) == {(RIGHT, 1): 1.0, ("task1_1", 1): 0.0}
+
+
 def as_made(log: Path) -> None:
     """An exported run by tool calls: the calls as the model made them, its own calls with times, what was expected."""
     for sample in read_eval_log(str(log)).samples or ():
@@ -160,6 +175,7 @@ def main() -> None:
         count += compare(server.url, "imapscore", [], [])
         count += compare(server.url, "capitals", [], [])
         count += compare(server.url, "births", [], [])
+        documented_solver()
         listed = json.loads(command("inspect", "log", "list", "--log-dir", "exported", "--json"))
         assert len(listed) == 7, listed
         as_made(Path("exported/medagentbench3.eval"))

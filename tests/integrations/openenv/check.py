@@ -5,9 +5,11 @@ episodes whose replies and rewards are those of
 
 import asyncio
 import json
+import re
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,8 @@ from medagent.fhir_episodes.protocol import load_protocol
 from medagent.fhir_episodes.tools import Toolbox
 from medagent.rl import Environment
 
-FOLDER = Path(__file__).parents[3] / "integrations" / "openenv"
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "integrations" / "openenv"
 SEED, CLIENTS, ROUNDS = "check", 8, 5
 NUMBERS = range(CLIENTS * ROUNDS)
 TOOLBOX = Toolbox.of(load_protocol("tools"), "http://localhost:8080/fhir")
@@ -92,6 +95,15 @@ async def tools(url: str) -> None:
         assert '"total": 0' in reply["result"], reply
 
 
+def documented_program(url: str) -> None:
+    """The client of the docs: its answer is wrong."""
+    text = (ROOT / "docs" / "integrations" / "openenv.md").read_text(encoding="utf-8")
+    [program] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    Path("client.py").write_text(program.replace("http://127.0.0.1:8000", url))
+    printed = subprocess.check_output([sys.executable, "client.py"], text=True)
+    assert printed.splitlines()[-1] == "True 0.0", printed
+
+
 def serve(reward: str) -> tuple[subprocess.Popen[bytes], str]:
     """A server and its address."""
     with socket.socket() as free:
@@ -143,6 +155,7 @@ for kind in ("official", "checks"):
     try:
         report = json.loads(subprocess.check_output(["openenv", "validate", "--url", url, "--json"]))
         assert report["passed"], report
+        documented_program(url)
         asyncio.run(tools(url))
         found = asyncio.run(clients(url, wanted))
     finally:
