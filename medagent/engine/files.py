@@ -50,12 +50,16 @@ def written_files(folder: Path) -> set[str]:
 
 def write_whole(path: Path, text: str) -> None:
     """Write `text` as UTF-8 to `path`. If that fails, the old file stays. Raises UserError with the path."""
-    _write(path, [text])
+    write_parts(path, [text])
 
 
 def write_parts(path: Path, parts: Iterable[str]) -> None:
     """The same for a text in parts, which is not in memory as a whole. Raises UserError."""
-    _write(path, parts)
+    note(path)
+    with replacing(path) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(parts)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def write_changed(path: Path, text: str) -> None:
@@ -69,15 +73,7 @@ def write_changed_parts(path: Path, parts: Callable[[], Iterable[str]]) -> None:
     Raises UserError.
     """
     if not _holds(path, _larger(parts())):
-        _write(path, _larger(parts()))
-
-
-def _write(path: Path, parts: Iterable[str]) -> None:
-    note(path)
-    with replacing(path) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(parts)
-        file.flush()
-        os.fsync(file.fileno())
+        write_parts(path, _larger(parts()))
 
 
 def _holds(path: Path, parts: Iterable[str]) -> bool:

@@ -23,7 +23,7 @@ from medagent.core.lazy import LazySequence
 from medagent.core.options import part
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block
-from medagent.engine.files import write_changed, write_changed_parts
+from medagent.engine.files import note, write_changed, write_changed_parts
 from medagent.engine.job import LazyUnits
 from medagent.engine.journals import Run
 from medagent.engine.plan import Plan, Stage
@@ -199,6 +199,7 @@ def _write_scores(run: Run, source: LineSource, scores: Sequence[Scored], trial:
     names = [f"{_trial_name(name, trial)}.json" for name in (PREDICTIONS, RESULTS, SCORES)]
     predictions, results, official = (run.path / name for name in names)
     data = data_of(source)
+    note(results)
     parse_file(predictions, results, data.edition)
     whole = official_scores(scores, data.tasks, data.edition)[0]
     if not whole.official:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from medagent.engine.files import MANIFEST, written_files
 from tests.command import medagent
 from tests.read_only import read_only
 from tests.refsol.promptcblue.vectors import text, value
@@ -78,6 +79,15 @@ def test_trials_workers_limit_and_the_commands_that_read_a_run(words: dict[str, 
     unknown = medagent(*command, "--round", "none", "--ids", "no-such")
     assert (unknown.code, unknown.err.count("\n")) == (1, 1)
     assert "no-such" in unknown.err
+
+
+@pytest.mark.parametrize("name", ["medagentbench", "promptcblue", "simpleqa", "imapscore"])
+def test_overwrite_replaces_a_finished_run(words: dict[str, list[Any]], name: str) -> None:
+    for _ in range(2):
+        ran = medagent(*words[name], "--limit", 2, "--overwrite", "--quiet")
+        assert ran.code == 0, ran.err
+    (folder,) = [path for path in Path("results").iterdir() if (path / "run.json").is_file()]
+    assert written_files(folder) == {file.name for file in folder.iterdir()} - {MANIFEST, ".lock"}
 
 
 def _check_the_folder(folder: Path, command: list[Any]) -> None:
