@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, TypeVar
 
 import typer
@@ -31,6 +32,7 @@ def end(benchmark: Benchmark, plan: Any, *, quiet: bool = True, as_json: bool = 
     raise AssertionError("a run ends with an exit code")
 
 
+@cache  # a class takes pydantic 20 ms
 def impatient(kind: S, retries: int = 0, longest: int = 16_000_000) -> S:
     """The settings with models that are asked again only so often, and whose replies are so long at most."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ DATA = ROOT / "tests" / "data"
 def read_xz(path: Path) -> str:
     """The text of an xz-packed UTF-8 file."""
     return lzma.decompress(path.read_bytes()).decode("utf-8")
+
+
+@cache
+def hospital_lines() -> list[str]:
+    """The resources of the bundled hospital, which a process makes once."""
+    from fhir_server.synthetic.bundled import hospital
+
+    return list(hospital())
 
 
 def need(path: Path) -> Path:

@@ -72,16 +72,13 @@ def _taken(order: Resource, time: datetime) -> bool:
 
 def _signs(chart: Chart, tally: Tally, name: str, text: str, time: datetime) -> None:
     """Vital signs that a note quotes are those of the chart at that minute of the last day."""
+    signs = [one for one in chart.of("Observation") if one["category"][0]["coding"][0]["code"] == "vital-signs"]
     for quoted in SIGNS.findall(text):
         hour, minute = map(int, quoted[0].split(":"))
         taken = time.replace(hour=hour, minute=minute)
         taken = taken if taken <= time else taken - timedelta(days=1)
-        there = {
-            one["code"]["text"]: _value(one)
-            for one in chart.of("Observation")
-            if one["effectiveDateTime"] == taken.isoformat()
-            and one["category"][0]["coding"][0]["code"] == "vital-signs"
-        }
+        stamp = taken.isoformat()
+        there = {one["code"]["text"]: _value(one) for one in signs if one["effectiveDateTime"] == stamp}
         pressure = [value for value in there.values() if value.endswith("mmHg")]
         expected = dict(zip(CODES, quoted[1:], strict=True))
         same = all(there.get(code) == expected[code] for code in CODES if code != "BP") and expected["BP"] in pressure

@@ -15,9 +15,8 @@ from fhir_server.search.parameters import resource_types
 from fhir_server.search.registry import ParameterRegistry
 from fhir_server.store import BaseStore
 from fhir_server.store.schema import COLUMNS
-from fhir_server.synthetic.bundled import hospital
 from tests.fhir_server.chance import Chance
-from tests.shared_data import DATA, read_xz
+from tests.shared_data import DATA, hospital_lines, read_xz
 
 STAMP = ImportStamp(1_700_000_000_000, "request")
 
@@ -65,7 +64,7 @@ def test_members_make_the_whole(params: ParameterRegistry, source: str) -> None:
     if source == "golden":
         texts = read_xz(DATA / "hapi" / "data.ndjson.xz").splitlines()
     elif source == "hospital":
-        texts = list(hospital())[::40]
+        texts = hospital_lines()[::40]
     else:
         texts = list(by_chance())
     assert len(texts) > 400

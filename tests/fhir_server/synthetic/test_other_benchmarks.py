@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from fhir_server.synthetic.bundled import PROFILE, hospital
+from fhir_server.synthetic.bundled import PROFILE
 from refsol.psb300._facts import ChartFacts
 from refsol.psb300.grade import evaluate
+from tests.shared_data import hospital_lines
 
 Resource = dict[str, Any]
 NOW = PROFILE.now
@@ -19,7 +20,7 @@ CONTEXT = f"It's {NOW.isoformat()} now."
 
 @pytest.fixture(scope="module")
 def resources() -> list[Resource]:
-    return [json.loads(line) for line in hospital()]
+    return [json.loads(line) for line in hospital_lines()]
 
 
 def living(resources: list[Resource]) -> list[str]:

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from fhir_server.synthetic.bundled import hospital
 from medagent.fhir_data.chart_page import chart_page, patient_resources
 from tests.command import medagent
+from tests.shared_data import hospital_lines
 
 
 @pytest.fixture(scope="module")
 def lines() -> list[str]:
-    return list(hospital())
+    return hospital_lines()
 
 
 def inpatient(lines: list[str]) -> str:

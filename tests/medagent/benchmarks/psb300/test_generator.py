@@ -18,6 +18,7 @@ from refsol.psb300 import TASKS
 from tests.command import medagent
 from tests.medagent.benchmarks.psb300 import made
 from tests.medagent.sandbox.trying import working
+from tests.shared_data import hospital_lines
 from tools.psb300_synthetic import SEED
 
 SMALL = ("--like", "psb-300", "--patients", 24, "--per-type", 2)
@@ -53,12 +54,12 @@ def test_the_bundled_set_needs_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_every_branch_is_in_the_bundled_set() -> None:
-    from fhir_server.synthetic.bundled import PROFILE, hospital
+    from fhir_server.synthetic.bundled import PROFILE
 
     bundled = load_tasks("synthetic")
     assert Counter(task.type for task in bundled.tasks) == dict.fromkeys(TASKS, 30)
     assert all(len({task.eval_MRN for task in bundled.tasks if task.type == kind}) == 30 for kind in TASKS)
-    charts = Charts(hospital(), PROFILE.now)
+    charts = Charts(hospital_lines(), PROFILE.now)
     for kind in TASKS:
         candidates = {(one.mrn, one.now): one for one in charts.candidates(kind)}
         chosen = [
