@@ -1,0 +1,199 @@
+"""The structure of the three packages: imports point down, without circles, never to another folder's private module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.layout import all_imports, imported, in_circles, large_functions, plain_imports
+from tests.shared_data import ROOT
+
+LONGEST_FILE = 600
+FLOORS = {
+    "medagent": (
+        ("core",),
+        ("models", "sandbox"),
+        ("engine", "terminal"),
+        ("agents", "fhir_data", "reports"),
+        ("fhir_episodes", "judging"),
+        ("benchmarks",),
+        ("options",),
+        ("_finished",),
+        ("_api",),
+        ("export", "integrations", "testing"),
+        ("cli", "rl", "blocks", "__main__"),
+    ),
+    "fhir_server": (
+        ("errors", "clock", "_cycles", "ids", "bounds", "definitions", "_late"),
+        ("wire",),
+        ("resources", "terminology"),
+        ("fhirpath",),
+        ("search", "patch"),
+        ("validation",),
+        ("store",),
+        ("load",),
+        ("interactions",),
+        ("operations",),
+        ("_metadata", "_welcome"),
+        ("_routes",),
+        ("server",),
+        ("episodes",),
+        ("app",),
+        ("_cors",),
+        ("access",),
+        ("processes",),
+        ("__main__",),
+    ),
+    "refsol": (
+        (
+            "errors",
+            "_moments",
+            "_opencompass",
+            "_reads",
+            "_sequences",
+            "_vectors",
+            "agreement",
+            "answer_files",
+            "answers",
+            "failures",
+            "files",
+            "grounds",
+            "history",
+            "intervals",
+            "json_values",
+            "replies",
+            "resources",
+            "schema",
+            "stats",
+            "trials",
+            "verdict",
+        ),
+        ("medagentbench", "psb300", "fhiragentbench", "promptcblue", "simpleqa", "imapscore"),
+    ),
+}
+"""The folders and modules of each package's top level, the lowest first. A file imports from its own row or below."""
+ALONE = {"fhir_server": ("synthetic",)}
+"""Folders that import nothing else of their package, and that nothing else of it imports."""
+PUBLIC = ("medagent", "medagent.blocks", "medagent.options", "medagent.rl")
+"""The modules that packages outside the three may import."""
+SEPARATE = ("medagentbench", "psb300", "fhiragentbench", "promptcblue", "simpleqa", "imapscore")
+"""The folders of the benchmarks, in medagent/benchmarks and in refsol; none imports another."""
+
+
+def files(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def room(path: Path, package: str) -> str:
+    """The folder or module of the package's top level that a file belongs to."""
+    return path.relative_to(ROOT / package).parts[0].removesuffix(".py")
+
+
+def arrows(package: str) -> Iterator[tuple[Path, Path]]:
+    """Each import of one file by another; the package's own `__init__`, which loads names on first use, is no end."""
+    entry = ROOT / package / "__init__.py"
+    for path in files(package):
+        for target in imported(path, package):
+            if entry not in (path, target) and path != target:
+                yield path, target
+
+
+def shown(pairs: list[tuple[Path, Path]]) -> list[str]:
+    return [f"{path.relative_to(ROOT)} -> {target.relative_to(ROOT)}" for path, target in pairs]
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_every_folder_has_its_place(package: str) -> None:
+    placed = {name for floor in FLOORS[package] for name in floor} | set(ALONE.get(package, ()))
+    assert {room(path, package) for path in files(package)} - {"__init__"} == placed
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_imports_point_down(package: str) -> None:
+    height = {name: number for number, floor in enumerate(FLOORS[package]) for name in floor}
+    upward = []
+    for path, target in arrows(package):
+        source, goal = room(path, package), room(target, package)
+        if source == goal:
+            continue
+        alone = {source, goal} & set(ALONE.get(package, ()))
+        if alone or height[goal] > height[source]:
+            upward.append((path, target))
+    assert not shown(upward)
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_no_circle_of_files(package: str) -> None:
+    graph: dict[Path, set[Path]] = {path: set() for path in files(package)}
+    for path, target in arrows(package):
+        if target.name != "__init__.py":
+            graph[path].add(target)
+    assert not in_circles(graph)
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_private_modules_are_imported_by_their_own_folder_only(package: str) -> None:
+    private = [
+        (path, target)
+        for path, target in arrows(package)
+        if target.name.startswith("_") and target.name != "__init__.py" and target.parent not in path.parents
+    ]
+    assert not shown(private)
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_packages_are_independent(package: str) -> None:
+    below = {"medagent": {"refsol", "fhir_server"}}.get(package, set())
+    foreign = FLOORS.keys() - below - {package}
+    assert not [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in files(package)
+        for name in all_imports(path)
+        if name.partition(".")[0] in foreign
+    ]
+
+
+def benchmark(path: Path) -> str:
+    """The benchmark whose folder a file is in; empty for shared files."""
+    inner = path.relative_to(ROOT).parts
+    return next((part for part in inner[1:-1] if part in SEPARATE), "")
+
+
+@pytest.mark.parametrize("package", ["medagent", "refsol"])
+def test_benchmarks_are_independent_and_only_they_and_commands_know_them(package: str) -> None:
+    shared = ("core", "engine", "models", "agents", "reports", "judging", "sandbox", "fhir_episodes", "fhir_data")
+    foreign = []
+    for path, target in arrows(package):
+        inside, goal = benchmark(path), benchmark(target)
+        knows = goal and (room(path, package) in shared or package == "refsol")
+        if goal != inside and ((inside and goal) or knows):
+            foreign.append((path, target))
+    assert not shown(foreign)
+
+
+def test_no_file_imports_the_public_package() -> None:
+    """`import medagent` inside the package would tie every folder to the top one."""
+    assert not [path for path in files("medagent") for name in plain_imports(path) if name == "medagent"]
+
+
+def test_packages_of_other_tools_use_the_public_api() -> None:
+    folders = [*(ROOT / "integrations").glob("*/medagent_*"), *(ROOT / "environments").glob("*/medagent_*")]
+    own = [path for folder in sorted(folders) for path in folder.rglob("*.py")]
+    assert len(own) > 3
+    inner = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in own
+        for name in all_imports(path)
+        if name.partition(".")[0] in FLOORS and name not in PUBLIC
+    ]
+    assert not inner
+    assert not large_functions(own)
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_files_and_functions_are_small(package: str) -> None:
+    long = [path for path in files(package) if len(path.read_text("utf-8").splitlines()) > LONGEST_FILE]
+    assert not [str(path.relative_to(ROOT)) for path in long]
+    assert not large_functions(files(package))
