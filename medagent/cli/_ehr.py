@@ -116,11 +116,11 @@ def stats(data: _Data, as_json: options.AsJson = False) -> None:
     import json
 
     from medagent.fhir_data.store import count_types
-    from medagent.reports.tables import print_table
+    from medagent.reports.tables import Table, print_table
 
     counts = count_types(data)
     if as_json:
         print(json.dumps(counts, indent=1))
         return
-    rows = [[name, str(count)] for name, count in counts.items()]
-    print_table(str(data), ["type", "resources"], [*rows, [], ["all", str(sum(counts.values()))]])
+    rows = [*counts.items(), (), ("all", sum(counts.values()))]
+    print_table(Table(["type", "resources"], rows, str(data)))

@@ -16,9 +16,10 @@ from medagent.engine.figures import dollars, duration, figure
 from medagent.engine.report import ItemOutcome, Report
 from medagent.engine.rows import OWED, Spent
 from medagent.reports._measured import above_blind, measured_on
-from medagent.reports.page._paired import Official, comparison
+from medagent.reports.compare_views import Official, page_pairs
 from medagent.reports.page.pack import Parts, packed_text, plain_json
-from medagent.reports.tables import grounded_words
+from medagent.reports.tables import bounds, grounded_words
+from refsol.stats import Interval
 
 _SHORTEST_PREAMBLE = 400
 """A common beginning of prompts that is longer than this is stored once."""
@@ -81,7 +82,6 @@ def document(pages: Sequence[RunPage], made: str, official: Official, parts: Par
             line = index.setdefault(place, _Line(group, question, ["null"] * len(pages)))
             line.question = line.question or question
             line.outcomes[number] = outcome
-    runs = [(page.label, page.report) for page in pages]
     return Document(
         title=" · ".join(page.label for page in pages),
         runs=[_run(page) for page in pages],
@@ -89,7 +89,7 @@ def document(pages: Sequence[RunPage], made: str, official: Official, parts: Par
             "kinds": {kind: words for page in pages for kind, words in page.details.kinds.items()},
             "preambles": preambles,
             "made": made,
-            "comparison": comparison(runs, official) if len(pages) > 1 else None,
+            "comparison": {"pairs": page_pairs([page.report for page in pages], official)} if len(pages) > 1 else None,
         },
         items=_pieces(index),
         parts=parts,
@@ -203,7 +203,7 @@ def _run(page: RunPage) -> dict[str, Any]:
         "low": interval[0] if interval else None,
         "high": interval[1] if interval else None,
         "shown": figure(overall.value, report.measure) if overall else "–",
-        "bounds": f"{figure(interval[0], report.measure)} to {figure(interval[1], report.measure)}" if interval else "",
+        "bounds": bounds(Interval(*interval), report.measure) if interval else "",
         "n": overall.n if overall else 0,
         "right": overall.counts.get("right") if overall else None,
         "above": above_blind(report),

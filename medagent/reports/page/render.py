@@ -9,7 +9,7 @@ from pathlib import Path
 
 from medagent.core.clock import wall_clock
 from medagent.core.errors import UserError
-from medagent.reports.page._paired import Official
+from medagent.reports.compare_views import Official
 from medagent.reports.page.document import RunPage, document
 from medagent.reports.page.pack import Parts, packed
 
