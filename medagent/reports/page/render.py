@@ -14,7 +14,7 @@ from medagent.reports.page.document import RunPage, document
 from medagent.reports.page.pack import Parts, packed
 
 _HERE = Path(__file__).parent
-_SCRIPTS = ("inflate", "dom", "fhir", "charts", "chart", "blocks", "conversation", "run", "compare", "list", "app")
+_SCRIPTS = ("dom", "fhir", "charts", "chart", "blocks", "conversation", "run", "compare", "list", "app")
 
 
 def render(pages: Sequence[RunPage], official: Official, parts: Parts | None = None) -> Iterator[str]:
