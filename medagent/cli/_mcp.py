@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,56 +58,37 @@ def mcp_function(benchmark: Any) -> Callable[..., None]:
             typer.Option(help="The folder of runs  [default: results in your data folder]"),
         ] = None,
     ) -> None:
+        import asyncio
+        import signal
+        import sys
+
+        from medagent.core.options import checked
         from medagent.core.paths import data_dir
+        from medagent.integrations.extras import needs
+        from medagent.reports.tables import say
 
         if host != "127.0.0.1" and http is None:
             raise UserError("--host needs --http PORT")
-        values["results_dir"] = results_dir or data_dir() / "results"  # clients may start servers in any folder, even /
-        serve_mcp(benchmark, values, _Port(http, host, token), idle, names_tasks=any(name in values for name in names))
+        with needs("mcp"):
+            import medagent.integrations.mcp.server as mcp_server
+        from medagent.integrations.mcp.run import serving
+
+        # clients may start servers in any folder, even /
+        settings = checked(benchmark.Settings, {**values, "results_dir": results_dir or data_dir() / "results"})
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # unwinds the stack, so the run's results are written
+
+        async def serve(offer: Any) -> None:
+            if http is None:
+                await mcp_server.serve_stdio(offer)
+            else:
+                await mcp_server.serve_http(offer, host, http, token)
+
+        names_tasks = any(name in values for name in names)
+        asyncio.run(serving(benchmark, settings, serve, idle=idle, say=say, names_tasks=names_tasks))
 
     function = with_options(fields_of(benchmark.Settings, *names, *PLAYED_OPTIONS))(mcp)
     function.__doc__ = HELP
     return function
-
-
-@dataclass(frozen=True, slots=True)
-class _Port:
-    """The port for clients; `http` is None for standard input and output."""
-
-    http: int | None
-    host: str
-    token: str | None
-
-
-def serve_mcp(benchmark: Any, values: dict[str, Any], port: _Port, idle: float, *, names_tasks: bool) -> None:
-    """Serve until the client disconnects or a signal arrives. Raises UserError."""
-    import asyncio
-    import signal
-    import sys
-
-    from medagent.core.options import checked
-    from medagent.integrations.extras import needs
-
-    with needs("mcp"):
-        import medagent.integrations.mcp.server as mcp_server
-    from medagent.integrations.mcp.run import serving
-
-    settings = checked(benchmark.Settings, values)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # unwinds the stack, so the run's results are written
-
-    async def serve(offer: Any) -> None:
-        if port.http is None:
-            await mcp_server.serve_stdio(offer)
-        else:
-            await mcp_server.serve_http(offer, port.host, port.http, port.token)
-
-    asyncio.run(serving(benchmark, settings, serve, idle=idle, say=_say, names_tasks=names_tasks))
-
-
-def _say(text: str) -> None:
-    import sys
-
-    print(text, file=sys.stderr)
 
 
 app = per_benchmark("medagent mcp", mcp_function, "Offer tasks, or a FHIR server, to any MCP client.", fhir=True)

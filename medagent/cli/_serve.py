@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from medagent.fhir_data.serving import ServingAccess
+from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
 
@@ -17,8 +18,8 @@ def command(
     data: Annotated[
         Path | None, typer.Option(help="The data: an SQLite file from `medagent ehr import`, or NDJSON.")
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")] = 8080,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: options.Port = 8080,
+    host: options.Host = "127.0.0.1",
     reference_check: Annotated[
         bool, typer.Option("--reference-check/--no-reference-check", help="Refuse references to missing resources.")
     ] = True,

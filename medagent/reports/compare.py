@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from medagent.core.errors import UserError
@@ -158,35 +158,31 @@ class SetComparison:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Kinship:
-    """The relations between items: each item's type (items without one form one type), and the cluster of each item
-    that has one.
-    """
-
-    types: Mapping[str, str] = field(default_factory=dict)
-    clusters: Mapping[str, str] = field(default_factory=dict)
-
-
-ALONE = Kinship()
-"""Independent items of one type."""
-
-
 def compare(
-    first: Mapping[str, float], second: Mapping[str, float], kinship: Kinship = ALONE, *, scores: bool = False
+    first: Mapping[str, float],
+    second: Mapping[str, float],
+    types: Mapping[str, str] | None = None,
+    clusters: Mapping[str, str] | None = None,
+    *,
+    scores: bool = False,
 ) -> Comparison:
-    """Pair verdicts (0 or 1), or scores, by item. Raises UserError if no item is in both."""
+    """Pair verdicts (0 or 1), or scores, by item. Raises UserError if no item is in both.
+
+    `types` has the type of each item (items without one form one type), `clusters` the cluster of each item that has
+    one.
+    """
     shared = _shared(first, second)
     steps = {item: second[item] - first[item] for item in shared}
-    types, clusters = _grouped(steps, kinship.types, alone=False), _grouped(steps, kinship.clusters)
-    clustered = len(clusters) < len(shared)
+    by_type = _grouped(steps, types or dict.fromkeys(steps, ""))
+    by_cluster = _grouped(steps, clusters or {})
+    clustered = len(by_cluster) < len(shared)
     if clustered:
-        interval = _clustered_interval(clusters)
+        interval = _clustered_interval(by_cluster)
     elif scores:
-        interval = stratified_bootstrap(types)
+        interval = stratified_bootstrap(by_type)
     else:
-        interval = stratified_tango((one.count(1), one.count(-1), len(one)) for one in types)
-    turned = [sum(cluster) for cluster in clusters]
+        interval = stratified_tango((one.count(1), one.count(-1), len(one)) for one in by_type)
+    turned = [sum(cluster) for cluster in by_cluster]
     same = tuple(item for item in shared if not steps[item])
     return Comparison(
         tasks=len(shared),
@@ -198,16 +194,16 @@ def compare(
         difference=sum(steps.values()) / len(shared),
         interval=interval,
         p=None if scores else mcnemar_exact(sum(step > 0 for step in turned), sum(step < 0 for step in turned)),
-        other_types=other_types_difference(types),
-        clusters=len(clusters) if clustered else None,
+        other_types=other_types_difference(by_type),
+        clusters=len(by_cluster) if clustered else None,
     )
 
 
-def _grouped(steps: Mapping[str, float], groups: Mapping[str, str], *, alone: bool = True) -> list[list[float]]:
-    """The steps of each group. Items without a group are each a group, or form one if not `alone`."""
+def _grouped(steps: Mapping[str, float], groups: Mapping[str, str]) -> list[list[float]]:
+    """The steps of each group. An item without a group is a group."""
     by_group: dict[str, list[float]] = {}
     for item, step in steps.items():
-        by_group.setdefault(groups.get(item, item if alone else ""), []).append(step)
+        by_group.setdefault(groups.get(item, item), []).append(step)
     return list(by_group.values())
 
 
@@ -224,16 +220,21 @@ def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]
     score of the first trial. Raises UserError if nothing can be paired.
     """
     items = (*first, *second)
-    kinship = Kinship(
-        {item.item: item.group for item in items}, {item.item: item.cluster for item in items if item.cluster}
-    )
+    types = {item.item: item.group for item in items}
+    clusters = {item.item: item.cluster for item in items if item.cluster}
     if any(item.correct is not None for item in items):
-        comparison = _by_verdict(by_trial(first), by_trial(second), kinship, any(item.trial > 1 for item in items))
+        runs = by_trial(first), by_trial(second)
+        shared = _shared(*runs)
+        a, b = ({item: run[item] for item in shared} for run in runs)
+        flips = bool(flipping(a) or flipping(b))
+        comparison = compare(reliability(a), reliability(b), types, clusters, scores=flips)
+        if any(item.trial > 1 for item in items):
+            comparison = replace(comparison, trials=(_trial_figures(a), _trial_figures(b)))
     else:
-        comparison = compare(_scores(first), _scores(second), kinship, scores=True)
+        comparison = compare(_scores(first), _scores(second), types, clusters, scores=True)
     compared = {*comparison.gained, *comparison.lost, *comparison.same}
     uncompared = sorted({item.item for item in items} - compared, key=natural)
-    return replace(comparison, uncompared=tuple(uncompared), grounded=_grounded(first, second, kinship))
+    return replace(comparison, uncompared=tuple(uncompared), grounded=_grounded(first, second, types, clusters))
 
 
 def compare_groups(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> dict[str, Comparison]:
@@ -247,22 +248,13 @@ def compare_groups(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) 
     return groups
 
 
-def _by_verdict(
-    first: Mapping[str, Sequence[bool]], second: Mapping[str, Sequence[bool]], kinship: Kinship, several: bool
-) -> Comparison:
-    shared = _shared(first, second)
-    a, b = ({item: run[item] for item in shared} for run in (first, second))
-    comparison = compare(reliability(a), reliability(b), kinship, scores=bool(flipping(a) or flipping(b)))
-    return replace(comparison, trials=(_trial_figures(a), _trial_figures(b))) if several else comparison
-
-
 def _trial_figures(outcomes: Mapping[str, Sequence[bool]]) -> TrialFigures:
     figures = rates(outcomes)
     return TrialFigures(figures.trials, figures.pass1, figures.at[-1], figures.hat[-1], flipping(outcomes))
 
 
 def _grounded(
-    first: Sequence[ItemOutcome], second: Sequence[ItemOutcome], kinship: Kinship
+    first: Sequence[ItemOutcome], second: Sequence[ItemOutcome], *relations: Mapping[str, str]
 ) -> GroundedComparison | None:
     """The comparison of the grounded items of two first trials; None if no item has `grounded` in both."""
     one, other = (
@@ -271,7 +263,7 @@ def _grounded(
     )
     if one.keys().isdisjoint(other):
         return None
-    comparison = compare(one, other, kinship)
+    comparison = compare(one, other, *relations)
     right, gained, lost = (len(some) for some in (comparison.both_right, comparison.gained, comparison.lost))
     return GroundedComparison(
         comparison.tasks, right + lost, right + gained, comparison.difference, comparison.interval

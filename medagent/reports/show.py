@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -35,46 +34,34 @@ _DECODER = json.JSONDecoder()
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 
-@dataclass(frozen=True, slots=True)
-class ItemFilter:
-    """A filter of items: not right, of these kinds of failure, of these groups, with one of these finish reasons."""
-
-    wrong: bool = False
-    kinds: Sequence[str] = ()
-    groups: Sequence[str] = ()
-    finish_reasons: Sequence[str] = ()
-
-    @property
-    def all(self) -> bool:
-        """Whether nothing is filtered."""
-        return not (self.wrong or self.kinds or self.groups or self.finish_reasons)
-
-    def __call__(self, item: ItemOutcome) -> bool:
-        """Whether an item is listed."""
-        return (
-            (not self.wrong or item.correct is False)
-            and (not self.kinds or item.kind in self.kinds or (LUCKY in self.kinds and item.is_lucky))
-            and (not self.groups or item.group in self.groups)
-            and (not self.finish_reasons or not set(self.finish_reasons).isdisjoint(item.finish_reasons))
-        )
-
-
-def list_items(report: Report, selection: ItemFilter) -> None:
+def list_items(
+    report: Report,
+    *,
+    wrong: bool = False,
+    kinds: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    finish_reasons: Sequence[str] = (),
+) -> None:
     """Print a run's items, one per line: whether it is right, in which share of its trials, and why not.
 
-    Raises UserError for a kind, a group or a finish reason that no item of the run has.
+    Only those that are wrong, of these kinds of failure, of these groups, with one of these finish reasons. Raises
+    UserError for a kind, a group or a finish reason that no item of the run has.
     """
-    for option, names, known in (
-        ("kind", selection.kinds, {LUCKY, *(item.kind for item in report.items if item.kind)}),
-        ("type", selection.groups, {item.group for item in report.items if item.group}),
-        ("finish-reason", selection.finish_reasons, {one for item in report.items for one in item.finish_reasons}),
-    ):
+    filters: dict[str, tuple[Sequence[str], Callable[[ItemOutcome], set[str]]]] = {
+        "kind": (kinds, lambda item: {item.kind, LUCKY} if item.is_lucky else {item.kind}),
+        "type": (groups, lambda item: {item.group}),
+        "finish-reason": (finish_reasons, lambda item: set(item.finish_reasons)),
+    }
+    listed = [item for item in report.items if not wrong or item.correct is False]
+    for option, (names, values) in filters.items():
+        known = {LUCKY} if option == "kind" else set()
+        known = known.union(*map(values, report.items)) - {""}
         if unknown := [one for one in names if one not in known]:
             there = ", ".join(sorted(known, key=natural)) or "none"
             raise UserError(f"--{option} {unknown[0]}: no item of {report.folder} has it; there are {there}")
+        listed = [item for item in listed if not names or values(item).intersection(names)]
     shares = reliability(by_trial(report.items))
     several = any(item.trial > 1 for item in report.items)
-    listed = [item for item in report.items if selection(item)]
     for item in sorted(listed, key=lambda one: (natural(one.item), one.trial)):
         name = f"{item.item}#{item.trial}" if several else item.item
         score = "–" if item.score is None else f"{item.score:.4f}"

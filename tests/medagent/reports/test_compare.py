@@ -8,7 +8,7 @@ import pytest
 
 from medagent.core.errors import UserError
 from medagent.engine.report import ItemOutcome
-from medagent.reports.compare import Kinship, compare, compare_outcomes
+from medagent.reports.compare import compare, compare_outcomes
 from medagent.reports.compare_views import print_compared
 
 
@@ -59,7 +59,7 @@ def test_equal_runs_do_not_differ() -> None:
 @pytest.mark.parametrize(("n", "points"), [(2, 65.8), (300, 1.3)])
 def test_equal_runs_have_the_interval_of_their_number_of_items(n: int, points: float) -> None:
     same = {f"i{number}": True for number in range(n)}
-    found = compare(same, same, Kinship({f"i{number}": f"t{number % 2}" for number in range(n)}))
+    found = compare(same, same, {f"i{number}": f"t{number % 2}" for number in range(n)})
     assert 100 * found.interval.high == pytest.approx(points, abs=0.05)
     assert found.interval.low == pytest.approx(-found.interval.high)
 
@@ -68,15 +68,13 @@ def test_items_within_types_and_other_types() -> None:
     """Ten types of ten items; one run wins two types, the other none: the items say much, the types little."""
     types = {f"{kind}_{number}": f"t{kind}" for kind in range(10) for number in range(10)}
     first = {item: kind not in ("t0", "t1") for item, kind in types.items()}
-    found = compare(first, dict.fromkeys(types, True), Kinship(types))
+    found = compare(first, dict.fromkeys(types, True), types)
     assert found.difference == pytest.approx(0.2)
     assert 0.1 < found.interval.low < 0.2 < found.interval.high < 0.3
     assert found.other_types is not None
     assert found.other_types.low < 0 < 0.4 < found.other_types.high
     fewer = {item: kind for item, kind in types.items() if kind in ("t0", "t1", "t2", "t3")}
-    assert (
-        compare({item: first[item] for item in fewer}, dict.fromkeys(fewer, True), Kinship(fewer)).other_types is None
-    )
+    assert compare({item: first[item] for item in fewer}, dict.fromkeys(fewer, True), fewer).other_types is None
 
 
 def test_only_tasks_that_both_runs_have_are_compared() -> None:
