@@ -17,11 +17,6 @@ app = group(
 )
 
 
-@app.callback()
-def _group() -> None:
-    pass
-
-
 GREEN_OPTIONS = ("ehr", "limit", "concurrency", "timeout", "unit_time", "results_dir")
 GREEN_HELP = """Assess agents that speak A2A on a benchmark, as the green agent of a tournament.
 

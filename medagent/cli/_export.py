@@ -21,11 +21,6 @@ app = group(
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
 
 
-@app.callback()
-def _group() -> None:
-    pass
-
-
 @app.command("official")
 def official(
     run: Run,

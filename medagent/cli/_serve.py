@@ -45,12 +45,13 @@ def command(
     from medagent.core.errors import UserError
     from medagent.core.options import checked
     from medagent.fhir_data.store import file_to_serve
+    from medagent.reports.tables import say
 
     who = checked(ServingAccess, asking)
     # SIGTERM unwinds the stack too, so that the served copy is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        with file_to_serve(data, lambda text: print(text, file=sys.stderr)) as file:
+        with file_to_serve(data, say) as file:
             hooks = who.allow_hook
             serve(file, host, port, who.access, who.insecure, reference_check, workers, durable, hooks)
     except ServerError as error:

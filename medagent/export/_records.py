@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from medagent._api import LoadedRun, load_run
+from medagent._api import load_run
 from medagent._finished import Code
 from medagent.core.scrub import hide, remember_environment
 from medagent.engine.benchmark import Benchmark
@@ -135,18 +135,18 @@ def read_records(folder: Path, code: Code | None = None) -> tuple[Report, Iterat
     remember_environment(os.environ)
     loaded = load_run(folder, benchmark=code)
     report = loaded.report
-    return report, _records(loaded, report)
 
+    def records() -> Iterator[Record]:
+        scores = {(one.item.id, one.trial): one for one in loaded.scores}
+        rows = {row.unit: row for row in loaded.rows()}
+        for outcome in report.items:
+            scored = scores.get((outcome.item, outcome.trial))
+            row = rows.get(scored.unit) if scored else None
+            question = hide(scored.item.question) if scored else ""
+            checks = scored.score.checks if scored and scored.score else ()
+            yield Record(outcome, _messages(loaded.benchmark, row, question), checks, row, question, scored)
 
-def _records(loaded: LoadedRun, report: Report) -> Iterator[Record]:
-    scores = {(one.item.id, one.trial): one for one in loaded.scores}
-    rows = {row.unit: row for row in loaded.rows()}
-    for outcome in report.items:
-        scored = scores.get((outcome.item, outcome.trial))
-        row = rows.get(scored.unit) if scored else None
-        question = hide(scored.item.question) if scored else ""
-        checks = scored.score.checks if scored and scored.score else ()
-        yield Record(outcome, _messages(loaded.benchmark, row, question), checks, row, question, scored)
+    return report, records()
 
 
 def _messages(benchmark: Benchmark[Any, Any], row: Row | None, question: str) -> list[ExportMessage]:
