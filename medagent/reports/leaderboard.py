@@ -10,7 +10,7 @@ from pathlib import Path
 
 from medagent.core.versions import versions
 from medagent.engine.figures import dollars, figure
-from medagent.engine.report import PUBLISHED_FIGURES, Report, by_trial
+from medagent.engine.report import PUBLISHED_FIGURES, Report, TableLine, by_trial
 from medagent.reports._measured import above_blind, measured_on, protocol, who
 from medagent.reports.tables import Cell, Table, bounds, grounded_words, markdown_table
 from medagent.reports.tables import markdown_cell as cell
@@ -76,7 +76,9 @@ def leaderboard(entries: Sequence[Entry]) -> str:
         lines += ["", f"## {title}" + (f" ({under})" if under else ""), ""]
         if note := group[0][0].data.note:
             lines += [f"{note[0].upper()}{note[1:]}.", ""]
-        ranked = sorted(group, key=lambda entry: -_rate(entry[0]))
+        ranked = sorted(
+            group, key=lambda entry: -1.0 if (value := _overall(entry[0]).value) is None else value, reverse=True
+        )
         lines += markdown_table(Table(_COLUMNS, [_row(number, *entry) for number, entry in enumerate(ranked, 1)]))
         lines += _published([report for report, _ in group])
         for number, (report, checks) in enumerate(ranked, 1):
@@ -106,24 +108,21 @@ def _published(group: Sequence[Report]) -> Iterator[str]:
     yield from ("", *dict.fromkeys(map(cell, notes)))
 
 
-def _rate(report: Report) -> float:
-    value = report.overall.value if report.overall is not None else None
-    return -1.0 if value is None else value
+def _overall(report: Report) -> TableLine:
+    return report.overall or TableLine(name="", n=0)
 
 
 def _row(number: int, report: Report, checks: Checks | None) -> list[Cell]:
-    settings, overall = report.settings, report.overall
+    settings, overall = report.settings, _overall(report)
     claimed = _CLAIMED if checks else ""
-    interval = overall.interval if overall is not None else None
     left = len(report.owed) + report.ungraded
-    of = f"{overall.n if overall is not None else 0}" + (f" ({left} more not graded)" if left else "")
     return [
         number,
         who(report) + claimed,
-        figure(overall.value if overall is not None else None, report.measure),
-        bounds(Interval(*interval), report.measure) if interval else None,
-        of,
-        (grounded_words(overall.grounded) if overall is not None else None) or None,
+        figure(overall.value, report.measure),
+        bounds(Interval(*overall.interval), report.measure) if overall.interval else None,
+        f"{overall.n}" + (f" ({left} more not graded)" if left else ""),
+        grounded_words(overall.grounded) or None,
         above_blind(report).partition(" ")[0] or None,
         *_trials(report),
         protocol(report) or None,

@@ -13,7 +13,7 @@ from medagent.core.scrub import hide
 from medagent.core.wire import without_password
 from medagent.engine.blocks import Block, ConversationBlock, Details, ItemDetail
 from medagent.engine.figures import dollars, duration, figure
-from medagent.engine.report import ItemOutcome, Report
+from medagent.engine.report import ItemOutcome, Report, TableLine
 from medagent.engine.rows import OWED, Spent
 from medagent.reports._measured import above_blind, measured_on
 from medagent.reports.compare_views import Official, page_pairs
@@ -190,8 +190,8 @@ def _run(page: RunPage) -> dict[str, Any]:
     """A run's head: what was measured, the figure, the cost."""
     report = page.report
     facts = _facts(report)
-    overall = report.overall
-    interval = overall.interval if overall else None
+    overall = report.overall or TableLine(name="", n=0)
+    interval = Interval(*overall.interval) if overall.interval else None
     return {
         "label": page.label,
         "benchmark": report.benchmark,
@@ -199,15 +199,15 @@ def _run(page: RunPage) -> dict[str, Any]:
         "more": [f"{name}: {facts[name]}" for name in _FOLDED if name in facts],
         "figure": report.figure,
         "measure": report.measure,
-        "value": overall.value if overall else None,
-        "low": interval[0] if interval else None,
-        "high": interval[1] if interval else None,
-        "shown": figure(overall.value, report.measure) if overall else "–",
-        "bounds": bounds(Interval(*interval), report.measure) if interval else "",
-        "n": overall.n if overall else 0,
-        "right": overall.counts.get("right") if overall else None,
+        "value": overall.value,
+        "low": interval and interval.low,
+        "high": interval and interval.high,
+        "shown": figure(overall.value, report.measure),
+        "bounds": bounds(interval, report.measure) if interval else "",
+        "n": overall.n,
+        "right": overall.counts.get("right"),
         "above": above_blind(report),
-        "grounded": grounded_words(overall.grounded) if overall else "",
+        "grounded": grounded_words(overall.grounded),
         "notes": [without_password(hide(note)) for note in report.notes],
         "endings": report.endings,
         "owed": len(report.owed),
