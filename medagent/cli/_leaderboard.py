@@ -25,9 +25,8 @@ def command(
 ) -> None:
     """Print the scores of runs as a Markdown table, with the data and settings of each.
 
-    A run is graded again if its files or the grading code have changed since it ended. An archive is checked first, as
-    by `medagent submit check`, and a wrong one is refused. Archives whose episodes cannot be replayed are in separate
-    tables.
+    Every run is graded again. An archive is checked first, as by `medagent submit check`, and a wrong one is refused.
+    Archives whose episodes cannot be replayed are in separate tables.
 
     Example: medagent leaderboard results/v2_r2_* > results/leaderboard.md
     """

@@ -232,14 +232,3 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 def _damaged(path: Path, why: str) -> UserError:
     return UserError(f"{path}: is damaged ({why}); choose another --round, or pass --overwrite")
-
-
-def read_settings(folder: Path) -> dict[str, Setting]:
-    """The settings that decide the rows of a run. Raises UserError if `run.json` is missing or damaged."""
-    settings: dict[str, Setting] = read_run(folder)["settings"]
-    return settings
-
-
-def benchmark_of(folder: Path) -> str:
-    """The benchmark's name in a run's folder. Raises UserError if `run.json` is missing or damaged."""
-    return str(read_run(folder)["benchmark"])

@@ -13,7 +13,7 @@ from medagent.core.errors import UserError
 from medagent.core.options import Setting
 from medagent.engine._limits import Account
 from medagent.engine.files import note
-from medagent.engine.folder import read_run, read_settings
+from medagent.engine.folder import read_run
 from medagent.engine.journal import Journal, last_rows
 from medagent.engine.journal_file import JournalFile
 from medagent.engine.plan import JOURNAL
@@ -138,7 +138,8 @@ class Run:
     @property
     def settings(self) -> dict[str, Setting]:
         """The settings that decide its rows. Raises UserError if `run.json` is missing or damaged."""
-        return read_settings(self.path)
+        settings: dict[str, Setting] = read_run(self.path)["settings"]
+        return settings
 
     @property
     def document(self) -> dict[str, Any]:

@@ -159,13 +159,13 @@ def _outcome(one: Scored, unusual: Mapping[str, Sequence[str]]) -> ItemOutcome:
 
 @dataclass(frozen=True, slots=True)
 class GradedUnit:
-    """A unit with its score and its row (None if it has none). `others` are the scores by other rule sets with the
-    opposite verdict.
+    """A unit with its score and its row (None if it has none). `verdicts` are its scores by rule set, its own first, if
+    it is right by one and wrong by another; otherwise empty.
     """
 
     scored: Scored
     row: Row | None
-    others: Mapping[str, Score]
+    verdicts: Mapping[str, Score]
 
 
 class GradedRun:
@@ -191,7 +191,7 @@ class GradedRun:
         self._items = {item.id: item for item in benchmark.items(self._source)}
         self._judged = benchmark.judged(run)
         units = dict.fromkeys([*journals[JOURNAL].units, *(last.owed if last else ())])
-        own = str(options.get("rules") or benchmark.rule_sets[0])
+        own = self._rules = str(options.get("rules") or benchmark.rule_sets[0])
         also = [name for name in benchmark.rule_sets if options.get("side_by_side") and name != own]
         others = {name: self._scores_by(name) for name in also}
         with benchmark.grader(self._source, own) as grader:
@@ -206,15 +206,16 @@ class GradedRun:
 
     def units(self) -> Iterator[GradedUnit]:
         """The units: trial by trial, each trial in the order of the benchmark's items."""
-        verdicts = {one.unit: one.correct for one in self.scores}
-        others: dict[str, dict[str, Score]] = {}
-        for name in self._benchmark.rule_sets[1:]:
-            for one in self._scores_by(name):
-                if one.score is not None and {one.correct, verdicts[one.unit]} == {True, False}:
-                    others.setdefault(one.unit, {})[name] = one.score
+        scores = {one.unit: one.score for one in self.scores if one.score is not None}
+        opposed: dict[str, dict[str, Score]] = {}
+        for name in self._benchmark.rule_sets:
+            for other in self._scores_by(name) if name != self._rules else ():
+                own = scores.get(other.unit)
+                if own and other.score and {own.correct, other.correct} == {True, False}:
+                    opposed.setdefault(other.unit, {self._rules: own})[name] = other.score
         for one in self.scores:
             row = next(self._journals[JOURNAL].rows([one.unit]), None)
-            yield GradedUnit(one, row, others.get(one.unit, {}))
+            yield GradedUnit(one, row, opposed.get(one.unit, {}))
 
     def _scores_by(self, rules: str) -> list[Scored]:
         with self._benchmark.grader(self._source, rules) as grader:

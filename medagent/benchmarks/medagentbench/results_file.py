@@ -45,8 +45,9 @@ class GradedFile:
         """The items with their scores, for a page."""
         for place, one in enumerate(self.scores):
             others = {name: score for name, some in self.others.items() if (score := some[place].score)}
-            differing = {name: score for name, score in others.items() if {score.correct, one.correct} == {True, False}}
-            yield GradedUnit(one, self.rows.get(one.unit), differing)
+            opposed = {name: score for name, score in others.items() if {score.correct, one.correct} == {True, False}}
+            verdicts = {self.rules: one.score, **opposed} if one.score and opposed else {}
+            yield GradedUnit(one, self.rows.get(one.unit), verdicts)
 
     @property
     def report(self) -> Report:

@@ -27,9 +27,8 @@ def unit_blocks(benchmark: Benchmark[Any, Any], unit: GradedUnit) -> list[Block]
         return []
     blocks = list(benchmark.blocks(one.item, row, one.score))
     added = ending_blocks(row)
-    if one.score is not None and unit.others:
-        verdicts = {"official": one.score, **unit.others}
-        added.insert(0, VerdictsBlock([(name, score.correct, score.reason) for name, score in verdicts.items()]))
+    if unit.verdicts:
+        added.insert(0, VerdictsBlock([(name, score.correct, score.reason) for name, score in unit.verdicts.items()]))
     place = next((n for n, block in enumerate(blocks) if isinstance(block, ConversationBlock)), len(blocks))
     return [*blocks[:place], *added, *blocks[place:]]
 

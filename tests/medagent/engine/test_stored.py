@@ -1,4 +1,4 @@
-"""A score is kept, so that a grader is not called twice; everything else is computed from the journal and the scores."""
+"""A score is kept, so that a grader is not called twice. All else is computed from the journal and the scores."""
 
 from __future__ import annotations
 
