@@ -22,9 +22,9 @@ from typing import Any
 import medagent
 from medagent.benchmarks.base import of_folder
 from medagent.engine.blocks import ConversationBlock, Details, ItemDetail, Message
-from medagent.engine.graded_units import GradedRun
-from medagent.engine.results import report_of
-from medagent.engine.score_book import SCORES, ScoreBook
+from medagent.engine.journals import Journals
+from medagent.engine.results import GradedRun
+from medagent.engine.scoring import SCORES, StoredScores
 from medagent.reports.page.document import RunPage
 from medagent.reports.page.render import render
 from medagent.reports.page.run_page import details_of
@@ -38,11 +38,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         report = medagent.run_sync("medagentbench", agent="reference", results_dir=Path(folder))
         place = Path(report.folder)
-        run = of_folder(place)
-        page = RunPage("reference", report_of(run, place), Details())
-        with GradedRun(run, place, {}, ScoreBook(place / SCORES)) as graded:
-            details = details_of(run, page.report, graded.units)
-            items = [replace(item, blocks=item.made) for item in details.items()]
+        benchmark = of_folder(place)
+        with Journals.of_folder(place, benchmark.journals) as journals:
+            run = GradedRun(benchmark, place, journals, {}, StoredScores(place / SCORES))
+            page = RunPage("reference", run.report, Details())
+            details = details_of(benchmark, run.report, run.scores, run.units())
+            items = list(details.items)
         for episodes in sizes:
             started = time.process_time()
             text = "".join(render([_enlarged(page, details, items, episodes)], {}))
@@ -65,11 +66,11 @@ def _enlarged(page: RunPage, details: Details, items: Sequence[ItemDetail], epis
         correct = number % 7 != 0
         kind = "" if correct else ("wrong-value", "order-wrong")[number % 2]
         outcome = replace(outcomes[item.item], trial=trial, correct=correct, kind=kind)
-        blocks = [_as_long(block) for block in item.made]
-        made.append(replace(item, trial=trial, blocks=blocks, digest=b"", outcome=outcome))
+        blocks = [_as_long(block) for block in item.blocks]
+        made.append(replace(item, trial=trial, blocks=blocks))
         reported.append(outcome)
     report = page.report.model_copy(update={"items": tuple(reported)})
-    return RunPage("enlarged", report, replace(details, items=lambda: made))
+    return RunPage("enlarged", report, replace(details, items=made))
 
 
 def _as_long(block: Any) -> Any:

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from medagent._finished import (
     Code,
-    PageWriter,
     are_siblings,
     check_options,
     check_same_items,
     is_run,
     official_score,
     outcomes_of,
+    write_page,
 )
 from medagent.benchmarks.base import DEFAULT, find, find_fhir, of_folder
 from medagent.core import plugins
@@ -266,7 +266,7 @@ class LoadedRun:
     @property
     def scores(self) -> Sequence[Scored]:
         """Its units with their scores."""
-        return scores_of(self.benchmark, self.path, {})
+        return scores_of(self.benchmark, self.path)
 
     def item(self, key: str) -> ItemView:
         """One item to show, by its id or its unit's key. Raises UserError if the run does not have it."""
@@ -320,7 +320,7 @@ def write_report(
     `options` are those of `medagent grade` that name the data. `benchmark` is the code of the runs' benchmark if that
     is not installed. Raises UserError.
     """
-    return PageWriter(runs, benchmark, {name: value for name, value in options.items() if value is not None}).write(out)
+    return write_page(runs, out, benchmark, {name: value for name, value in options.items() if value is not None})
 
 
 def _stated(model: type[S], settings: RunSettings | None, options: Mapping[str, Any]) -> S:

@@ -42,18 +42,12 @@ def run(
 
 def _rewriting(file: Path, code: str | None) -> Callable[[Path], object]:
     """A function that writes the HTML report of a run's folder. Raises UserError if the file's folder is missing."""
-    from medagent._finished import PageWriter
+    from medagent._finished import write_page
     from medagent.core.errors import UserError
 
     if not file.absolute().parent.is_dir():
         raise UserError(f"--report {file}: the folder {file.parent} does not exist")
-    writers: dict[Path, PageWriter] = {}
-
-    def write(folder: Path) -> None:
-        writer = writers.setdefault(folder, PageWriter([folder], code, {}))
-        writer.write(file)
-
-    return write
+    return lambda folder: write_page([folder], file, code, {})
 
 
 def _help(benchmark: Any) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 from medagent.core.errors import UserError
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.plan import JOURNAL, Plan
-from medagent.engine.units import unit_keys
 from medagent.reports.tables import Table, print_table, put
 from refsol.intervals import DISCORDANT, detectable, noise
 
@@ -23,7 +22,7 @@ def noise_line(n: int, discordant: float = DISCORDANT) -> str:
 
 def noise_before(plan: Plan, benchmark: Benchmark[Any, Any]) -> str:
     """The same for a planned run; empty if its items have no verdicts, or if it has none."""
-    units = sum(len(unit_keys(stage.units())) for stage in plan.stages if stage.journal == JOURNAL)
+    units = sum(len(stage.units()) for stage in plan.stages if stage.journal == JOURNAL)
     items = units // plan.settings.trials
     return f"{noise_line(items)} (medagent power)" if benchmark.has_verdicts and items else ""
 

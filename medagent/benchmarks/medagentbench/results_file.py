@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,9 @@ from medagent.benchmarks.medagentbench.settings import GradingSource, MedAgentBe
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.core.versions import versions
 from medagent.engine.folder import read_run
-from medagent.engine.graded_units import GradedUnit
 from medagent.engine.report import Report
-from medagent.engine.results import ungraded_notes
-from medagent.engine.rows import Row
-from medagent.engine.scores import Figures, Score, Scored
+from medagent.engine.results import GradedUnit, ungraded_notes
+from medagent.engine.scores import Figures, Scored
 from medagent.engine.side_by_side import beside
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.session import Turn
@@ -30,10 +27,6 @@ from medagent.reports.tables import named
 from refsol.grounds import NOT_GRADED
 from refsol.medagentbench import RULE_SETS, Grader, GradeReport, RecordedRun, read_recorded, rule_name
 from refsol.medagentbench.recorded import RESULTS_FILE
-
-
-def _known(scores: Mapping[str, Score], row: Row) -> Mapping[str, Score]:
-    return scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +43,11 @@ class GradedFile:
 
     def units(self) -> Iterator[GradedUnit]:
         """The items with their scores, for a page."""
-        by_rules = {name: {one.unit: one.score for one in some if one.score} for name, some in self.others.items()}
-        for one in self.scores:
-            others = {name: some[one.unit] for name, some in by_rules.items() if one.unit in some}
-            row = self.rows.get(one.unit)
-            yield GradedUnit(one, row, partial(self.rows.get, one.unit), partial(_known, others))
+        for place, one in enumerate(self.scores):
+            others = {name: score for name, some in self.others.items() if (score := some[place].score)}
+            opposed = {name: score for name, score in others.items() if {score.correct, one.correct} == {True, False}}
+            verdicts = {self.rules: one.score, **opposed} if one.score and opposed else {}
+            yield GradedUnit(one, self.rows.get(one.unit), verdicts)
 
     @property
     def report(self) -> Report:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -67,18 +66,15 @@ class _Line:
     outcomes: list[str]
 
 
-def document(pages: Sequence[RunPage], made: str, official: Official, parts: Parts) -> Document:
-    """Combine runs of one benchmark; several are compared with the first. `made` is the time. `parts` may be those of
-    an earlier page of the same runs.
-    """
+def document(pages: Sequence[RunPage], made: str, official: Official) -> Document:
+    """Combine runs of one benchmark; several are compared with the first. `made` is the time."""
     index: dict[_Place, _Line] = {}
-    preambles = []
+    preambles, parts = [], Parts()
     for number, page in enumerate(pages):
-        details = iter(page.details.items())
-        first = [(one, one.made) for one in islice(details, _LOOKED_AT)]
-        preambles.append(_preamble([blocks for _, blocks in first]))
-        known = ((replace(one, blocks=blocks) for one, blocks in first), details)
-        for place, group, question, outcome in _entries(page, chain(*known), preambles[-1], parts):
+        details = iter(page.details.items)
+        first = list(islice(details, _LOOKED_AT))
+        preambles.append(_preamble(first))
+        for place, group, question, outcome in _entries(page, chain(first, details), preambles[-1], parts):
             line = index.setdefault(place, _Line(group, question, ["null"] * len(pages)))
             line.question = line.question or question
             line.outcomes[number] = outcome
@@ -92,7 +88,7 @@ def document(pages: Sequence[RunPage], made: str, official: Official, parts: Par
             "comparison": {"pairs": page_pairs([page.report for page in pages], official)} if len(pages) > 1 else None,
         },
         items=_pieces(index),
-        parts=parts,
+        parts=parts.packed(),
     )
 
 
@@ -110,28 +106,14 @@ def _entries(
 ) -> Iterator[tuple[_Place, str, str, str]]:
     """A line of the index for each item of a run, whose details are added to a part. Items without details
     come last."""
-    shown: set[_Place] = set()
+    outcomes = {(one.item, one.trial): one for one in page.report.items}
     for one in details:
         place = one.item, one.trial
-        shown.add(place)
-        outcome = one.outcome or _ended(one)
-        yield place, outcome.group, one.question, plain_json(_outcome(outcome, one, _part(one, preamble, parts)))
-    for outcome in page.report.items:
-        if (outcome.item, outcome.trial) not in shown:
-            yield (outcome.item, outcome.trial), outcome.group, "", plain_json(_outcome(outcome, None, None))
-
-
-def _ended(one: ItemDetail) -> ItemOutcome:
-    return ItemOutcome(item=one.item, trial=one.trial, status=one.row.status if one.row else "")
-
-
-def _part(one: ItemDetail, preamble: str, parts: Parts) -> Sequence[Any] | None:
-    """Where the blocks of an item are, which are added unless equal ones exist; then its own values if they differ."""
-    digest = one.digest and one.digest + hashlib.sha1(preamble.encode("utf-8", "surrogatepass")).digest()
-    if digest and (place := parts.place(digest)):
-        return place[:2] if place.values == tuple(one.values) else (*place[:2], one.values)
-    blocks = [_shortened(block, preamble) for block in one.made]
-    return parts.add(blocks, digest, tuple(one.values)) if blocks else None
+        outcome = outcomes.pop(place, ItemOutcome(item=one.item, trial=one.trial))
+        part = parts.add([_shortened(block, preamble) for block in one.blocks]) if one.blocks else None
+        yield place, outcome.group, one.question, plain_json(_outcome(outcome, one, part))
+    for place, outcome in outcomes.items():
+        yield place, outcome.group, "", plain_json(_outcome(outcome, None, None))
 
 
 def _outcome(one: ItemOutcome, detail: ItemDetail | None, part: Sequence[Any] | None) -> list[Any]:
@@ -157,12 +139,12 @@ def _outcome(one: ItemOutcome, detail: ItemDetail | None, part: Sequence[Any] | 
     ]
 
 
-def _preamble(details: Sequence[Sequence[Block]]) -> str:
+def _preamble(details: Sequence[ItemDetail]) -> str:
     """The common beginning of a run's first messages if it is long; otherwise empty."""
     first = [
         block.messages[0].text
-        for blocks in details
-        for block in blocks
+        for one in details
+        for block in one.blocks
         if isinstance(block, ConversationBlock) and block.messages
     ]
     shared = _common(first) if len(first) > 1 else ""

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import weakref
 import zlib
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from os import SEEK_END
-from tempfile import SpooledTemporaryFile, gettempdir
-from typing import Any, NamedTuple
+from typing import Any
 
-from medagent.core.errors import UserError
 from medagent.core.scrub import hide
 from medagent.engine.blocks import Block
 
 PART_BYTES = 400_000
 """A part is full when its JSON has more characters."""
-MEMORY_BYTES = 50_000_000
-"""Larger parts are stored in a temporary file."""
 
 
 def packed(value: Any) -> str:
@@ -42,66 +36,31 @@ def packed_text(text: str) -> str:
     return b64encode(deflate.compress(data) + deflate.flush()).decode()
 
 
-class Place(NamedTuple):
-    """Where a value is: the number of the part, the place in it, and the generated values that it contains."""
-
-    part: int
-    number: int
-    values: tuple[str, ...]
-
-
 class Parts:
-    """Parts of a page. `add` appends a value and returns the number of the part and the place in it.
-
-    A value with a digest is stored once. Large parts are stored in a temporary file. You may read the parts before they
-    are complete: the last one is then not full.
-    """
+    """Packed parts of a page. `add` appends a value and returns the number of its part and its place there."""
 
     def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(MEMORY_BYTES, "w+", encoding="ascii", newline="")  # noqa: SIM115  # closed below
-        weakref.finalize(self, self._file.close)
-        self._sizes: list[int] = []
-        """Characters of each part in the file."""
+        self._packed: list[str] = []
         self._open: list[str] = []
         self._size = 0
-        self._places: dict[bytes, Place] = {}
 
-    def place(self, digest: bytes) -> Place | None:
-        """Where a value with a digest is."""
-        return self._places.get(digest)
-
-    def add(self, blocks: Any, digest: bytes = b"", values: tuple[str, ...] = ()) -> tuple[int, int]:
-        """Append an item's blocks; with `values` as an object with both. Raises UserError."""
-        place = len(self._sizes), len(self._open)
-        text = plain_json({"blocks": blocks, "values": values} if values else blocks)
-        self._open.append(text)
-        self._size += len(text)
-        if digest:
-            self._places[digest] = Place(*place, values)
+    def add(self, value: Any) -> tuple[int, int]:
+        """Append a value."""
         if self._size > PART_BYTES:
-            self._store(self._packed_open())
-            self._open, self._size = [], 0
-        return place
+            self._close()
+        self._open.append(plain_json(value))
+        self._size += len(self._open[-1])
+        return len(self._packed), len(self._open) - 1
 
-    def __iter__(self) -> Iterator[str]:
-        place = 0
-        for size in list(self._sizes):
-            self._file.seek(place)
-            yield self._file.read(size)
-            place += size
+    def packed(self) -> Sequence[str]:
+        """All parts. Nothing can be added after that."""
         if self._open:
-            yield self._packed_open()
+            self._close()
+        return self._packed
 
-    def _store(self, part: str) -> None:
-        try:
-            self._file.seek(0, SEEK_END)
-            self._file.write(part)
-        except OSError as error:
-            raise UserError(f"{gettempdir()}: cannot be written: {error.strerror}") from None
-        self._sizes.append(len(part))
-
-    def _packed_open(self) -> str:
-        return packed_text(f"[{','.join(self._open)}]")
+    def _close(self) -> None:
+        self._packed.append(packed_text(f"[{','.join(self._open)}]"))
+        self._open, self._size = [], 0
 
 
 def _plain(value: Any) -> Any:

@@ -11,22 +11,20 @@ from medagent.core.clock import wall_clock
 from medagent.core.errors import UserError
 from medagent.reports.compare_views import Official
 from medagent.reports.page.document import RunPage, document
-from medagent.reports.page.pack import Parts, packed
+from medagent.reports.page.pack import packed
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("dom", "fhir", "charts", "chart", "blocks", "conversation", "run", "compare", "list", "app")
 
 
-def render(pages: Sequence[RunPage], official: Official, parts: Parts | None = None) -> Iterator[str]:
-    """The page of one run, or of several of one benchmark side by side, piece by piece. `parts` may be those of an
-    earlier page of the same runs. Raises UserError.
-    """
+def render(pages: Sequence[RunPage], official: Official) -> Iterator[str]:
+    """The page of one run, or of several of one benchmark side by side, piece by piece. Raises UserError."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     benchmarks = {page.report.benchmark for page in pages}
     if len(benchmarks) > 1:
         raise UserError(f"runs of different benchmarks cannot share a report: {', '.join(sorted(benchmarks))}")
-    shown = document(pages, wall_clock(), official, Parts() if parts is None else parts)
+    shown = document(pages, wall_clock(), official)
     script = '"use strict";\n' + "".join((_HERE / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

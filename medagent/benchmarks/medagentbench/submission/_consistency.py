@@ -15,9 +15,8 @@ from medagent.benchmarks.medagentbench.submission._settings import PackSettings
 from medagent.benchmarks.medagentbench.submission.pack import PackFile
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.engine.plan import JOURNAL
-from medagent.engine.report import Report
-from medagent.engine.report_file import read_report
-from medagent.engine.rows import RowHead
+from medagent.engine.report import Report, read_report
+from medagent.engine.rows import Row
 from medagent.fhir_episodes.episode import EpisodeRow
 
 Rows = Mapping[str, EpisodeRow]
@@ -84,7 +83,7 @@ def repeated(folder: Path) -> tuple[list[str], dict[str, int]]:
     for line in (folder / JOURNAL).read_bytes().splitlines():
         if not line.strip():
             continue
-        head = RowHead.model_validate_json(line)
+        head = Row.model_validate_json(line)
         before = last.get(head.unit)
         if before == "completed":
             problems.append(f"{head.unit}: has another row after its completed one")
@@ -144,5 +143,5 @@ def report_problems(folder: Path, composed: Report) -> Iterator[str]:
         yield "report.json: is missing"
         return
     for name in _REPORTED:
-        if getattr(stored.report, name) != getattr(composed, name):
+        if getattr(stored, name) != getattr(composed, name):
             yield f"report.json: `{name}` differs from the value computed from run.json and the journal"
