@@ -24,7 +24,7 @@ from medagent.engine.scores import Paired
 from medagent.engine.scoring import SCORES, StoredScores
 
 if TYPE_CHECKING:
-    from medagent.reports.page.document import RunPage
+    from medagent.reports.page.render import RunPage
 
 Code = str | type[Benchmark[Any, Any]]
 """An import path or a class: the code of a benchmark that is not installed."""
@@ -135,13 +135,12 @@ def write_page(runs: Sequence[str | Path], out: str | Path, code: Code | None, o
 
 def _page(path: Path, code: Code | None, options: Mapping[str, Any], stack: ExitStack) -> RunPage:
     """A run on a page. `stack` keeps its journals open, because rows are read while the page is written."""
-    from medagent.reports.page.document import RunPage
-    from medagent.reports.page.run_page import details_of
+    from medagent.reports.page.render import RunPage
 
     if not is_run(path):
         file = graded_file(path, options, every_rule=True)
-        details = details_of(find(DEFAULT), file.report, file.scores, file.units())
-        return RunPage(path.stem if path.is_file() else path.name, file.report, details)
+        label = path.stem if path.is_file() else path.name
+        return RunPage(label, file.report, find(DEFAULT), file.scores, file.units())
     benchmark = of_folder(path, code)
     check_options(benchmark, path, options)
     journals = stack.enter_context(Journals.of_folder(path, benchmark.journals))
@@ -149,4 +148,4 @@ def _page(path: Path, code: Code | None, options: Mapping[str, Any], stack: Exit
         run = GradedRun(benchmark, path, journals, options, StoredScores())
     else:
         run = GradedRun(benchmark, path, journals, {}, StoredScores(path / SCORES), last_report(path, journals))
-    return RunPage(path.resolve().name, run.report, details_of(benchmark, run.report, run.scores, run.units()))
+    return RunPage(path.resolve().name, run.report, benchmark, run.scores, run.units())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from medagent.reports.page.pack import packed
+from medagent.reports.page.render import packed
 from tests.command import medagent
 from tests.journal_lines import checked_line
 from tests.shared_data import DATA, ROOT, SHARED, need, read_xz
