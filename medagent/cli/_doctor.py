@@ -20,7 +20,7 @@ def command(
     api: options.Api = "chat",
     price: Annotated[
         list[str] | None,
-        typer.Option(help="Also print the line of the price table for this model; repeatable."),
+        typer.Option(help="Also print the price of this model, and where it is from; repeatable."),
     ] = None,
     results_dir: options.ResultsDir = Path("results"),
 ) -> None:

@@ -25,7 +25,7 @@ from medagent.fhir_data.record import EhrSession, diagnostics
 from medagent.models import open_model
 from medagent.models.base import Message
 from medagent.models.keys import key_uses
-from medagent.models.prices import own_table, price_line
+from medagent.models.prices import find_price, own_table
 from medagent.models.settings import ModelSettings
 from medagent.reports.power import noise_line
 from medagent.sandbox.choose import sandboxes, self_test
@@ -75,10 +75,10 @@ def _checked(name: str, look: Callable[[], str]) -> HealthCheck:
 
 
 def _price(model: str) -> str:
-    line = price_line(model)
-    if line is None:
+    price = find_price(model)
+    if price is None:
         raise UserError(f"none, so the cost of its calls is unknown; add it to {own_table()} (docs/models.md)")
-    return str(line)
+    return str(price)
 
 
 def _packages() -> str:

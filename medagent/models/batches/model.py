@@ -21,15 +21,20 @@ from typing import Any, BinaryIO
 
 from medagent.core.errors import EpisodeError, MedagentError, ModelError, StopRunError, UserError
 from medagent.core.scrub import error_text
-from medagent.models._replica import open_replicas
-from medagent.models._replies import cost_of, delivered, whole
-from medagent.models._unsupported import Unsupported
 from medagent.models.base import Completion, Message, Tool, Usage
-from medagent.models.batches._apis import AnthropicBatches, BatchApi, BatchLostError, OpenAIBatches
+from medagent.models.batches._apis import (
+    AnthropicBatches,
+    BatchApi,
+    BatchLostError,
+    NotThereError,
+    OpenAIBatches,
+    Sender,
+)
 from medagent.models.batches._intents import Intent, Intents
-from medagent.models.batches._sender import NotThereError, Sender
+from medagent.models.client import open_replicas
 from medagent.models.dialects import dialect
-from medagent.models.dialects.base import ApiRequest
+from medagent.models.dialects.base import ApiRequest, Unsupported
+from medagent.models.endings import cost_of, delivered, whole
 from medagent.models.limiter import AdaptiveLimiter, EndpointStats
 from medagent.models.prices import Price
 from medagent.models.retry import EndpointFailure, Retries, RetryPolicy
@@ -70,10 +75,10 @@ class BatchModel:
         self.name = settings.name
         self._settings, self._path = settings, path
         self._dialect = dialect(settings.api)
-        self._http, (self._replica, *_) = open_replicas(settings, self._dialect, os.environ)
+        self._replica, *_ = open_replicas(settings, self._dialect, os.environ)
         self._limiter = AdaptiveLimiter(min(concurrency, 16))
         policy = RetryPolicy(settings.max_retries, settings.retry_time_s)
-        self._send = Sender(self._http, self._replica, self._limiter, policy, settings.timeout_s)
+        self._send = Sender(self._replica, self._limiter, policy)
         api = AnthropicBatches if settings.api == "anthropic" else OpenAIBatches
         self._api: BatchApi = api(self._send, self._replica.url)
         self._price = price
@@ -115,7 +120,7 @@ class BatchModel:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        await self._http.aclose()
+        await self._replica.http.aclose()
 
     def _start(self) -> None:
         self._tasks[f"submit {len(self._tasks)}"] = asyncio.ensure_future(self._submit())
