@@ -16,6 +16,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -83,10 +84,13 @@ class BatchModel:
         self._api: BatchApi = api(self._send, self._replica.url)
         self._price = price
         self._waiting: dict[str, _Waiting] = {}
-        self._intents: Intents | None = None
         self._settling = asyncio.Lock()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
+
+    @cached_property
+    def _intents(self) -> Intents:
+        return Intents(self._path, self.name)
 
     @property
     def stats(self) -> EndpointStats:
@@ -102,8 +106,6 @@ class BatchModel:
         name = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         if name not in self._waiting or self._waiting[name].answer.done():
             self._waiting[name] = _Waiting(body)
-        if self._intents is None:
-            self._intents = Intents(self._path, self.name)
         intent = self._intents.of(name)
         if intent is not None and intent.batch is not None:
             self._watch(intent)
@@ -127,7 +129,6 @@ class BatchModel:
 
     async def _submit(self) -> None:
         """Submit the requests that are in no batch, after it is known which batches exist."""
-        assert self._intents is not None
         async with self._settling:
             new = {name: one.body for name, one in self._waiting.items() if not one.answer.done()}
             try:
@@ -147,7 +148,6 @@ class BatchModel:
 
     async def _settle(self, intent: Intent) -> None:
         """Find out whether the batch of an intent exists. Searches twice, because the list may be delayed."""
-        assert self._intents is not None
         batch = await self._search(intent)
         if batch is None:
             self._intents.dropped(intent)
@@ -156,7 +156,6 @@ class BatchModel:
             self.stats.notes.append(f"{self.name}: batch {batch} with {len(intent.requests)} requests was found again")
 
     async def _search(self, intent: Intent) -> str | None:
-        assert self._intents is not None
         for pause in (0.0, SETTLE_S):
             await asyncio.sleep(pause)
             batch = await self._api.search(intent.mark, len(intent.requests), self._intents.batches)
@@ -166,7 +165,6 @@ class BatchModel:
 
     async def _create(self, bodies: Mapping[str, dict[str, Any]]) -> None:
         """Create a batch, but never twice: if it may already exist, search for it first."""
-        assert self._intents is not None
         try:
             mark = await self._api.prepare(bodies)
             intent = self._intents.begin(mark, list(bodies), sum(len(json.dumps(body)) for body in bodies.values()))
@@ -191,7 +189,6 @@ class BatchModel:
 
     async def _poll(self, intent: Intent, batch: str) -> None:
         """Wait for a batch and deliver its results. Requests without a usable reply go into another batch."""
-        assert self._intents is not None
         here = [name for name in intent.requests if self._intents.of(name) is intent]
         owed: dict[str, EpisodeError | None] = dict.fromkeys(here)
         try:
@@ -261,7 +258,6 @@ class BatchModel:
         """Record that requests have no usable reply in their batch; the next attempt submits them again."""
         if not errors:
             return
-        assert self._intents is not None
         try:
             self._intents.lose(batch, list(errors))
         except UserError as unwritable:
