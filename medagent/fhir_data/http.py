@@ -23,8 +23,7 @@ from medagent.core.scrub import error_text, hide, remember
 from medagent.core.wire import grants_access, split_credentials, without_password
 from medagent.fhir_data.record import EhrSession, Reply, TooMuchError
 from medagent.models.limiter import AdaptiveLimiter
-from medagent.models.outage import Outage
-from medagent.models.retry import EndpointFailure, RetryPolicy, call_with_retries, retry_after
+from medagent.models.retry import EndpointFailure, Outage, RetryPolicy, call_with_retries, retry_after
 
 if TYPE_CHECKING:
     import httpx

@@ -22,8 +22,9 @@ from medagent.fhir_episodes.session import Program, Session, SessionRules, Turn,
 from medagent.fhir_episodes.task import TaskWords
 from medagent.models.base import MadeCall
 from medagent.models.wording import fill, strip_thinking
-from medagent.sandbox.base import CallError, Interpreters, Limits, Surface
+from medagent.sandbox.base import CallError, Limits, Surface
 from medagent.sandbox.choose import SandboxChoice
+from medagent.sandbox.interpreters import Interpreters
 from medagent.sandbox.programs import Programs
 
 FUNCTIONS = {"get": ("url",), "post": ("url", "body"), "finish": ("value",)}
