@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from medagent.core.errors import UserError
 from medagent.engine.content import Content, content_of
 from medagent.engine.rows import R, Row, RowHead
+from refsol.json_values import unicode_json
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -62,12 +63,7 @@ class StoredRow(Generic[R]):
 
 def written(row: Row, number: int) -> bytes:
     """A row as a line in ASCII, so that no reader mistakes a character of a text for the end of the line."""
-    try:
-        text = row.model_dump_json(exclude_none=True)
-    except ValueError:  # half of a surrogate pair
-        text = ""
-    if not text or not text.isascii():
-        text = json.dumps(row.model_dump(exclude_none=True), separators=(",", ":"))
+    text = json.dumps(row.model_dump(mode="json", exclude_none=True), separators=(",", ":"))
     body = text.encode()[:-1] + b',"row":%d' % number
     return body + b',"format":%d,"crc32":"%08x"}\n' % (FORMAT, zlib.crc32(body))
 
@@ -101,5 +97,5 @@ def parsed(kind: type[M], raw: bytes) -> M:
     """A line as a pydantic model. Raises what `UNREADABLE` lists."""
     try:
         return kind.model_validate_json(raw)
-    except ValidationError:  # only Python's own reader accepts half of a surrogate pair, which models produce
-        return kind.model_validate(json.loads(raw))
+    except ValidationError:  # the texts of earlier versions may contain half of a surrogate pair
+        return kind.model_validate_json(unicode_json(raw.decode()))

@@ -82,7 +82,7 @@ def _holds(path: Path, parts: Iterable[str]) -> bool:
         return False
     with path.open("rb") as file:
         for part in parts:
-            raw = part.encode("utf-8", "surrogatepass")
+            raw = part.encode()
             if file.read(len(raw)) != raw:
                 return False
         return not file.read(1)

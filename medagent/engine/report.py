@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from medagent.core.options import Setting
-from medagent.core.wire import Text
 from medagent.engine._notebook import NotebookViews
 from medagent.engine.rows import Spent
 from medagent.models.base import MadeCall
@@ -54,7 +53,7 @@ class GroundedRate(BaseModel):
     lucky: int = 0
     value: float | None = None
     interval: tuple[float, float] | None = None
-    note: Text = ""
+    note: str = ""
 
 
 class TableLine(BaseModel):
@@ -102,16 +101,16 @@ class ItemOutcome:
     status: str = "completed"
     correct: bool | None = None
     score: float | None = None
-    reason: Text = ""
+    reason: str = ""
     kind: str = ""
     """The kind of failure, one of the benchmark's kinds; empty if the item is right or the benchmark has no kinds."""
-    because: Text = ""
+    because: str = ""
     """The facts that decided."""
     finish_reasons: tuple[str, ...] = ()
     """The finish reasons of replies that the model did not end itself, such as `length`, each once."""
     grounded: bool | None = None
     """Whether it is right and its agent had read the deciding data; None if no reading is needed, or it is unknown."""
-    reading: Text = ""
+    reading: str = ""
     """The data that the agent of a right item had not read, or the reason why `grounded` is None."""
 
     @property
@@ -149,7 +148,7 @@ class Report(NotebookViews, BaseModel):
     table: tuple[TableSection, ...] = ()
     overall: TableLine | None = None
     items: Sequence[ItemOutcome] = ()
-    notes: tuple[Text, ...] = ()
+    notes: tuple[str, ...] = ()
     spent: Spent = Spent()
     spending: dict[str, Spent] = {}
     """The same by role and model: `model gpt-4o`, `judge j`."""
@@ -158,7 +157,7 @@ class Report(NotebookViews, BaseModel):
     finish_reasons: dict[str, int] = {}
     """The number of replies in the units' last rows that the model did not end itself, by finish reason."""
     endings: dict[str, int] = {}
-    failed: tuple[Text, ...] = ()
+    failed: tuple[str, ...] = ()
     """The key, status and error of every unit that failed instead of ending with an answer."""
     owed: tuple[str, ...] = ()
     """The owed units of the last command's selection."""
@@ -166,7 +165,7 @@ class Report(NotebookViews, BaseModel):
     """The number of answered items of the last command's selection that could not be graded, without those that
     --allow-unread allows.
     """
-    unusable: Text = ""
+    unusable: str = ""
     """Why the score is not a measurement: too many answers are empty, cut off or only thinking."""
     stopped: str | None = None
     """The reason if the last command ended early, or the limit that it exceeded."""
@@ -211,8 +210,8 @@ class ShownMessage:
     """One message of a shown item. `role` is its heading, `reasoning` is the separate thinking of the model."""
 
     role: str
-    text: Text
-    reasoning: Text | None = None
+    text: str
+    reasoning: str | None = None
     call: MadeCall | None = None
     """The tool call that the text was made from."""
 

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from medagent.core.errors import UserError
 from medagent.engine.files import file_digest, write_changed, write_changed_parts
 from medagent.engine.report import ItemOutcome, Report
+from refsol.json_values import unicode_json
 
 REPORT, ITEMS = "report.json", "items.jsonl"
 _BASIS = "made_from"
@@ -136,8 +137,8 @@ def _line(item: ItemOutcome) -> str:
 def _outcome(line: bytes) -> ItemOutcome:
     try:
         return _OUTCOME.validate_json(line)
-    except ValidationError:  # only Python's reader accepts half of a surrogate pair
-        return _OUTCOME.validate_python(json.loads(line))
+    except ValidationError:  # the texts of earlier versions may contain half of a surrogate pair
+        return _OUTCOME.validate_json(unicode_json(line.decode()))
 
 
 def _damaged(path: Path) -> UserError:

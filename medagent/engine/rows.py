@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from medagent.core.errors import EpisodeError
-from medagent.core.wire import Text
 from medagent.engine._unit_limits import unit_limits
 from medagent.engine.content import MadeUp
 from medagent.models.base import Completion, Usage
@@ -173,7 +172,7 @@ class RowHead(BaseModel):
 
     unit: str
     status: str
-    error: Text | None = None
+    error: str | None = None
     spent: Spent = Field(default_factory=Spent)
     started: str = ""
     timestamp: str = ""
@@ -188,7 +187,7 @@ class RowHead(BaseModel):
 class Row(RowHead):
     """One finished unit in the journal. `unit` is its key; a later row of the same unit replaces an earlier one."""
 
-    traceback: Text | None = None
+    traceback: str | None = None
     """The traceback, if an agent, model, grader or benchmark raised an exception."""
 
     @classmethod

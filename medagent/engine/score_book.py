@@ -112,14 +112,11 @@ def _score_of(rest: bytes) -> Score | None:
 
 
 def _lines(raw: bytes) -> Iterator[ScoreLine]:
-    try:
+    with contextlib.suppress(ValidationError):
         yield _LINE.validate_json(raw)
-    except ValidationError:
-        with contextlib.suppress(ValueError, RecursionError):  # only Python's reader accepts half a surrogate pair
-            yield _LINE.validate_python(json.loads(raw))
 
 
 def _text(line: ScoreLine) -> str:
-    """A line in ASCII, because a model's text may not be valid UTF-8."""
+    """A line in ASCII."""
     value: Any = _LINE.dump_python(line)
     return json.dumps(value, separators=(",", ":")) + "\n"

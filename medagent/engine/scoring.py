@@ -135,7 +135,7 @@ class Scoring(Generic[RowT]):
         """The equal score of the item if there is one, so that equal scores are in memory only once."""
         try:
             text = _SCORE.dump_json(score)
-        except ValueError:  # half of a surrogate pair, or a value without a JSON form
+        except ValueError:  # a value without a JSON form
             return score
         return self._scores.setdefault((item.id, sha256(text).digest()), score)
 

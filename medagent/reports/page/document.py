@@ -127,7 +127,7 @@ def _ended(one: ItemDetail) -> ItemOutcome:
 
 def _part(one: ItemDetail, preamble: str, parts: Parts) -> Sequence[Any] | None:
     """Where the blocks of an item are, which are added unless equal ones exist; then its own values if they differ."""
-    digest = one.digest and one.digest + hashlib.sha1(preamble.encode("utf-8", "surrogatepass")).digest()
+    digest = one.digest and one.digest + hashlib.sha1(preamble.encode()).digest()
     if digest and (place := parts.place(digest)):
         return place[:2] if place.values == tuple(one.values) else (*place[:2], one.values)
     blocks = [_shortened(block, preamble) for block in one.made]

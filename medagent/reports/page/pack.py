@@ -34,12 +34,8 @@ def plain_json(value: Any) -> str:
 
 def packed_text(text: str) -> str:
     """A JSON text without the secrets that this process knows, deflated and in base64."""
-    try:
-        data = hide(text).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which models produce
-        data = json.dumps(json.loads(hide(text)), separators=(",", ":")).encode()
     deflate = zlib.compressobj(6, zlib.DEFLATED, -15)
-    return b64encode(deflate.compress(data) + deflate.flush()).decode()
+    return b64encode(deflate.compress(hide(text).encode()) + deflate.flush()).decode()
 
 
 class Place(NamedTuple):

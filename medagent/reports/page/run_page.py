@@ -65,10 +65,7 @@ def _digest(unit: GradedUnit) -> bytes:
     content, score = unit.content, unit.scored.score
     if content is None:
         return b""
-    try:
-        text = _SCORE.dump_json(score) if score else b""
-    except ValueError:  # half of a surrogate pair
-        text = repr(score).encode("utf-8", "surrogatepass")
+    text = _SCORE.dump_json(score) if score else b""
     values = content.values
     same = repr([values.index(one) for one in values])  # which of the values are equal
     parts = (unit.scored.item.id.encode(), content.digest, same.encode(), text)
