@@ -19,7 +19,7 @@ from refsol.errors import InputError
 from refsol.files import InputFile, read_json
 from refsol.history import HistoryMessage
 from refsol.medagentbench.episodes import RecordedEpisode
-from refsol.medagentbench.results import MAX_BYTES, ResultItem, ResultsFile, StoredMessage, Text
+from refsol.medagentbench.results import MAX_BYTES, ResultItem, ResultsFile, StoredMessage
 from refsol.schema import validator
 
 RESULTS_FILE = "results file"
@@ -50,8 +50,8 @@ class RecordedRun:
 
 
 class _Output(BaseModel):
-    index: int | Text | None = None
-    status: Text = ""
+    index: int | str | None = None
+    status: str = ""
     result: Any = None
     history: list[StoredMessage] | None = None
 
@@ -59,7 +59,7 @@ class _Output(BaseModel):
 class _Run(BaseModel):
     """A line of `runs.jsonl`."""
 
-    index: int | Text
+    index: int | str
     error: Any = None
     output: _Output | None = None
 

@@ -1,8 +1,7 @@
 """The results file: its schema and its reader.
 
-The published form is `{"version", "round", "timestamp", "total_tasks", "results": [...]}`. Every text that an agent can
-write is preserved (lone surrogates, NaN, deeply nested or huge JSON in a text). `answer` may be any JSON value, so that
-a reader can report the invalid item instead of rejecting the file.
+The published form is `{"version", "round", "timestamp", "total_tasks", "results": [...]}`. `answer` may be any JSON
+value, so that a reader can report the invalid item instead of rejecting the file.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, InstanceOf, StrictInt
+from pydantic import BaseModel, ConfigDict, StrictInt
 
 from refsol.files import read_json
 from refsol.schema import validator
@@ -18,17 +17,14 @@ from refsol.schema import validator
 MAX_BYTES = 100_000_000
 """A results file has a few hundred kB. A larger file is something else."""
 
-# pydantic's own `str` rejects lone surrogates, which models do write.
-Text = InstanceOf[str]
-
 
 class StoredMessage(BaseModel):
     """One message of a post history."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
-    role: Text
-    content: Text
+    role: str
+    content: str
 
 
 class ResultItem(BaseModel):
@@ -36,11 +32,11 @@ class ResultItem(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
-    task_id: Text
+    task_id: str
     answer: Any
     expected_sol: Any
     eval_MRN: Any
-    timestamp: Text
+    timestamp: str
     post_history: list[StoredMessage]
     post_count: StrictInt
 
@@ -50,9 +46,9 @@ class ResultsFile(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
-    version: Text | None = None
-    round: Text | None = None
-    timestamp: Text | None = None
+    version: str | None = None
+    round: str | None = None
+    timestamp: str | None = None
     total_tasks: StrictInt | None = None
     results: list[ResultItem]
 

@@ -108,7 +108,7 @@ class Dataset:
             from medagent.benchmarks.medagentbench.generator.write import hospital_again
 
             return hospital_again(folder, self.manifest)
-        return checked_file(folder, self.manifest, HOSPITAL)
+        return checked_file(folder, self.manifest.files, HOSPITAL)
 
     @property
     def official_version(self) -> str | None:
@@ -165,7 +165,7 @@ def load_dataset(name: str, version: str) -> Dataset:
     if is_made(folder):
         manifest = read_manifest(folder)
         title = name if name == BUNDLED else manifest.name
-        return _read(checked_file(folder, manifest, path.name), title, version, manifest=manifest)
+        return _read(checked_file(folder, manifest.files, path.name), title, version, manifest=manifest)
     if not path.is_file():
         raise UserError(
             f"data set {name!r} is not imported yet ({path} does not exist); import it with `medagent data import "
