@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from medagent.benchmarks.base import DEFAULT, find, of_folder
 from medagent.core.errors import UserError
-from medagent.core.options import Setting, checked
+from medagent.core.options import Setting
 from medagent.core.scrub import remember_environment
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.files import write_parts
 from medagent.engine.graded_units import GradedRun
 from medagent.engine.journals import Run
 from medagent.engine.plan import JOURNAL
+from medagent.engine.recorded import GradedFile
 from medagent.engine.report import ItemOutcome
 from medagent.engine.results import graded_report, report_of
 from medagent.engine.score_book import SCORES, ScoreBook
@@ -43,12 +44,11 @@ def check_options(benchmark: Benchmark[Any, Any], path: Path, options: Mapping[s
             raise UserError(f"--{name.replace('_', '-')} does not apply to {path}, a run of {benchmark.name}")
 
 
-def graded_file(path: Path, options: Mapping[str, Any], *, every_rule: bool = False) -> Any:
+def graded_file(path: Path, options: Mapping[str, Any], *, every_rule: bool = False) -> GradedFile:
     """Grade a results file of MedAgentBench. Raises UserError, InputError."""
     from medagent.benchmarks.medagentbench import results_file
-    from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
 
-    return results_file.graded_file(path, checked(MedAgentBenchGrading, options), every_rule=every_rule)
+    return results_file.graded_file(find(DEFAULT), path, options, every_rule=every_rule)
 
 
 def outcomes_of(path: Path, code: Code | None, options: Mapping[str, Any]) -> Sequence[ItemOutcome]:
@@ -92,7 +92,7 @@ def _settings(path: Path) -> Mapping[str, Setting]:
 def check_same_items(a: Path, b: Path, code: Code | None) -> None:
     """Raises UserError if two runs have different questions under the same ids."""
     if not (is_run(a) and is_run(b)):
-        from medagent.benchmarks.medagentbench.results.patients import check_same_patients
+        from medagent.benchmarks.medagentbench.results_file import check_same_patients
 
         check_same_patients(a, b)
         return
@@ -148,7 +148,7 @@ class PageWriter:
 
         if not is_run(path):
             file = graded_file(path, self._options, every_rule=True)
-            details = details_of(find(DEFAULT), file.report, file.units)
+            details = details_of(find(DEFAULT), file.report, lambda: file.units)
             return RunPage(path.stem if path.is_file() else path.name, file.report, details)
         benchmark = of_folder(path, self._code)
         check_options(benchmark, path, self._options)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from medagent.agents.base import Agent, AgentContext
-from medagent.benchmarks.medagentbench._figures import grade_document, item_document
+from medagent.benchmarks.medagentbench._figures import grade_document
 from medagent.benchmarks.medagentbench._grader import TaskGrader
 from medagent.benchmarks.medagentbench._packed import packed_task, resource_lines, unpacked_task
 from medagent.benchmarks.medagentbench.agents.replay import recorded_messages
 from medagent.benchmarks.medagentbench.facts import open_facts
 from medagent.benchmarks.medagentbench.inventory import patients_file
 from medagent.benchmarks.medagentbench.items import TaskItem, dataset_of, item_of, task_dicts
-from medagent.benchmarks.medagentbench.results.write import write_grade, write_trials
+from medagent.benchmarks.medagentbench.results.files import write_grade, write_official, write_trials
 from medagent.benchmarks.medagentbench.settings import (
     AGENTS,
     REPLAY,
@@ -186,21 +186,18 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         """See `Benchmark.graded_file`."""
         from medagent.benchmarks.medagentbench.results_file import graded_file
 
-        return graded_file(path, checked(MedAgentBenchGrading, options)).report
+        return graded_file(self, path, options).report
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """See `Benchmark.write`: a results file and a grade file for each trial."""
         files = []
-        for trial, results in write_trials(run, run.path, scores[0].item.dataset, scores) if scores else ():
+        for trial, results in write_trials(run, scores[0].item.dataset, scores) if scores else ():
             done = [one for one in scores if one.trial == trial and one.status != "owed"]
-            document = {**grade_document(done, "official"), "items": [item_document(one) for one in done]}
-            files += [results.name, write_grade(results, document).name]
+            files += [results.name, write_grade(run, results, grade_document(done, "official")).name]
         return files
 
     def export_official(self, run: Run, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
         """Write the run in the form of the official runner: runs.jsonl, error.jsonl, overall.json."""
-        from medagent.benchmarks.medagentbench.results.official_runner import write_official
-
         return write_official(run, scores, out)
 
     def blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Sequence[Block]:

@@ -12,7 +12,7 @@ from medagent.core.errors import UserError
 from medagent.core.wire import Text
 
 if TYPE_CHECKING:
-    from refsol.medagentbench.results import StoredMessage
+    from refsol.medagentbench.recorded import StoredMessage
 
 
 class _Message(BaseModel):

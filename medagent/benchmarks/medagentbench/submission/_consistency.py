@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from medagent.benchmarks.base import DEFAULT
-from medagent.benchmarks.medagentbench.results.paths import results_path
-from medagent.benchmarks.medagentbench.results.write import result_item
+from medagent.benchmarks.medagentbench.results.files import result_item, results_path
 from medagent.benchmarks.medagentbench.settings import AGENTS
 from medagent.benchmarks.medagentbench.submission._settings import PackSettings
 from medagent.benchmarks.medagentbench.submission.pack import PackFile

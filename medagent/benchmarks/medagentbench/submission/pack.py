@@ -19,7 +19,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from medagent.benchmarks.base import DEFAULT
-from medagent.benchmarks.medagentbench.results.paths import results_path
+from medagent.benchmarks.medagentbench.results.files import results_path
 from medagent.benchmarks.medagentbench.submission._settings import PROMPTS, own_protocol
 from medagent.core.errors import UserError
 from medagent.core.scrub import hide, remember_environment

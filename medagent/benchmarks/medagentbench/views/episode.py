@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from medagent.benchmarks.medagentbench._figures import BRANCHES
-from medagent.benchmarks.medagentbench._published import published_of
+from medagent.benchmarks.medagentbench._figures import BRANCHES, published_of
 from medagent.benchmarks.medagentbench.facts import embedded_facts, open_facts
 from medagent.benchmarks.medagentbench.items import TaskItem, dataset_of
 from medagent.benchmarks.medagentbench.settings import TaskSource
