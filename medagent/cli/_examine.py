@@ -15,7 +15,7 @@ from typing import Any
 
 from fhir_server.wire.json_text import decode
 from fhir_server.wire.json_values import JsonTextError
-from medagent.benchmarks.medagentbench.inventory import built_hospital, present_datasets
+from medagent.benchmarks.medagentbench.data import built_hospital, present_datasets
 from medagent.benchmarks.medagentbench.tasks.dataset import DATASETS
 from medagent.core.errors import MedagentError, UserError
 from medagent.core.paths import cache_dir, config_dir, data_dir

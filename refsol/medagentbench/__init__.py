@@ -6,7 +6,7 @@ from refsol.medagentbench._baselines import BASELINES, Baselines
 from refsol.medagentbench._deciding import DecidingTest, deciding_test
 from refsol.medagentbench._failures import failure_of
 from refsol.medagentbench._grounded import NEEDS_NO_READING, grounds
-from refsol.medagentbench._key import KeyEhr, build_key, read_key, write_key
+from refsol.medagentbench._key import KeyEhr, build_key, key_text, read_key, write_key
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.facts import Facts, NdjsonEhr, Observation, Patient, SearchEhr
 from refsol.medagentbench.grade import grade_item, task_type
@@ -59,6 +59,7 @@ __all__ = [
     "failure_of",
     "grade_item",
     "grounds",
+    "key_text",
     "read_episodes",
     "read_key",
     "read_recorded",

@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from medagent.benchmarks.medagentbench._figures import figures
-from medagent.benchmarks.medagentbench.facts import OpenFacts, open_facts
-from medagent.benchmarks.medagentbench.items import TaskItem, dataset_of, task_dicts
+from medagent.benchmarks.medagentbench.data import OpenFacts, TaskItem, dataset_of, open_facts, task_dicts
 from medagent.benchmarks.medagentbench.results.files import result_item
 from medagent.benchmarks.medagentbench.results.official_grader import official_grades
 from medagent.benchmarks.medagentbench.settings import GradingSource, TaskSource

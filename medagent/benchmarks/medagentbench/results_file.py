@@ -11,7 +11,7 @@ from typing import Any
 from fhir_server.synthetic.bundled import DIGEST
 from medagent.benchmarks.made_folders import HOSPITAL
 from medagent.benchmarks.medagentbench._grader import Recorded, RecordedRow
-from medagent.benchmarks.medagentbench.items import item_of, task_dicts
+from medagent.benchmarks.medagentbench.data import item_of, task_dicts
 from medagent.benchmarks.medagentbench.results.files import results_file
 from medagent.benchmarks.medagentbench.settings import GradingSource, MedAgentBenchGrading
 from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, VERSIONS, Dataset, load_dataset, load_tasks_file

@@ -138,7 +138,7 @@ def official_grades(
 
 
 def _data(source: GradingSource, dataset: Dataset) -> OfficialData:
-    from medagent.benchmarks.medagentbench.inventory import patients_file
+    from medagent.benchmarks.medagentbench.data import patients_file
     from medagent.fhir_data.embedded import imported_file
 
     if source.fhir is not None:
