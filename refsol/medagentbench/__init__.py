@@ -1,7 +1,6 @@
 """MedAgentBench: the official verdict on an item, with its reason, with or without a server."""
 
 from refsol.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind
-from refsol.grounds import Grounds
 from refsol.medagentbench._baselines import BASELINES, Baselines
 from refsol.medagentbench._deciding import DecidingTest, deciding_test
 from refsol.medagentbench._failures import failure_of
@@ -22,6 +21,7 @@ from refsol.medagentbench.recorded import (
     stated_version,
 )
 from refsol.medagentbench.rules import RULE_SETS, RuleName, rule_name
+from refsol.reads import Grounds
 from refsol.verdict import Because, Branch, Check, Fact, Verdict
 
 __all__ = [
