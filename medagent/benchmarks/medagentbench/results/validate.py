@@ -17,9 +17,9 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
-from medagent.benchmarks.medagentbench.tasks.dataset import VERSIONS, load_dataset, load_tasks_file
+from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, VERSIONS, load_dataset, load_tasks_file
 from refsol.files import anything, read_json
-from refsol.json_values import json_value
+from refsol.json_values import as_object, json_value
 from refsol.medagentbench.constants import PUBLISHED
 from refsol.medagentbench.recorded import (
     MAX_BYTES,
@@ -88,7 +88,7 @@ def validate(path: Path, tasks_file: Path | None = None) -> list[FormatProblem]:
     data = None if is_official(path) else read_json(path, anything, max_bytes=MAX_BYTES)
     if is_official(path, data):
         return list(_official(path, tasks_file))
-    known = _known_types(data, tasks_file)
+    known = _types(tasks_file, as_object(data).get("version"))
     try:
         file: ResultsFile | None = ResultsFile.model_validate(data)
         problems = []
@@ -108,26 +108,23 @@ def validate(path: Path, tasks_file: Path | None = None) -> list[FormatProblem]:
 
 def _official(path: Path, tasks_file: Path | None) -> Iterator[FormatProblem]:
     """The problems of a file of the official runner. Only its answers are checked: it has whole conversations."""
-    version = stated_version(path)
-    dataset = load_tasks_file(tasks_file) if tasks_file else load_dataset("synthetic", version or "v2")
-    run = read_recorded(path, [{"id": task.id} for task in dataset.tasks])
-    types = {task.id: task.type for task in dataset.tasks}
+    types = _types(tasks_file, stated_version(path))
+    run = read_recorded(path, [{"id": task_id} for task_id in types])
     yield FormatProblem("warning", "the file", f"is {run.form}; only its answers are checked")
     for item in run.items:
         for problem in _answer(item, types.get(item.task_id, "")):
             yield replace(problem, place=f"{item.task_id}{problem.place}")
 
 
-def _known_types(data: Any, tasks_file: Path | None) -> dict[str, str]:
-    """The type of each task id. All data sets have the same ids, so the bundled one is used."""
-    version = data.get("version") if isinstance(data, dict) else None
-    version = version if version in VERSIONS else "v2"
-    dataset = load_tasks_file(tasks_file) if tasks_file else load_dataset("synthetic", version)
+def _types(tasks_file: Path | None, version: Any) -> dict[str, str]:
+    """The type of each task id, in file order. All data sets have the same ids, so the bundled one is used."""
+    known = version if version in VERSIONS else "v2"
+    dataset = load_tasks_file(tasks_file) if tasks_file else load_dataset(BUNDLED, known)
     return {task.id: task.type for task in dataset.tasks}
 
 
 def _entries(data: Any) -> list[Any]:
-    entries = data.get("results") if isinstance(data, dict) else None
+    entries = as_object(data).get("results")
     return entries if isinstance(entries, list) else []
 
 
@@ -143,7 +140,7 @@ def _items(data: Any) -> Iterator[tuple[int, ResultItem]]:
 def _contradictions(data: Any) -> Iterator[FormatProblem]:
     """Contradictions within the file. Parts of it may break the schema."""
     entries = _entries(data)
-    total = data.get("total_tasks") if isinstance(data, dict) else None
+    total = as_object(data).get("total_tasks")
     if isinstance(total, int) and total != len(entries):
         yield FormatProblem("error", "total_tasks", f"is {total}, but there are {len(entries)} results")
     ids = [entry.get("task_id") for entry in entries if isinstance(entry, dict)]
