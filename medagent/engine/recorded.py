@@ -84,11 +84,13 @@ def grade_rows(
         ungraded=sum(one.score is not None and not one.score.graded for one in scores),
         **figures.details,
     )
-    units = []
-    for place, (one, (_, _, row)) in enumerate(zip(scores, file.rows, strict=True)):
+
+    def unit(place: int) -> GradedUnit:
+        row = file.rows[place][2]
         by_rules = {name: score for name, some in others.items() if (score := some[place].score) is not None}
-        units.append(GradedUnit(one, row, lambda row=row: row, lambda _, known=by_rules: known))
-    return GradedFile(report, units)
+        return GradedUnit(scores[place], row, lambda: row, lambda _: by_rules)
+
+    return GradedFile(report, list(map(unit, range(len(scores)))))
 
 
 async def _scores(grader: Grader[Any], file: RecordedRows) -> list[Scored]:
