@@ -1,4 +1,4 @@
-"""Measures offline grading of a results file with 300 items, from its bytes to rates, baselines and other rule sets.
+"""Measures offline grading of a results file with 300 items, from its bytes to the report of `medagent.grade`.
 
 Run: `python -m benchmarks.grading`. Prints the best of five for reading and grading the file with an answer key, for
 the same with the NDJSON file of the key (read each time), and for a single item. The items are test vectors.
@@ -74,7 +74,7 @@ def main() -> None:
         }
         every = best(lambda: [grade_item(by_task[c["task_id"]], c["answer"], c["post_history"], ehr) for c in cases])
     for name, milliseconds in figures.items():
-        print(f"{len(document['results'])} items {name}: {milliseconds:.1f} ms")
+        print(f"{len(document['results'])} items {name}: {milliseconds:.0f} ms")
     print(f"one item: {every / len(cases) * 1000:.0f} µs")
 
 
