@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from medagent.fhir_episodes.task import FhirItem, FhirTask
     from medagent.models.base import ChatModel, Completion, Message, Model, Tool, ToolCall, Usage
     from medagent.models.settings import ModelSettings
-    from medagent.reports.compare import Comparison, ScoreComparison
-    from medagent.reports.siblings import SetComparison
+    from medagent.reports.compare import Comparison, SetComparison
 
 
 _HOMES = {
@@ -79,8 +78,7 @@ _HOMES = {
     "medagent.fhir_episodes.task": "FhirItem FhirTask",
     "medagent.models.base": "ChatModel Completion Message Model Tool ToolCall Usage",
     "medagent.models.settings": "ModelSettings",
-    "medagent.reports.compare": "Comparison ScoreComparison",
-    "medagent.reports.siblings": "SetComparison",
+    "medagent.reports.compare": "Comparison SetComparison",
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
@@ -137,7 +135,6 @@ __all__ = [
     "RunSettings",
     "Say",
     "Score",
-    "ScoreComparison",
     "Scored",
     "Session",
     "SessionEndedError",

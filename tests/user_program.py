@@ -107,7 +107,7 @@ async def episodes(context: medagent.EpisodeContext) -> medagent.Score:
 
 def reads(a: str, b: str) -> list[str]:
     """What finished runs hold."""
-    found: medagent.Comparison | medagent.ScoreComparison | medagent.SetComparison = medagent.compare(a, b)
+    found: medagent.Comparison | medagent.SetComparison = medagent.compare(a, b)
     gained = list(found.gained) if isinstance(found, medagent.Comparison) else []
     medagent.grade(a, rules="fair", ehr="patients.ndjson")
     rows = [row for row in medagent.load_run(a).rows() if isinstance(row, medagent.EpisodeRow)]

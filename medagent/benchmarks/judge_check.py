@@ -19,8 +19,7 @@ from medagent.core.scrub import safe_name
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.journals import JournalKind, Run
 from medagent.engine.plan import JOURNAL, Plan, Stage
-from medagent.engine.report import DataRef, ShownMessage, TableSection
-from medagent.engine.report_file import read_report
+from medagent.engine.report import DataRef, ShownMessage, TableSection, read_report
 from medagent.engine.scores import Figures, Grader, Item, Score, Scored, mean_line
 from medagent.engine.settings import RunSettings
 from medagent.judging.benchmark import JudgedBenchmark
@@ -185,8 +184,7 @@ def checked_judges(results: Path, benchmark: str, panel: Panel[Any]) -> Iterator
     """The results of earlier checks of these judges with the same prompt, as texts."""
     for judge in panel.names:
         for folder in sorted(results.glob(f"{_check_name(benchmark)}_*")):
-            stored = read_report(folder) if folder.name.endswith(safe_name(f"_{judge}")) else None
-            report = stored.report if stored else None
+            report = read_report(folder) if folder.name.endswith(safe_name(f"_{judge}")) else None
             if report and report.overall and report.settings.get("judge-prompt-digest") == panel.prompt.digest:
                 value, trusted = report.overall.value or 0.0, not report.unusable
                 words = "may be trusted" if trusted else "is not to be trusted alone"

@@ -29,12 +29,12 @@ def list_data(context: typer.Context) -> None:
         return
     from medagent.benchmarks.medagentbench.data import built_hospital, present_datasets
     from medagent.benchmarks.psb300.tasks import present_sets
-    from medagent.reports.tables import print_table
+    from medagent.reports.tables import Cell, Table, print_table
 
     sets, newer = present_datasets(), present_sets()
-    rows = [[one.name, one.version, str(len(one.tasks)), one.digest[:16]] for one in sets]
-    rows += [[one.ref.name, "", str(len(one.tasks)), one.digest[:16]] for one in newer]
-    print_table("Task sets", ["name", "version", "tasks", "digest"], rows)
+    rows: list[list[Cell]] = [[one.name, one.version, len(one.tasks), one.digest[:16]] for one in sets]
+    rows += [[one.ref.name, "", len(one.tasks), one.digest[:16]] for one in newer]
+    print_table(Table(["name", "version", "tasks", "digest"], rows, "Task sets"))
     for folder in dict.fromkeys(one.path.parent for one in sets):
         print(f"{folder.name}: {folder}")
     for one in newer:
@@ -253,7 +253,7 @@ def where(
     from json import dumps
 
     from medagent.benchmarks.data_sources import data_sources
-    from medagent.reports.tables import print_table, put
+    from medagent.reports.tables import Table, print_table, put
 
     sources = data_sources(name)
     if json:
@@ -265,7 +265,7 @@ def where(
         [one.set, one.file, one.licence, bytes_, one.sha256[:16] or "–"]
         for one, bytes_ in zip(sources, size, strict=True)
     ]
-    print_table("", columns, rows)
+    print_table(Table(columns, rows))
     for one in sources:
         put(f"{one.file}\n  from: {one.url}\n  use:  {one.use}")
 

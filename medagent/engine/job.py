@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from medagent.core.lazy import LazySequence
 from medagent.engine.progress import Progress
 from medagent.engine.rows import R, Row
 from medagent.models.limiter import EndpointStats
@@ -23,14 +22,6 @@ class Unit(Protocol):
 
 
 U = TypeVar("U", bound=Unit)
-
-
-class LazyUnits(LazySequence[U]):
-    """Units that are made when they are needed. Their keys are known before."""
-
-    def __init__(self, keys: Sequence[str], make: Callable[[int], U]) -> None:
-        super().__init__(len(keys), make)
-        self.keys = keys
 
 
 U_contra = TypeVar("U_contra", bound=Unit, contravariant=True)

@@ -176,20 +176,6 @@ class JournalFile:
         return UserError(f"{self.path}: cannot be {done}: {error.strerror}")
 
 
-def file_state(path: Path) -> str:
-    """`SIZE:CRC32` of a file, as in `Journal.state`; empty if it cannot be read."""
-    size = crc32 = 0
-    part = memoryview(bytearray(_AT_ONCE))
-    try:
-        with path.open("rb", buffering=0) as file:
-            while length := file.readinto(part):
-                size += length
-                crc32 = zlib.crc32(part[:length], crc32)
-    except OSError:
-        return ""
-    return f"{size}:{crc32:08x}"
-
-
 def _opened(path: Path) -> int:
     """Open and lock the file, and check that it is still at its path. Returns its descriptor."""
     import fcntl

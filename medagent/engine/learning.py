@@ -148,11 +148,10 @@ class Learning:
         """Make the agent learn from a unit, if the unit has a score. Raises StopRunError."""
         if self._rows.is_owed(unit):
             return
-        (scored,) = await self._scoring.of_units([unit])
-        if scored.score is None or not scored.score.graded:
+        scored = await self._scoring.of_unit(unit)
+        if scored is None or scored.score is None or not scored.score.graded:
             return
-        self._scoring.write()
-        (row,) = self._rows.rows([unit])
+        row = self._rows.row(unit)
         learned = LearnedRow(unit=unit, status="cancelled", trial=self.trial(unit), of=self._rows.checksum(unit))
         learned.started = wall_clock()
         try:

@@ -11,9 +11,8 @@ from medagent.core.options import Setting
 from medagent.core.versions import versions
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.graded_units import GradedUnit
 from medagent.engine.report import DataRef, Report
-from medagent.engine.results import ungraded_notes
+from medagent.engine.results import GradedUnit, ungraded_notes
 from medagent.engine.rows import Row
 from medagent.engine.scores import Grader, Item, Scored
 from medagent.engine.scoring import graded
@@ -38,9 +37,10 @@ class RecordedRows:
 
 @dataclass(frozen=True, slots=True)
 class GradedFile:
-    """The report of a results file, and its graded rows for a page."""
+    """The report of a results file, and its scores and graded rows for a page."""
 
     report: Report
+    scores: Sequence[Scored]
     units: Sequence[GradedUnit]
 
 
@@ -86,11 +86,12 @@ def grade_rows(
     )
 
     def unit(place: int) -> GradedUnit:
-        row = file.rows[place][2]
-        by_rules = {name: score for name, some in others.items() if (score := some[place].score) is not None}
-        return GradedUnit(scores[place], row, lambda: row, lambda _: by_rules)
+        one = scores[place]
+        by_rules = {name: score for name, some in others.items() if (score := some[place].score)}
+        opposed = {name: score for name, score in by_rules.items() if {score.correct, one.correct} == {True, False}}
+        return GradedUnit(one, file.rows[place][2], {own: one.score, **opposed} if one.score and opposed else {})
 
-    return GradedFile(report, list(map(unit, range(len(scores)))))
+    return GradedFile(report, scores, list(map(unit, range(len(scores)))))
 
 
 async def _scores(grader: Grader[Any], file: RecordedRows) -> list[Scored]:

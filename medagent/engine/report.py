@@ -1,24 +1,29 @@
 """A `Report` has the results of a run, in one form for all benchmarks. Tables, JSON and comparisons are views of it.
 
-It is written as `report.json`, its items as `items.jsonl`. Benchmarks may add fields, such as MedAgentBench's grades
-and SimpleQA's sections.
+It is written as `report.json`, its items as `items.jsonl`, one per line. Both are outputs for other programs; a report
+is computed from the journals and the scores. Benchmarks may add fields, such as MedAgentBench's grades.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, field_serializer
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
+from medagent.core.errors import UserError
 from medagent.core.options import Setting
 from medagent.core.wire import Text
 from medagent.engine._notebook import NotebookViews
+from medagent.engine.files import write_changed
 from medagent.engine.rows import Spent
 from medagent.models.base import MadeCall
 
+REPORT, ITEMS = "report.json", "items.jsonl"
 Measure = Literal["percent", "points", "score"]
 """The format of values: 0.917 is `91.7 %`, `91.70` or `0.9170`."""
 
@@ -148,7 +153,7 @@ class Report(NotebookViews, BaseModel):
     count: str = "n"
     table: tuple[TableSection, ...] = ()
     overall: TableLine | None = None
-    items: Sequence[ItemOutcome] = ()
+    items: tuple[ItemOutcome, ...] = ()
     notes: tuple[Text, ...] = ()
     spent: Spent = Spent()
     spending: dict[str, Spent] = {}
@@ -181,10 +186,6 @@ class Report(NotebookViews, BaseModel):
     journals: dict[str, str] = {}
     """The fingerprint `SIZE:CRC32` of each journal that the report was made from."""
 
-    @field_serializer("items", mode="wrap")
-    def _listed(self, items: Sequence[ItemOutcome], listed: SerializerFunctionWrapHandler) -> Any:
-        return listed(tuple(items))  # a stored report reads its items from their file
-
     @property
     def complete(self) -> bool:
         """Whether all selected items are done and graded, with usable answers."""
@@ -200,6 +201,50 @@ class Report(NotebookViews, BaseModel):
     def details(self) -> dict[str, Any]:
         """The benchmark's own fields."""
         return self.model_extra or {}
+
+
+_OUTCOME = TypeAdapter(ItemOutcome)
+_OF_ONE_CALL = {"command", "reused"}
+"""Fields that are not stored: the command has the addresses of endpoints, and `reused` applies to one call only."""
+
+
+def document(report: Report, without: Iterable[str] = ()) -> str:
+    """The report as one JSON object, indented by 1."""
+    return json.dumps(report.model_dump(mode="json", exclude={*_OF_ONE_CALL, *without}), indent=1) + "\n"
+
+
+def write_report(folder: Path, report: Report) -> None:
+    """Write `report.json` and `items.jsonl`, unless they already have the report. Raises UserError."""
+    # in ASCII, because a model's text may not be valid UTF-8
+    lines = [json.dumps(_OUTCOME.dump_python(item), separators=(",", ":")) for item in report.items]
+    write_changed(folder / ITEMS, "".join(f"{line}\n" for line in lines))
+    write_changed(folder / REPORT, document(report, ["items"]))
+
+
+def read_report(folder: Path) -> Report | None:
+    """The report in `report.json`, without its items; None if there is none. Raises UserError if it is damaged."""
+    path = folder / REPORT
+    if not path.exists():
+        return None
+    try:
+        stored = json.loads(path.read_bytes())
+        stored.pop("made_from", None)  # an earlier version had it
+        return Report.model_validate({**stored, "folder": str(folder)})
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        raise _damaged(path) from None
+
+
+def read_items(folder: Path) -> tuple[ItemOutcome, ...]:
+    """The items in `items.jsonl`. Raises UserError if they cannot be read."""
+    try:
+        with (folder / ITEMS).open("rb") as file:
+            return tuple(_OUTCOME.validate_python(json.loads(line)) for line in file)
+    except (OSError, ValueError, RecursionError):
+        raise _damaged(folder / ITEMS) from None
+
+
+def _damaged(path: Path) -> UserError:
+    return UserError(f"{path}: is damaged; repeat the run's command to make it again")
 
 
 REQUESTS = "requests"

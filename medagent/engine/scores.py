@@ -224,13 +224,6 @@ class Grader(ABC, Generic[RowT]):
     """The rule set, if the benchmark has several."""
 
     @property
-    def by_content(self) -> bool:
-        """Whether a score depends only on the item, the judgement, and the row without its unit, trial, times, calls
-        and `made_up` values. If so, `score` may be called once for rows that are otherwise equal.
-        """
-        return False
-
-    @property
     def digests(self) -> Mapping[str, str]:
         """The digests of a score's inputs other than the row. Raises UserError if a file cannot be read."""
         return {}

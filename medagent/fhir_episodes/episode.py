@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import Protocol, Self
 
 from pydantic import Field, model_validator
 
@@ -18,7 +16,6 @@ from medagent.agents.base import Agent, Policy, learn_from, next_move
 from medagent.agents.choice import AgentChoice
 from medagent.core.wire import Text
 from medagent.engine.boundary import blame
-from medagent.engine.content import MadeUp
 from medagent.engine.job import JobFile
 from medagent.engine.learning import Feedback
 from medagent.engine.rows import Row, Spent
@@ -77,18 +74,6 @@ class EpisodeRow(Row):
     def begin(cls, unit: EpisodeUnit) -> Self:
         """See `Row.begin`."""
         return cls(unit=unit.key, status="completed", task_id=unit.task.id, trial=unit.trial)
-
-    made_up: ClassVar[Sequence[MadeUp]] = (
-        MadeUp(rb"{\n  \"resourceType\": \"Bundle\",\n  \"id\": \"", re.compile(rb'[0-9a-f-]{36}(?=\\")')),
-        MadeUp(rb'","source":"#', re.compile(rb'\w{16}(?=")'), b'],"created":['),
-    )
-    """The id of a search's Bundle in a transcript, and `meta.source` of a stored resource."""
-
-    @classmethod
-    def key_members(cls, unit: str) -> str:
-        """See `Row.key_members`."""
-        task, _, trial = unit.rpartition("#")
-        return f'"task_id":{json.dumps(task)},"trial":{trial},'
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:

@@ -76,7 +76,6 @@ PUBLIC = [
     "RunSettings",
     "Say",
     "Score",
-    "ScoreComparison",
     "Scored",
     "serve_episodes",
     "Session",

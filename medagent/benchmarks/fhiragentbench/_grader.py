@@ -40,11 +40,6 @@ class QuestionGrader(Grader[EpisodeRow]):
             "found": hashlib.sha256(options.encode()).hexdigest(),
         }
 
-    @property
-    def by_content(self) -> bool:
-        """See `Grader.by_content`."""
-        return True
-
     def score(self, item: QuestionItem, row: EpisodeRow, judged: Judged | None = None) -> Score:
         """See `Grader.score`."""
         question, output, rules = item.asked, output_of(row, self.source), self.source.rule_set

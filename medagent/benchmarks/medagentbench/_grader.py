@@ -68,11 +68,6 @@ class TaskGrader(Grader[EpisodeRow]):
         """See `Grader.digests`."""
         return {"tasks": self._dataset.digest, "facts": self._open.digest, "grounds": GROUNDS}
 
-    @property
-    def by_content(self) -> bool:
-        """See `Grader.by_content`. A copy of the official grader needs every row."""
-        return self._copy is None
-
     def score(self, item: Any, row: EpisodeRow, judged: Any = None) -> Score | Awaitable[Score]:
         """See `Grader.score`. If a server has to be queried for facts, a thread does it."""
         recorded = row.recorded if isinstance(row, RecordedRow) else _recorded(row, item.stored)

@@ -73,11 +73,6 @@ class ChartGrader(Grader[EpisodeRow]):
             "unfinished": grading.unfinished,
         }
 
-    @property
-    def by_content(self) -> bool:
-        """See `Grader.by_content`."""
-        return True
-
     def score(self, item: ChartItem, row: EpisodeRow, judged: Any = None) -> Score | Awaitable[Score]:
         """See `Grader.score`. The first call reads the charts, in a thread."""
         if self._ready is None:

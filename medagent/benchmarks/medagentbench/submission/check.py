@@ -36,10 +36,9 @@ from medagent.core.errors import UserError
 from medagent.engine.folder import read_run
 from medagent.engine.journals import Run
 from medagent.engine.plan import JOURNAL
-from medagent.engine.report import Report
-from medagent.engine.report_file import read_report
+from medagent.engine.report import Report, read_report
 from medagent.engine.results import graded_report
-from medagent.engine.rows import RowHead
+from medagent.engine.rows import Row
 from medagent.fhir_data.embedded import EhrFile
 from medagent.fhir_data.record import Ehr
 from medagent.fhir_episodes.episode import EhrChoice, EpisodeRow
@@ -305,7 +304,7 @@ def _repeated(folder: Path) -> tuple[list[str], Mapping[str, int]]:
     attempts: Counter[str] = Counter()
     problems = []
     for line in filter(bytes.strip, (folder / JOURNAL).read_bytes().splitlines()):
-        head = RowHead.model_validate_json(line)
+        head = Row.model_validate_json(line)
         if (before := last.get(head.unit)) == "completed":
             problems.append(f"{head.unit}: has another row after its completed one")
         elif before is not None:
@@ -364,5 +363,5 @@ def _report_problems(folder: Path, composed: Report) -> Iterator[str]:
         yield "report.json: is missing"
         return
     for name in _REPORTED:
-        if getattr(stored.report, name) != getattr(composed, name):
+        if getattr(stored, name) != getattr(composed, name):
             yield f"report.json: `{name}` differs from the value computed from run.json and the journal"

@@ -27,7 +27,7 @@ from medagent.core.errors import UserError
 from medagent.core.named_paths import named_path
 from medagent.core.scrub import hide, remember_environment
 from medagent.core.writing import replacing
-from medagent.engine.folder import benchmark_of, read_run
+from medagent.engine.folder import read_run
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import DataRef
 from medagent.fhir_episodes.protocol import Protocol
@@ -71,9 +71,9 @@ class Packed(NamedTuple):
 
 def write_pack(run: Path, out: Path) -> Packed:
     """Pack a finished run of MedAgentBench. Raises UserError for another run, or if the pack is too large."""
-    if benchmark_of(run) != DEFAULT:
-        raise UserError(f"{run}: is a run of {benchmark_of(run)}; only runs of {DEFAULT} can be packed")
     about = read_run(run)
+    if about["benchmark"] != DEFAULT:
+        raise UserError(f"{run}: is a run of {about['benchmark']}; only runs of {DEFAULT} can be packed")
     if not results_path(run, 1).is_file() or not (run / JOURNAL).is_file():
         raise UserError(f"{run}: the run is not finished; continue it with the same command")
     remember_environment(os.environ)

@@ -17,7 +17,7 @@ import pytest
 from medagent._api import grade
 from medagent.benchmarks.medagentbench.submission.pack import PACK
 from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED
-from medagent.engine.report_file import document
+from medagent.engine.report import document
 from tests.command import medagent
 from tests.medagent.benchmarks.medagentbench.submission.packs import Files, read, write
 from tests.shared_data import ROOT
