@@ -22,7 +22,7 @@ import medagent.fhir
 import medagent.judging
 import medagent.rl
 import medagent.testing
-from medagent.benchmarks.medagentbench.results.write import result_item
+from medagent.benchmarks.medagentbench.results.files import result_item
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.cli.app import app
 from medagent.engine.report import Report

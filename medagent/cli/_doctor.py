@@ -19,7 +19,7 @@ import typer
 
 from fhir_server.wire.json_text import decode
 from fhir_server.wire.json_values import JsonTextError
-from medagent.benchmarks.medagentbench.inventory import built_hospital, present_datasets
+from medagent.benchmarks.medagentbench.data import built_hospital, present_datasets
 from medagent.benchmarks.medagentbench.tasks.dataset import DATASETS
 from medagent.cli import _server_options as server_options
 from medagent.core.errors import MedagentError, UserError

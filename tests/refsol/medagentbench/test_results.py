@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from refsol.errors import InputError
 from refsol.medagentbench import read_results
-from refsol.medagentbench.results import MAX_BYTES, ResultsFile
+from refsol.medagentbench.recorded import MAX_BYTES, ResultsFile
 
 ITEM: dict[str, Any] = {
     "task_id": "task1_1",

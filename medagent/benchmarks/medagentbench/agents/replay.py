@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from medagent.core.errors import UserError
 
 if TYPE_CHECKING:
-    from refsol.medagentbench.results import StoredMessage
+    from refsol.medagentbench.recorded import StoredMessage
 
 
 class _Message(BaseModel):
