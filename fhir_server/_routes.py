@@ -1,19 +1,15 @@
-"""Routes a request to the interaction that answers it, and turns an error into an OperationOutcome.
-
-Modules that only writes and operations need are loaded at the first of them, so that reads are answered sooner after a
-start.
-"""
+"""Routes a request to the interaction that answers it, and turns an error into an OperationOutcome."""
 
 from __future__ import annotations
 
 import sqlite3
 from functools import lru_cache
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from fhir_server._late import late
+from fhir_server._metadata import capability_statement
+from fhir_server._welcome import outside
 from fhir_server.errors import FhirError
-from fhir_server.interactions import read, search
+from fhir_server.interactions import delete, patch, read, search, write
 from fhir_server.interactions.context import (
     MAX_BODY,
     RequestContext,
@@ -21,33 +17,21 @@ from fhir_server.interactions.context import (
     encode,
     open_request,
 )
+from fhir_server.interactions.history import history
+from fhir_server.interactions.transaction import transaction
 from fhir_server.interactions.types import check_type
+from fhir_server.operations.table import Level, find, other_methods
 from fhir_server.search.query import unhandled
 from fhir_server.wire.http import CONTENT_TYPE, Request, Response
 from fhir_server.wire.outcome import error_outcome
 
-if TYPE_CHECKING:
-    from fhir_server.operations.table import Level
-
 FORM = "application/x-www-form-urlencoded"
-_capability_statement = late("fhir_server._metadata:capability_statement", Response)
-_create = late("fhir_server.interactions.write:create", Response)
-_delete = late("fhir_server.interactions.delete:delete", Response)
-_delete_by_condition = late("fhir_server.interactions.delete:delete_by_condition", Response)
-_history = late("fhir_server.interactions.history:history", Response)
-_patch = late("fhir_server.interactions.patch:patch", Response)
-_patch_by_condition = late("fhir_server.interactions.patch:patch_by_condition", Response)
-_transaction = late("fhir_server.interactions.transaction:transaction", Response)
-_update = late("fhir_server.interactions.write:update", Response)
-_update_by_condition = late("fhir_server.interactions.write:update_by_condition", Response)
 
 
 def answer(server: ServerContext, request: Request) -> Response:
     """Answers a request; any error becomes an OperationOutcome."""
     context = open_request(server, request, _path(server.base))
     if context is None:
-        from fhir_server._welcome import outside  # late: nearly every request is below the base
-
         response = outside(server.base, request)
         if response is not None:
             return response
@@ -110,9 +94,9 @@ def dispatch(context: RequestContext) -> Response:
     if kind == "metadata":  # HAPI ignores the rest of the path, and the method for `_history`
         if method not in ("GET", "HEAD"):
             raise FhirError(405, "HAPI-0388: /metadata request must use HTTP GET")
-        return _capability_statement(context)
+        return capability_statement(context)
     if kind == "_history":
-        return _history(context)
+        return history(context)
     if kind.startswith("$"):
         return _operation(context, "system")
     if kind == "_search":
@@ -125,7 +109,7 @@ def dispatch(context: RequestContext) -> Response:
             context.add_form()
         return search.search(context, kind)
     if segments[1] == "_history":
-        return _history(context, kind)
+        return history(context, kind)
     if segments[1].startswith("$"):
         return _operation(context, "type", kind)
     if len(segments) == 3 and segments[2].startswith("$"):
@@ -134,8 +118,6 @@ def dispatch(context: RequestContext) -> Response:
 
 
 def _operation(context: RequestContext, level: Level, kind: str = "", resource_id: str = "") -> Response:
-    from fhir_server.operations.table import find, other_methods
-
     operation = find(context.segments[-1], level, kind, context.request.method)
     if operation is None:
         method, others = context.request.method, other_methods(context.segments[-1], level, kind)
@@ -154,9 +136,9 @@ def _unhandled(context: RequestContext) -> FhirError:
 
 def _at_base(context: RequestContext, method: str) -> Response:
     if method == "POST":
-        return _transaction(context, dispatch)
+        return transaction(context, dispatch)
     if method == "OPTIONS":
-        return _capability_statement(context)
+        return capability_statement(context)
     if method in ("GET", "HEAD") and context.value("_getpages") is not None:
         return search.page(context)
     if len(context.path) > 1 and method != "HEAD":  # only slashes
@@ -174,13 +156,13 @@ def _at_type(context: RequestContext, method: str) -> Response:
         return search.search(context, kind)
     match method:
         case "POST":
-            return _create(context, kind)
+            return write.create(context, kind)
         case "PUT":
-            return _update_by_condition(context, kind)
+            return write.update_by_condition(context, kind)
         case "PATCH":
-            return _patch_by_condition(context, kind)
+            return patch.patch_by_condition(context, kind)
         case "DELETE":
-            return _delete_by_condition(context, kind)
+            return delete.delete_by_condition(context, kind)
     raise _unhandled(context)
 
 
@@ -192,17 +174,17 @@ def _at_instance(context: RequestContext, method: str) -> Response:
         case "GET" | "HEAD", []:
             return read.read(context, kind, resource_id)
         case _, ["_history"]:
-            return _history(context, kind, resource_id)
+            return history(context, kind, resource_id)
         case "GET" | "HEAD", ["_history", version]:
             return read.read_version(context, kind, resource_id, version)
         case "PUT", []:
-            return _update(context, kind, resource_id)
+            return write.update(context, kind, resource_id)
         case "PATCH", []:
-            return _patch(context, kind, resource_id)
+            return patch.patch(context, kind, resource_id)
         case "DELETE", []:
-            return _delete(context, kind, resource_id)
+            return delete.delete(context, kind, resource_id)
         case "POST", _:
-            return _create(context, kind, resource_id)
+            return write.create(context, kind, resource_id)
         case "PUT", [_] | ["_history", _] if not context.request.body:
-            return _update(context, kind, resource_id)
+            return write.update(context, kind, resource_id)
     raise _unhandled(context)

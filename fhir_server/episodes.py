@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -136,8 +137,6 @@ class Episodes:
 
         Raises FhirError, 503, if too many copies are open.
         """
-        import secrets  # late, as hmac below: both load OpenSSL, which only episodes need
-
         with self._lock:
             self._drop_idle()
             if len(self._records) >= MOST:

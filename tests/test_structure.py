@@ -26,7 +26,7 @@ FLOORS = {
         ("cli", "rl", "blocks", "__main__"),
     ),
     "fhir_server": (
-        ("errors", "clock", "_cycles", "ids", "bounds", "definitions", "_late"),
+        ("errors", "clock", "ids", "bounds", "definitions"),
         ("wire",),
         ("resources", "terminology"),
         ("fhirpath",),

@@ -15,6 +15,7 @@ The files have tab-separated lines. Each is read once and split by name; a line 
 from __future__ import annotations
 
 import gzip
+import lzma
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -192,8 +193,6 @@ def binding(path: str) -> Binding | None:
 @cache
 def terminology() -> Mapping[str, list[str]]:
     """HL7's code systems and value sets as JSON texts, by URL; some URLs have one of each."""
-    import lzma  # late: few clients request codes
-
     text = lzma.decompress((FOLDER / "terminology.txt.xz").read_bytes()).decode("utf-8")
     by_url: dict[str, list[str]] = {}
     for line in text.splitlines():

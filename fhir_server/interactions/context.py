@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from fhir_server.clock import Clock, http_date
 from fhir_server.ids import IdSource
-from fhir_server.interactions._remembered import Remembered
 from fhir_server.interactions.exports import Exports
 from fhir_server.search.paging import Searches
 from fhir_server.search.registry import ParameterRegistry
@@ -50,10 +49,7 @@ class ServerContext:
     """The hosts that may receive notifications of Subscriptions."""
     exports: Exports | None = None
     """The bulk exports; None if the server does not offer them."""
-    members: object = None
-    """The member cache of transactions (`_prepared.TransactionMembers`)."""
     searches: Searches = field(default_factory=Searches)
-    remembered: Remembered = field(default_factory=Remembered)
 
 
 @dataclass(slots=True)
@@ -75,8 +71,6 @@ class RequestContext:
     """References that are known to resolve: to resources of the current Bundle, and to existing ones."""
     deleted: list[Version] = field(default_factory=list)
     """The resources that the current transaction deleted. References to them are checked at its end."""
-    alike: dict[str, str] = field(default_factory=dict)
-    """The response entries of the current transaction for plain creates, by method, with a mark for the reference."""
     _layout: Layout | None = None
 
     @property
@@ -130,9 +124,9 @@ class RequestContext:
             return to_xml(decode(text), pretty=self.layout.pretty)
         return text if self.layout.pretty else compact(text)
 
-    def bundle(self, bundle: Bundle, headers: Sequence[tuple[str, str]] = (), rest: bytes = b"") -> Response:
-        """A response with a Bundle. `rest` is its text after the head, if known."""
-        return self.respond(200, bundle.render(rest), [*headers, ("Last-Modified", http_date(self.now // 1000))])
+    def bundle(self, bundle: Bundle, headers: Sequence[tuple[str, str]] = ()) -> Response:
+        """A response with a Bundle."""
+        return self.respond(200, bundle.render(), [*headers, ("Last-Modified", http_date(self.now // 1000))])
 
 
 class Layout(NamedTuple):

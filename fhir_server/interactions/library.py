@@ -14,8 +14,6 @@ class StoredLibrary:
 
     def __init__(self, server: ServerContext) -> None:
         self._server = server
-        self.used = False
-        """Whether it was used. A result that depends on it is valid only until the next write."""
 
     def code_system(self, url: str) -> Json | None:
         """The CodeSystem with this URL, or None."""
@@ -27,7 +25,6 @@ class StoredLibrary:
 
     def find(self, kind: str, url: str) -> Json | None:
         """The last stored resource of a type with this URL, or None. The URL may also be `Type/id`."""
-        self.used = True
         store, number = self._server.store, self._server.store.registry.number(kind, "url")
         if url.startswith(f"{kind}/"):
             row = store.find(kind, url.removeprefix(f"{kind}/"))

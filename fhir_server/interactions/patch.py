@@ -9,6 +9,9 @@ from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.put import Written, put
 from fhir_server.interactions.read import etag, location, not_known
 from fhir_server.interactions.write import preference, versioned
+from fhir_server.patch.fhirpath_patch import apply_fhir_patch
+from fhir_server.patch.json_patch import apply_json_patch, operations
+from fhir_server.patch.xml_patch import apply_xml_patch
 from fhir_server.resources.normalise import PARSE_FAILED, normalise
 from fhir_server.resources.strict import check_strictly
 from fhir_server.store import Version
@@ -17,6 +20,7 @@ from fhir_server.wire.http import Response, split_target
 from fhir_server.wire.json_text import decode, parse
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.outcome import Stored, error_outcome, stored_outcome
+from fhir_server.wire.xml_reader import parse_xml
 from fhir_server.wire.xml_text import to_xml
 
 JSON_PATCH, XML_PATCH = "application/json-patch+json", "application/xml-patch+xml"
@@ -79,16 +83,11 @@ def patch_resource(context: RequestContext, row: Version, content_type: str, bod
     assert row.text is not None
     target = decode(row.text)
     text = body.decode("utf-8", "replace")
-    # Each kind of patch is imported when it is first used: patches are rare, and the start should not wait for them.
     if content_type == JSON_PATCH:
-        from fhir_server.patch.json_patch import apply_json_patch, operations
-
         resource = _strictly_parsed(apply_json_patch(target, operations(text)), row)
     elif content_type == XML_PATCH:
         resource = _patched_xml(target, text, row)
     else:
-        from fhir_server.patch.fhirpath_patch import apply_fhir_patch
-
         resource = normalise(apply_fhir_patch(target, _parameters(body, content_type)), expected_type=row.type)
     written = put(context, {**resource, "id": row.id}, row, row.id)  # HAPI ignores a change of the id
     reference = versioned(written.row)
@@ -108,9 +107,6 @@ def _strictly_parsed(changed: Json, row: Version) -> Json:
 
 def _patched_xml(target: Json, patch: str, row: Version) -> Json:
     """The result of an XML Patch, normalised."""
-    from fhir_server.patch.xml_patch import apply_xml_patch
-    from fhir_server.wire.xml_reader import parse_xml
-
     changed = parse_xml(apply_xml_patch(to_xml(target, pretty=False), patch))
     try:
         return normalise(changed, expected_type=row.type)
@@ -123,8 +119,6 @@ def _parameters(body: bytes, content_type: str) -> Json:
     text = body.decode("utf-8", "replace")
     if content_type == "application/fhir+json":
         return normalise(parse(text), expected_type="Parameters")
-    from fhir_server.wire.xml_reader import parse_xml
-
     return normalise(parse_xml(text), expected_type="Parameters")
 
 

@@ -153,16 +153,11 @@ def with_meta(resource: Resource, version: int, context: RequestContext, before:
     Like in HAPI, tags and security labels of the previous version remain.
     """
     sent, earlier = resource.get("meta") or {}, before.get("meta") or {}
-    own = {"id": "", "meta": stamped(sent, earlier, version, context.now, context.request_id)}
-    return {"resourceType": resource["resourceType"], **own, **resource, **own}
-
-
-def stamped(sent: Resource, earlier: Resource, version: int, now: int, request_id: str) -> Resource:
-    """The meta of a version, from the meta that the client sent and that of the previous version."""
     meta = {key: value for key, value in sent.items() if key in ("id", "extension")}
-    meta |= {"versionId": str(version), "lastUpdated": instant(now)}
-    meta["source"] = f"{str(sent.get('source', '')).partition('#')[0]}#{request_id}"
-    return meta | labels(sent, earlier)
+    meta |= {"versionId": str(version), "lastUpdated": instant(context.now)}
+    meta["source"] = f"{str(sent.get('source', '')).partition('#')[0]}#{context.request_id}"
+    own = {"id": "", "meta": meta | labels(sent, earlier)}
+    return {"resourceType": resource["resourceType"], **own, **resource, **own}
 
 
 def _unchanged(resource: Resource, old: Version) -> str | None:

@@ -20,6 +20,7 @@ from fhir_server.wire.http import Response
 from fhir_server.wire.json_text import parse
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.outcome import Stored, stored_outcome
+from fhir_server.wire.xml_reader import parse_xml
 
 FORM = "application/x-www-form-urlencoded"
 FHIR_JSON = ("application/fhir+json", "application/json", "text/json", "application/json+fhir")
@@ -187,12 +188,6 @@ def _media_type(context: RequestContext) -> str:
     return (context.request.header("content-type") or "").partition(";")[0].strip().lower()
 
 
-def is_utf8_json(context: RequestContext) -> bool:
-    """Whether the body's content type is FHIR JSON in UTF-8."""
-    kind, _, parameters = (context.request.header("content-type") or "").partition(";")
-    return kind.strip().lower() in FHIR_JSON and parameters.replace(" ", "").lower() in ("", "charset=utf-8")
-
-
 def _is_fhir(context: RequestContext) -> bool:
     """Whether the body's content type is FHIR, a form or missing. A body of another type is the data of a Binary."""
     return _media_type(context) in ("", *FHIR_JSON, *FHIR_XML, FORM)
@@ -217,8 +212,6 @@ def body_json(context: RequestContext, operation: str) -> Json:
     latin = "latin1" in parameters.lower() or "8859-1" in parameters
     text = context.request.body.decode("latin-1" if latin else "utf-8", "replace")
     if name in FHIR_XML:
-        from fhir_server.wire.xml_reader import parse_xml  # late: few clients send XML, and it would slow every start
-
         return parse_xml(text)
     if name not in FHIR_JSON:
         number = "0446" if name == FORM else "0449"

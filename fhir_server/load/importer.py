@@ -6,7 +6,6 @@ number from the number of its line. So the workers work independently, and the r
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import signal
@@ -19,7 +18,6 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, BinaryIO, Self
 
-from fhir_server._cycles import no_search_for_cycles
 from fhir_server.clock import Clock
 from fhir_server.errors import FhirError, ServerError
 from fhir_server.ids import IdSource
@@ -81,7 +79,7 @@ def load(
     """
     cache = MemberCache(store.registry, ImportStamp((clock or Clock()).now(), (ids or IdSource()).request_id()))
     count, defines, empty = 0, False, not store.count()
-    with store.importing(), no_search_for_cycles(), ExitStack() as stack:
+    with store.importing(), ExitStack() as stack:
         chunks = _chunks(iter(lines), store.next_number, cache)
         for first in chunks:
             with store.transaction():
@@ -176,7 +174,6 @@ class ImportWorker:
 
 def work(source: BinaryIO, target: BinaryIO) -> None:
     """The loop of a worker: reads the settings and then lines from `source`, writes rows to `target`."""
-    gc.disable()  # rows have no reference cycles
     cache = MemberCache(*pickle.load(source))
     while True:
         try:

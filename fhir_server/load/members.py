@@ -22,7 +22,7 @@ from fhir_server.resources.normalise import fields, normalise
 from fhir_server.resources.primitives import VALID_ID
 from fhir_server.search import pairs
 from fhir_server.search.dates import span
-from fhir_server.search.index_rows import IndexRows, ReferenceRow
+from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.indexer import (
     TableRows,
     add_existence,
@@ -81,7 +81,6 @@ class CachedMember(NamedTuple):
     targets: Sequence[str] = ()
     values: Sequence[str] = ()
     """`targets` are patients, `values` are codes. A resource with both has further index rows (`search.pairs`)."""
-    references: Sequence[ReferenceRow] = ()
 
 
 class Following:
@@ -149,12 +148,11 @@ class PreparedResource(NamedTuple):
 
 
 class MemberCache:
-    """Prepares the resources of an import or of transactions."""
+    """Prepares the resources of an import."""
 
-    def __init__(self, registry: ParameterRegistry, stamp: ImportStamp, size: int = CACHE_SIZE) -> None:
+    def __init__(self, registry: ParameterRegistry, stamp: ImportStamp) -> None:
         self.registry = registry
         self.stamp = stamp
-        self._size = size
         self._types: dict[str, TypeMembers | None] = {}
         """By type; None for types whose resources are prepared as a whole."""
         self._metas: dict[tuple[str, str], tuple[int, CachedMember]] = {}
@@ -168,10 +166,10 @@ class MemberCache:
             FhirError: 400. The text is not an R4 resource (with HAPI's message), or its id is missing or invalid.
             OverflowError: `meta.lastUpdated` is outside the years 1 to 9999.
         """
-        parts = self.taken_apart(text)
+        parts = self._taken_apart(text)
         if parts is None or not VALID_ID.fullmatch(parts.id):
             return self._whole(text)
-        return self.put_together(parts, parts.id)
+        return self._put_together(parts)
 
     def _whole(self, text: str) -> PreparedResource:
         resource = normalise(parse(text), expected_type=None)
@@ -186,7 +184,7 @@ class MemberCache:
             kind, resource_id, updated, render(resource), self._rows(kind, index(resource, self.registry))
         )
 
-    def taken_apart(self, text: str) -> Members | None:
+    def _taken_apart(self, text: str) -> Members | None:
         """The parts of the resource in a text. None if the text is invalid or has an unusual form."""
         if "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT or (beginning := _beginning(text)) is None:
             return None
@@ -243,15 +241,14 @@ class MemberCache:
             return None
         return TypeMembers(kind)
 
-    def put_together(self, parts: Members, resource_id: str) -> PreparedResource:
-        """The resource with this id and these members."""
+    def _put_together(self, parts: Members) -> PreparedResource:
         kind, members = parts.kind, parts.members
         updated, meta = self._meta(kind, parts.meta_text, parts.meta)
-        lines = [f'"resourceType": "{kind}"', f'"id": "{resource_id}"', meta.line]
+        lines = [f'"resourceType": "{kind}"', f'"id": "{parts.id}"', meta.line]
         rows = meta.rows.copy()
         patients: Sequence[str] = ()
         codes: Sequence[str] = ()
-        for _, (_, line, of_member, targets, values, _) in members:
+        for _, (_, line, of_member, targets, values) in members:
             if line:
                 lines.append(line)
                 rows += of_member
@@ -263,7 +260,7 @@ class MemberCache:
             existence = IndexRows()
             add_existence(existence, kind, {key: one.value for key, one in members})
             rows += self._rows(kind, existence)
-        return PreparedResource(kind, resource_id, updated, assemble(lines), rows)
+        return PreparedResource(kind, parts.id, updated, assemble(lines), rows)
 
     def _member(self, seen: dict[str, CachedMember], kind: str, key: str, cleaned: Json, raw: str) -> CachedMember:
         """Prepares and caches a new member. Times and free texts are dropped early: they repeat soon or never."""
@@ -292,7 +289,7 @@ class MemberCache:
 
     def _make_room(self) -> None:
         self._cached += 1
-        if self._cached > self._size:
+        if self._cached > CACHE_SIZE:
             self._cached = 0
             self._metas.clear()
             for known in self._types.values():
@@ -311,7 +308,7 @@ class MemberCache:
         sides: tuple[Sequence[str], Sequence[str]] = (), ()
         if (links or tokens) and (both := pairs.numbers(self.registry, kind)):
             sides = pairs.sides(both, links, tokens)
-        return CachedMember(cleaned, line, parts, *sides, rows.get("reference", ()))
+        return CachedMember(cleaned, line, parts, *sides)
 
     def _rows(self, kind: str, rows: IndexRows) -> list[Rows]:
         return _parts(table_rows(kind, rows, self.registry, row_id=0))

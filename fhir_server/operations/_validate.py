@@ -16,6 +16,7 @@ from fhir_server.interactions.library import StoredLibrary
 from fhir_server.interactions.read import current
 from fhir_server.interactions.write import body_json
 from fhir_server.resources.normalise import normalise
+from fhir_server.validation.check import issues
 from fhir_server.validation.issue import Issue
 from fhir_server.wire.bundle import compact
 from fhir_server.wire.http import Response
@@ -48,8 +49,6 @@ def validate(context: RequestContext, kind: str, resource_id: str) -> Response:
     if resource is None:
         problem = 'No resource supplied for $validate operation (resource is required unless mode is "delete")'
         raise FhirError(400, f"HAPI-0992: {problem}")
-    from fhir_server.validation.check import issues  # late: it loads modules that other requests do not need
-
     normalise(resource, expected_type=None)
     named = _parameter(parameters, "profile", "valueUri", "valueCanonical", "valueString") or context.value("profile")
     profiles = [named] if isinstance(named, str) and named else []

@@ -1,8 +1,7 @@
 """A server on a port that opens episodes on request: `--episodes`. An episode has a private copy of the data.
 
 With the server's token, a client opens an episode (`POST /episodes`), reads its log (`GET /episodes/<id>`) and ends it
-(`DELETE /episodes/<id>`). The server's own data is read-only, since all copies share it. If there are several workers,
-all episodes are in the main process, and the workers forward requests to it.
+(`DELETE /episodes/<id>`). The server's own data is read-only, since all copies share it.
 """
 
 from __future__ import annotations

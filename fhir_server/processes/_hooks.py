@@ -10,6 +10,7 @@ Subscription without a payload.
 from __future__ import annotations
 
 import asyncio
+import http.client
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -57,8 +58,6 @@ class Delivery:
             HTTPException: the response is not HTTP, or its status is not 2xx.
             ValueError: a header of the Subscription is invalid.
         """
-        import http.client  # late: most servers send no notifications
-
         parts = self.hook.address
         assert parts.hostname is not None
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -145,8 +144,6 @@ class Courier:
         del self._queues[hook_id]
 
     async def _deliver(self, one: Delivery) -> None:
-        import http.client  # late, as in `Delivery.send`
-
         loop = asyncio.get_running_loop()
         for pause in (*self._pauses, None):
             try:

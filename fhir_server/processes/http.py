@@ -10,11 +10,10 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 
 import uvicorn
 
-from fhir_server._cycles import look_seldom_for_cycles
 from fhir_server.access import Access
 from fhir_server.app import App, Handler
 from fhir_server.processes import _log as log
-from fhir_server.processes._connection import Connection, connection_class
+from fhir_server.processes._connection import Connection
 from fhir_server.wire.http import leave_out_reason_phrases
 
 
@@ -22,8 +21,7 @@ def run(access: Access, server: Handler, listener: socket.socket, beside: Abstra
     """Serves on the socket in this thread until a signal comes. `beside` runs in the same event loop."""
     leave_out_reason_phrases()
     log.one_line_each()
-    config = _config(access.application(server), connection_class(access, server))
-    look_seldom_for_cycles()
+    config = _config(access.application(server))
 
     async def serve() -> None:
         async with beside:
@@ -37,7 +35,7 @@ def run(access: Access, server: Handler, listener: socket.socket, beside: Abstra
 @contextmanager
 def serving(app: App, listener: socket.socket) -> Iterator[None]:
     """Serves on the socket in another thread while the block runs."""
-    server = uvicorn.Server(_config(app, Connection))
+    server = uvicorn.Server(_config(app))
     thread = threading.Thread(target=server.run, args=([listener],), name="fhir-server", daemon=True)
     thread.start()
     try:
@@ -47,10 +45,10 @@ def serving(app: App, listener: socket.socket) -> Iterator[None]:
         thread.join()
 
 
-def _config(app: App, connection: type[Connection]) -> uvicorn.Config:
+def _config(app: App) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=connection,
+        http=Connection,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from fhir_server import definitions
 from fhir_server.definitions import Element, ElementType
 from fhir_server.errors import FhirError
+from fhir_server.resources import narrative
 from fhir_server.resources.primitives import PrimitiveError, Reader, reader
 from fhir_server.wire.http import sanitised
 from fhir_server.wire.json_values import Json
@@ -264,8 +265,6 @@ def _inline_resource(value: Json) -> Json:
 
 
 def _narrative(value: Json) -> Json:
-    from fhir_server.resources import narrative  # late: it loads an XML parser, and many resources have no narrative
-
     text = _text(value)
     return None if text is None else narrative.normalise(text)
 

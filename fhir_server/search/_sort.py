@@ -10,7 +10,7 @@ from fhir_server.search.condition import Condition, of_type
 from fhir_server.search.kinds import KINDS
 from fhir_server.search.parameters import SearchParameter, resource_types
 from fhir_server.search.registry import ParameterRegistry
-from fhir_server.search.walks import Walk, by_index, clustered, where
+from fhir_server.search.walks import Walk, by_index, where
 
 
 def sorted_sql(
@@ -69,16 +69,9 @@ def streamed(
     tests, args = where(by_index(keyed), [*tested, *rest])
     order = f"k {'DESC' if descending else 'ASC'}, row_id"
     sql = f"SELECT row_id, {kind.sort_key} AS k FROM {kind.table} AS lead WHERE {tests} ORDER BY {order}"
-    # Most resources with the key do not match the other condition. A join excludes them faster than a test.
-    other, joined = clustered([*tested, *rest]), None
-    if other is not None:
-        left, left_args = where(by_index(keyed), [one for one in (*tested, *rest) if one is not other])
-        tables = f"{kind.table} AS lead CROSS JOIN ({other.row_ids()}) AS hits ON hits.row_id = lead.row_id"
-        select = f"SELECT lead.row_id, {kind.sort_key} AS k FROM {tables} WHERE {left}"
-        joined = f"{select} ORDER BY {order.replace('row_id', 'lead.row_id')}", (*other.args, *left_args)
     tests, others_args = where(lead, [*rest, replace(keyed, negated=True)])
     others = f"SELECT row_id FROM {lead.table} AS lead WHERE {tests} GROUP BY row_id ORDER BY row_id"
-    return Walk(sql, args, repeats=True, rest=Walk(others, others_args), joined=joined)
+    return Walk(sql, args, repeats=True, rest=Walk(others, others_args))
 
 
 def _source(resource_type: str, name: str, registry: ParameterRegistry) -> tuple[str, tuple[object, ...]] | None:

@@ -13,6 +13,10 @@ from functools import lru_cache
 
 from fhir_server import definitions
 from fhir_server.errors import FhirError
+from fhir_server.fhirpath.evaluator import Environment, evaluate
+from fhir_server.fhirpath.functions import FUNCTIONS, pattern
+from fhir_server.fhirpath.node import Node
+from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError, calls, parse
 from fhir_server.resources.references import target
 from fhir_server.search._element_paths import ElementPath, compile_path
 from fhir_server.search.index_rows import IndexRows
@@ -47,9 +51,6 @@ def check(resource: Json) -> None:
         return
     if expression is None:
         raise FhirError(422, "HAPI-1114: SearchParameter.expression is missing")
-    from fhir_server.fhirpath.functions import FUNCTIONS, pattern  # late: few stores have clients' parameters
-    from fhir_server.fhirpath.parser import FhirPathError, calls, parse
-
     problem = f'HAPI-1121: Invalid FHIRPath format for SearchParameter.expression "{expression}"'
     try:
         called = [*calls(parse(expression))]
@@ -139,10 +140,6 @@ def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) ->
     Raises:
         FhirError: 400. The expressions take too many steps for this resource.
     """
-    from fhir_server.fhirpath.evaluator import Environment, evaluate
-    from fhir_server.fhirpath.functions import FUNCTIONS
-    from fhir_server.fhirpath.node import Node
-    from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError
 
     node = Node(resource, resource["resourceType"])
 

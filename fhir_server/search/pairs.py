@@ -75,6 +75,6 @@ def merged(registry: ParameterRegistry, resource_type: str, conditions: Sequence
     if link is None or token is None:
         return list(conditions)
     args = (both[1], link.args[1], token.args[1])
-    pair = Condition(TABLE, "param = ? AND target = ? AND value = ?", args, weight=0, clustered=True, once=True)
+    pair = Condition(TABLE, "param = ? AND target = ? AND value = ?", args, weight=0, clustered=True)
     replaced = (link, token) if token.where == _CODE else (link,)
     return [pair, *(one for one in conditions if one not in replaced)]

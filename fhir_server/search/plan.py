@@ -8,27 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from fhir_server.errors import FhirError
 from fhir_server.search._conditions import all_conditions
 from fhir_server.search._join_order import leading
 from fhir_server.search._sort import sorted_sql, streamed
-from fhir_server.search.condition import Condition, Form, of_type
+from fhir_server.search.condition import Condition, of_type
 from fhir_server.search.pairs import merged
 from fhir_server.search.query import Query
 from fhir_server.search.registry import ParameterRegistry
 from fhir_server.search.walks import (
     MAX_SORTED,
-    MAX_SPAN,
     Planned,
-    SearchSql,
     Sql,
     Walk,
     at_most,
     counted,
     in_order,
-    narrowed,
     where,
 )
 from fhir_server.terminology.library import Library
@@ -41,30 +37,12 @@ MAX_IDS = 10_000
 
 
 def plan(query: Query, registry: ParameterRegistry, library: Library) -> Planned:
-    """The SQL of a search and its values. `library` has the value sets for `:in`."""
+    """The SQL of a search. `library` has the value sets for `:in`."""
     _check_size(query, registry)
-    conditions = all_conditions(registry, library, query.resource_type, query.criteria)
-    forms = tuple([item.form for item in conditions])
-    sql = sql_of(registry, query.resource_type, tuple(query.sort), forms, paged=query.offset is None)
-    return Planned(sql, tuple([value for item in conditions for value in item.values]))
-
-
-@lru_cache(maxsize=512)
-def sql_of(
-    registry: ParameterRegistry,
-    resource_type: str,
-    sort: Sequence[tuple[str, bool]],
-    forms: Sequence[Form],
-    *,
-    paged: bool,
-) -> SearchSql:
-    """The SQL for searches whose conditions have these forms. `paged` is False for searches with `_offset`."""
-    conditions, before = [], 0
-    for form in forms:
-        conditions.append(form.behind(before))
-        before += form.count
+    resource_type, sort = query.resource_type, query.sort
+    conditions = all_conditions(registry, library, resource_type, query.criteria)
     # With `_offset`, HAPI selects distinct rows, which come in insertion order.
-    ordered = not sort and paged
+    ordered = not sort and query.offset is None
     referring = next((item for item in conditions if item.referring), None)
     by_type = ordered and any(
         item.by_type or (item.negated and referring is None and not _has_positive(item, conditions))
@@ -83,7 +61,7 @@ def sql_of(
         walk, walk_args = lead.walk()
         filters = " AND ".join(item.filter("lead.row_id") for item in rest) or "1"
         sql = f"SELECT row_id FROM ({walk}) AS lead WHERE {filters} GROUP BY row_id ORDER BY min(k), row_id"
-        return SearchSql(Walk(sql, (*walk_args, *(arg for item in rest for arg in item.args))), count)
+        return Planned(Walk(sql, (*walk_args, *(arg for item in rest for arg in item.args))), count)
     return in_order(lead, rest) if lead.order else _as_inserted(lead, rest, count, by_type=by_type)
 
 
@@ -91,7 +69,7 @@ _COUNT = "SELECT coalesce((SELECT live FROM counts WHERE type = ?), 0)"
 """SQL for the number of live resources of a type."""
 
 
-def _as_inserted(lead: Condition, rest: Sequence[Condition], count: Sql, *, by_type: bool) -> SearchSql:
+def _as_inserted(lead: Condition, rest: Sequence[Condition], count: Sql, *, by_type: bool) -> Planned:
     """The matches in the order of their numbers, or with `by_type` in the order of their last change."""
     # GROUP BY on rows in index order is free and stops at the limit, unlike DISTINCT.
     # For a type, HAPI reads the index by type and time of the last write.
@@ -100,14 +78,7 @@ def _as_inserted(lead: Condition, rest: Sequence[Condition], count: Sql, *, by_t
         changed = "(SELECT updated FROM resources WHERE resources.row_id = lead.row_id)"
         order = f"GROUP BY row_id ORDER BY {changed}, row_id"
     tests, args = where(lead, rest)
-    select = f"SELECT row_id FROM {lead.table} AS lead WHERE {tests}"
-    usual = Walk(f"{select} {order}", args)
-    narrow = None if by_type else narrowed(lead, rest)
-    if narrow is None:
-        first = f"{select} ORDER BY row_id LIMIT ?" if lead.once and not rest and not by_type else ""
-        return SearchSql(usual, count, first=first)
-    test, (sql, args) = narrow
-    return SearchSql(usual, count, Walk(f"{sql} {order}", args), test, MAX_SPAN)
+    return Planned(Walk(f"SELECT row_id FROM {lead.table} AS lead WHERE {tests} {order}", args), count)
 
 
 def _sorted(
@@ -118,7 +89,7 @@ def _sorted(
     rest: Sequence[Condition],
     count: Sql,
     ties: Condition | None,
-) -> SearchSql:
+) -> Planned:
     """The matches in the order of `_sort`. Equal ones are in the order of the condition `ties`, if there is one."""
 
     def gathered(sql: str, args: tuple[object, ...]) -> Walk:
@@ -130,18 +101,14 @@ def _sorted(
         walk, walk_args = ties.walk()
         ranks = f"SELECT row_id AS ranked, min(k) AS tie FROM ({walk}) GROUP BY row_id"
         sql = f"SELECT DISTINCT row_id, tie FROM {lead.table} AS lead JOIN ranks ON ranked = row_id WHERE {tests}"
-        return SearchSql(gathered(f"WITH ranks AS MATERIALIZED ({ranks}) {sql}", (*walk_args, *args)), count)
+        return Planned(gathered(f"WITH ranks AS MATERIALIZED ({ranks}) {sql}", (*walk_args, *args)), count)
     tie = "updated" if lead.by_type else "0"  # for a type, HAPI reads the index by type and last write
     usual = gathered(f"SELECT DISTINCT row_id, {tie} AS tie FROM {lead.table} AS lead WHERE {tests}", args)
-    narrow = narrowed(lead, rest)
-    if narrow is not None:
-        test, (sql, args) = narrow
-        return SearchSql(usual, count, gathered(f"SELECT DISTINCT row_id, 0 AS tie FROM ({sql})", args), test, MAX_SPAN)
     stream = streamed(resource_type, lead, rest, sort, registry) if lead.weight > 1 else None
     if stream is None:
-        return SearchSql(usual, count)
+        return Planned(usual, count)
     test = count if count[0] == _COUNT else at_most(lead, MAX_SORTED)
-    return SearchSql(stream, count, usual, test, MAX_SORTED)
+    return Planned(stream, count, usual, test)
 
 
 def _has_positive(negated: Condition, conditions: list[Condition]) -> bool:
@@ -173,9 +140,10 @@ def _choose(resource_type: str, conditions: list[Condition], *, ordered: bool) -
     leaders = [item for item in leaders if item.order != "updated"] or leaders
     leaders = [item for item in leaders if not item.referring] or leaders
     first = leaders[leading(tuple(item.access for item in leaders))]
-    if (first.order or first.lead) and ordered:
-        lead = first
-    else:  # in insertion order, the condition with the fewest rows leads
-        lead = replace(min(leaders, key=lambda item: item.weight), order="", lead=None)
-        conditions = [item for item in conditions if item.negated or item.where != lead.where or item.args != lead.args]
-    return lead, [item for item in conditions if item is not lead and item != lead]
+    in_own_order = ordered and (first.order or first.lead)
+    # In insertion order, the condition with the fewest rows leads.
+    lead = first if in_own_order else min(leaders, key=lambda item: item.weight)
+    rest = [item for item in conditions if item.negated or (item.where, item.args) != (lead.where, lead.args)]
+    if not in_own_order and (lead.order or lead.lead):
+        lead = replace(lead, order="", lead=None)
+    return lead, rest

@@ -47,11 +47,10 @@ class BaseStore(Store):
         return int(self.connection.execute("PRAGMA data_version").fetchone()[0])
 
     def refresh(self) -> None:
-        """Drops cached results if another process has written to the file."""
+        """Reads the search parameters again if another process has changed them."""
         seen = self._data_version()
         if seen != self._seen:
             self._seen = seen
-            self.generation = object()
             if own_text(self.connection) != own_parameters.as_text(self.registry.own):
                 self.registry = registry_of(self.connection)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from fhir_server.search import names
 from fhir_server.search.indexer import TableRows
@@ -23,8 +23,6 @@ RESOURCES_AT_ONCE: Final = 100
 they still use little memory."""
 MAX_NAMED: Final = 10_000
 """How many texts are remembered as stored."""
-FlatRows: TypeAlias = tuple[str, Sequence[Any], int]
-"""Rows of a table: its name, a flat list of values with any number as `row_id`, and the number of rows."""
 
 
 class PendingRows:
@@ -34,19 +32,8 @@ class PendingRows:
         self.index: list[TableRows] = []
         """Empty if nothing is pending."""
         self._more: dict[str, int] = {}
-        self._flat: dict[str, list[Any]] = defaultdict(list)
-        """Rows by table, as flat lists of values."""
-        self._owners: dict[str, list[int]] = defaultdict(list)
-        """By table: the `row_id` of each row in `_flat`."""
         self._named: set[str] = set()
         """Texts that the table `names` has."""
-
-    def add(self, row_id: int, rows: Iterable[FlatRows]) -> None:
-        """Adds rows of a resource."""
-        for table, values, number in rows:
-            self._flat[table] += values
-            self._owners[table] += [row_id] * number
-        self.index.append({})
 
     def count(self, resource_type: str, more: int) -> None:
         """Adds `more` to the number of live resources of a type. Call it before adding their index rows."""
@@ -54,10 +41,7 @@ class PendingRows:
 
     def write(self, connection: sqlite3.Connection, prefix: str) -> None:
         """Writes all pending rows. `prefix` begins the table names, such as `main.`."""
-        together = self._flat
-        for table, row_ids in self._owners.items():
-            columns = schema.COLUMNS[table]
-            together[table][columns.index("row_id") :: len(columns)] = row_ids
+        together: dict[str, list[Any]] = defaultdict(list)
         for index in self.index:
             for table, rows in index.items():
                 together[table] += chain.from_iterable(rows)
@@ -69,8 +53,6 @@ class PendingRows:
 
     def clear(self) -> None:
         self.index.clear()
-        self._flat.clear()
-        self._owners.clear()
         self._more.clear()
 
     def undo(self) -> None:

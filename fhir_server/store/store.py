@@ -9,15 +9,16 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, lru_cache
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 from fhir_server.bounds import Meter
 from fhir_server.search import pairs
+from fhir_server.search.condition import placeholders
 from fhir_server.search.indexer import TableRows
 from fhir_server.search.registry import Key, Own, ParameterRegistry
 from fhir_server.store import schema
-from fhir_server.store._pending import RESOURCES_AT_ONCE, FlatRows, PendingRows, numbered
+from fhir_server.store._pending import RESOURCES_AT_ONCE, PendingRows, numbered
 
 MAX_PARAMETERS = 500
 
@@ -40,6 +41,8 @@ class Version(NamedTuple):
 
 Text: TypeAlias = tuple[bytes, bytes]
 """The relative reference to a resource and its text, both in UTF-8."""
+_TEXT = "CAST(type || '/' || id AS BLOB), CAST(text AS BLOB)"
+"""SQL for a `Text`."""
 _ROW = "SELECT row_id, type, id, version, updated, text FROM"
 
 
@@ -52,8 +55,6 @@ class Store(ABC):
         self.connection = connection
         self.registry = registry
         """The search parameters in force."""
-        self.generation: object = object()
-        """A new object after every write. Cached results are valid while it is the same."""
         self.changes: list[Version] | None = None
         """The versions written since `take_changes` was last called; None if there is no listener."""
         self.meter: Meter | None = None
@@ -69,11 +70,6 @@ class Store(ABC):
     @abstractmethod
     def refresh(self) -> None:
         """Call it before each request. Drops cached results if another connection has written to the file."""
-
-    @property
-    def is_file(self) -> bool:
-        """See `search.walks.Searched`."""
-        return True
 
     def query(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         """Runs a query. Table names in it must be unqualified."""
@@ -97,16 +93,6 @@ class Store(ABC):
         sql = "SELECT 1 FROM resources WHERE type = ? AND id = ? AND text IS NOT NULL"
         return self._select(sql, (resource_type, resource_id)).fetchone() is not None
 
-    def existing(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Which of these resources, by type and id, exist. Deleted ones count as existing."""
-        existing: set[tuple[str, str]] = set()
-        for start in range(0, len(names), MAX_PARAMETERS):
-            part = names[start : start + MAX_PARAMETERS]
-            marks = ", ".join(["(?, ?)"] * len(part))
-            sql = f"WITH names (type, id) AS (VALUES {marks}) SELECT type, id FROM names CROSS JOIN resources"
-            existing.update(self._select(f"{sql} USING (type, id)", [text for name in part for text in name]))
-        return existing
-
     def version(self, resource_type: str, resource_id: str, version: int) -> Version | None:
         """One version of a resource, or None."""
         row = self.find(resource_type, resource_id)
@@ -120,8 +106,7 @@ class Store(ABC):
         versions: dict[int, Version] = {}
         for start in range(0, len(row_ids), MAX_PARAMETERS):
             part = row_ids[start : start + MAX_PARAMETERS]
-            marks = ",".join("?" * len(part))
-            sql = f"{_ROW} resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
+            sql = f"{_ROW} resources WHERE row_id IN ({placeholders(part)}) AND text IS NOT NULL"
             rows = self._counted([Version(*values) for values in self.query(sql, part)])
             versions |= {row.row_id: row for row in rows}
         return [versions[row_id] for row_id in row_ids if row_id in versions]
@@ -131,19 +116,12 @@ class Store(ABC):
         rows: list[tuple[bytes, bytes, int]] = []
         for start in range(0, len(row_ids), MAX_PARAMETERS):
             part = row_ids[start : start + MAX_PARAMETERS]
-            rows += self.query(_texts_of(len(part)), part)
-        by_number = {row_id: (reference, text) for reference, text, row_id in rows}
-        return self._read([by_number[row_id] for row_id in row_ids if row_id in by_number])
-
-    def matching_texts(self, sql: str, values: Sequence[object]) -> list[Text]:
-        """The ids (without the type) and texts of the resources that `sql` selects by `row_id`, in its order."""
-        return self._read(self.query(_matching_texts(sql), values).fetchall())
-
-    def _read(self, texts: list[Text]) -> list[Text]:
-        """Counts the texts as read and returns them."""
+            sql = f"SELECT {_TEXT}, row_id FROM resources WHERE row_id IN ({placeholders(part)}) AND text IS NOT NULL"
+            rows += self.query(sql, part)
         if self.meter is not None:
-            self.meter.read(sum(len(text) for _, text in texts))
-        return texts
+            self.meter.read(sum(len(text) for _, text, _ in rows))
+        by_number = {row_id: (reference, text) for reference, text, row_id in rows}
+        return [by_number[row_id] for row_id in row_ids if row_id in by_number]
 
     def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Version]:
         """Versions that match a condition on type, id or row_id, newest first."""
@@ -187,7 +165,6 @@ class Store(ABC):
                 del self.changes[changes:]
             raise
         finally:
-            self.generation = object()
             self._depth -= 1
 
     def _writing(self) -> None:
@@ -221,23 +198,11 @@ class Store(ABC):
         self._count(row.type, int(row.text is not None))
         self._put(row, index)
 
-    def insert_prepared(self, row: Version, rows: Iterable[FlatRows]) -> None:
-        """Writes a new resource with index rows from `load.members`."""
-        self._writing()
-        self._count(row.type, 1)
-        self._put_row(row)
-        self._pending.add(row.row_id, rows)
-        if len(self._pending.index) == RESOURCES_AT_ONCE:
-            self._write_pending()
-
     def _put(self, row: Version, index: TableRows) -> None:
-        self._put_row(row)
-        self.add_index(index)
-
-    def _put_row(self, row: Version) -> None:
         self.connection.execute(f"INSERT INTO {self.prefix}resources VALUES (?, ?, ?, ?, ?, ?)", row)
         if self.changes is not None:
             self.changes.append(row)
+        self.add_index(index)
 
     def take_changes(self) -> list[Version]:
         """Returns and clears `changes`; an empty list if there is no listener."""
@@ -313,22 +278,6 @@ class Store(ABC):
         sql = "SELECT text FROM resources WHERE type = ? AND text IS NOT NULL ORDER BY row_id"
         for (text,) in self.query(sql, (resource_type,)):
             yield text
-
-
-_TEXT = "CAST(type || '/' || id AS BLOB), CAST(text AS BLOB)"
-"""SQL for a `Text`."""
-
-
-@cache
-def _texts_of(count: int) -> str:
-    marks = ",".join("?" * count)
-    return f"SELECT {_TEXT}, row_id FROM resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
-
-
-@lru_cache(maxsize=512)
-def _matching_texts(sql: str) -> str:
-    columns = "CAST(id AS BLOB), CAST(text AS BLOB)"  # each `||` takes about as long as reading a column
-    return f"SELECT {columns} FROM ({sql}) AS hits CROSS JOIN resources ON resources.row_id = hits.row_id"
 
 
 @cache

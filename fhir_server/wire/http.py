@@ -6,6 +6,7 @@ surrogate becomes one, not three). Empty pairs are dropped. A name without `=` h
 
 from __future__ import annotations
 
+import hmac
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -126,8 +127,6 @@ def by_name(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def carries_token(authorization: str, token: str) -> bool:
     """Whether an Authorization header has this bearer token. Compares in constant time."""
-    import hmac  # late: it loads OpenSSL, which a server without a token does not need
-
     scheme, _, credentials = authorization.partition(" ")
     return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode(), token.encode())
 

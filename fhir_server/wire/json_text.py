@@ -15,6 +15,7 @@ from json.scanner import make_scanner
 from typing import Final, NoReturn
 
 from fhir_server.errors import FhirError
+from fhir_server.wire._json_lenient import read as read_leniently
 from fhir_server.wire.json_values import DEPTH_LIMIT, Json, JsonTextError, number
 
 _BODY: Final = "HAPI-0450: Failed to parse request body as JSON resource. Error was: "
@@ -40,11 +41,7 @@ def decode(text: str) -> Json:
     except (ValueError, StopIteration, RecursionError) as error:
         if isinstance(error, JsonTextError):
             raise
-        from fhir_server.wire import (
-            _json_lenient as json_lenient,  # late: most processes read only strict JSON
-        )
-
-        value = json_lenient.read(text)
+        value = read_leniently(text)
     if is_risky(text):
         _check_characters(value)
     return value

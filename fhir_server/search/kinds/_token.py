@@ -22,6 +22,7 @@ from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.kinds import string
 from fhir_server.search.kinds.kind import TEXTS, Extractor, Kind, Scope, TableRow, ValueExtractor, each
 from fhir_server.search.parameters import SearchParameter
+from fhir_server.terminology.expansion import NotExpandable, expand
 from fhir_server.terminology.library import Library, concepts
 from fhir_server.wire.http import escape
 from fhir_server.wire.json_values import Json
@@ -173,8 +174,6 @@ _SYSTEM_TEXT: Final = names.text("system")
 
 def _codes(library: Library, url: str) -> list[tuple[str, str]]:
     """The system and code of each code in a value set. Empty if the value set has no `compose`, as in HAPI."""
-    from fhir_server.terminology.expansion import NotExpandable, expand  # late: few searches name a value set
-
     value_set = library.value_set(url)
     if value_set is None:
         raise FhirError(404, f"HAPI-2024: Unknown ValueSet: {escape(url)}")

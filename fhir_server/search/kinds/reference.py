@@ -72,7 +72,7 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     where = "param = ? AND target = ?" if len(targets) == 1 else f"param = ? AND target IN ({placeholders(targets)})"
     order = TARGET if len(criterion.values) > 1 else ""
     one = len(targets) == 1
-    return [Condition("links", where, (number, *targets), order, weight=1, access=LINK, clustered=one, once=one)]
+    return [Condition("links", where, (number, *targets), order, weight=1, access=LINK, clustered=one)]
 
 
 def _check_type(reference: str) -> None:

@@ -87,3 +87,12 @@ def test_parameters_that_a_file_lacks_are_numbered(tmp_path: Path) -> None:
     with Server.open(file) as server:
         assert post(server, note("a")).status == 201
         assert total(server, "code=a") == 1
+
+
+def test_durable_waits_for_the_disk(tmp_path: Path) -> None:
+    """SQLite numbers `synchronous`: 1 is NORMAL, 2 is FULL. An import turns it off meanwhile."""
+    for durable, expected in ((False, 1), (True, 2)):
+        with Server.open(tmp_path / f"{durable}.sqlite", durable=durable) as server:
+            server.load(['{"resourceType": "Patient", "id": "a"}'])
+            assert server.store.query("PRAGMA synchronous").fetchone()[0] == expected
+            assert server.settings["durable"] is durable
