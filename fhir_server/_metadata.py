@@ -56,7 +56,7 @@ def _statement(base: str, reference_check: bool, registry: ParameterRegistry, ex
         "implementation": {"description": "Embedded FHIR R4 server", "url": base},
         "fhirVersion": "4.0.1",
         "format": ["application/fhir+xml", "xml", "application/fhir+json", "json"],
-        "patchFormat": ["application/json-patch+json", "application/xml-patch+xml", "application/fhir+json"],
+        "patchFormat": ["application/json-patch+json", "application/fhir+json"],
         "rest": [rest],
     }
     return render(statement)
