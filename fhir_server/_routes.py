@@ -14,7 +14,6 @@ from fhir_server.interactions.context import (
     MAX_BODY,
     RequestContext,
     ServerContext,
-    encode,
     open_request,
 )
 from fhir_server.interactions.history import history
@@ -36,7 +35,7 @@ def answer(server: ServerContext, request: Request) -> Response:
         if response is not None:
             return response
         error = FhirError(404, f"There is no resource at this address; the base address is {server.base}", "not-found")
-        return Response(404, [("Content-Type", CONTENT_TYPE)], encode(error_outcome(error)))
+        return Response(404, [("Content-Type", CONTENT_TYPE)], error_outcome(error).encode())
     try:
         server.store.refresh()
         _check(context)
@@ -73,7 +72,7 @@ def error_response(context: RequestContext, error: FhirError) -> Response:
     """The OperationOutcome of an error."""
     text = context.laid_out(error_outcome(error))
     headers = [("X-Request-ID", context.request_id), ("Content-Type", context.layout.content_type)]
-    return Response(error.status, headers, encode(text))
+    return Response(error.status, headers, text.encode())
 
 
 def _check(context: RequestContext) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from fhir_server.episodes import is_record
 from fhir_server.errors import FhirError
-from fhir_server.interactions.context import MAX_BODY, encode
+from fhir_server.interactions.context import MAX_BODY
 from fhir_server.wire.http import CONTENT_TYPE, Request, Response, carries_token
 from fhir_server.wire.outcome import error_outcome
 
@@ -233,7 +233,7 @@ _CONTROLS = bytes(63 if code < 32 or code == 127 else code for code in range(256
 
 def _refusal(status: int, diagnostics: str, code: str) -> Response:
     text = error_outcome(FhirError(status, diagnostics, code))
-    return Response(status, [("Content-Type", CONTENT_TYPE)], encode(text))
+    return Response(status, [("Content-Type", CONTENT_TYPE)], text.encode())
 
 
 def _is_packed(response: Response, accepted: str | None) -> bool:

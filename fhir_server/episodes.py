@@ -215,4 +215,4 @@ def refused(error: FhirError) -> Response:
     headers = [("Content-Type", CONTENT_TYPE)]
     if error.status == 401:
         headers.append(("WWW-Authenticate", "Bearer"))
-    return Response(error.status, headers, error_outcome(error).encode("utf-8", "replace"))
+    return Response(error.status, headers, error_outcome(error).encode())

@@ -100,7 +100,7 @@ class RequestContext:
 
     def add_form(self) -> None:
         """Adds the parameters in the body (a form) to those in the URL."""
-        self.pairs += parse_query(self.request.body.decode("utf-8", "replace"))
+        self.pairs += parse_query(self.request.text)
         self._layout = None
 
     def value(self, name: str) -> str | None:
@@ -116,7 +116,7 @@ class RequestContext:
         all_headers = [("X-Request-ID", self.request_id), *headers, ("Content-Type", layout.content_type)]
         if not layout.usual:
             text = self.laid_out(text.decode() if isinstance(text, bytes) else text)
-        return Response(status, all_headers, text if isinstance(text, bytes) else encode(text))
+        return Response(status, all_headers, text if isinstance(text, bytes) else text.encode())
 
     def laid_out(self, text: str) -> str:
         """Converts JSON text to the requested format."""
@@ -227,8 +227,3 @@ def named_base(base: str, host: str | None) -> str:
         return base
     parts = urlsplit(base)
     return f"{parts.scheme}://{host}{parts.path}"
-
-
-def encode(text: str) -> bytes:
-    """Encodes in UTF-8. Lone surrogates, which UTF-8 cannot encode, become question marks."""
-    return text.encode("utf-8", "replace")

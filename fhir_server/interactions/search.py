@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Sequence
 
 from fhir_server.errors import FhirError
-from fhir_server.interactions.context import RequestContext, encode
+from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.include import included
 from fhir_server.interactions.library import StoredLibrary
 from fhir_server.resources.summary import Subset, cut_down
@@ -196,7 +196,7 @@ def entries_of(
         search_entries(
             context.base,
             mode,
-            ((encode(row.reference), encode(cut_down(row.text or "", selected))) for row in group),
+            ((row.reference.encode(), cut_down(row.text or "", selected).encode()) for row in group),
         )
         for mode, group in (("match", rows[:most]), ("include", others[:left]))
     )

@@ -190,7 +190,7 @@ def rows_of(lines: list[str | bytes], first: int, before: int, cache: MemberCach
     owners: dict[str, list[int]] = defaultdict(list)
     for offset, line in enumerate(lines):
         try:
-            text = line.decode("utf-8") if isinstance(line, bytes) else line
+            text = (line.encode() if isinstance(line, str) else line).decode()
             if text and not text.isspace():
                 kind, resource_id, updated, stored, rows = cache.prepare(text)
                 row_id = first + offset
@@ -200,7 +200,7 @@ def rows_of(lines: list[str | bytes], first: int, before: int, cache: MemberCach
                     owners[table] += [row_id] * number
         except FhirError as error:
             chunk.refused.append((before + offset + 1, error.diagnostics))
-        except UnicodeDecodeError:
+        except UnicodeError:
             chunk.refused.append((before + offset + 1, "is not UTF-8"))
         except OverflowError:
             chunk.refused.append((before + offset + 1, "meta.lastUpdated is outside the years 1 to 9999"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fhir_server.interactions.context import RequestContext, encode
+from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.include import MAX_ROUNDS, referred
 from fhir_server.search.hashing import java_set_order
 from fhir_server.search.query import Include
@@ -24,7 +24,7 @@ def document(context: RequestContext, kind: str, resource_id: str) -> Response:
         if not new:
             break
         rows = rows + new
-    texts = [(encode(row.reference), encode(row.text or "")) for row in rows]
+    texts = [(row.reference.encode(), (row.text or "").encode()) for row in rows]
     groups = (("match", texts[:1]), ("include", texts[1:]))
     entries = in_groups(search_entries(context.base, mode, some) for mode, some in groups)
     links = [("self", link(context.address, by_name(context.pairs)))]

@@ -55,7 +55,7 @@ def validate(context: RequestContext, kind: str, resource_id: str) -> Response:
     nothing = [Issue("information", "No issues detected during validation", "")]
     problems = issues(resource, StoredLibrary(context.server), profiles) or nothing
     alone = resource is body and not context.layout.in_xml
-    text = context.request.body.decode("utf-8", "replace") if alone else compact(render(resource))
+    text = context.request.text if alone else compact(render(resource))
     try:
         places = ends(text)
     except (ValueError, IndexError):  # a text that only a lenient parser accepts

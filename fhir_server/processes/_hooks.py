@@ -87,7 +87,7 @@ def delivery(hook: Hook, row: Version) -> Delivery:
     headers |= {"Content-Type": f"application/fhir+{kind}; charset=UTF-8", "Accept": accept}
     headers["If-Match"] = f'"{row.version}"'
     target = f"{parts.path.rstrip('/')}/{row.type}/{escape(row.id)}{query}"
-    return Delivery(hook, about, "PUT", target, headers, text.encode("utf-8", "replace"))
+    return Delivery(hook, about, "PUT", target, headers, text.encode())
 
 
 class Courier:

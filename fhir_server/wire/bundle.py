@@ -55,9 +55,9 @@ class Bundle:
 
 
 def joined(entries: Iterable[str]) -> list[bytes]:
-    """Joins entries for a Bundle. Lone surrogates, which UTF-8 cannot encode, become question marks."""
+    """Joins entries for a Bundle."""
     text = ", ".join(entries)
-    return [text.encode("utf-8", "replace")] if text else []
+    return [text.encode()] if text else []
 
 
 def in_groups(groups: Iterable[list[bytes]]) -> list[bytes]:

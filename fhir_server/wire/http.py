@@ -2,6 +2,8 @@
 
 Query strings are read like in HAPI's servlet container. `+` is a blank. Broken UTF-8 becomes U+FFFD (an escaped
 surrogate becomes one, not three). Empty pairs are dropped. A name without `=` has an empty value.
+
+All text of a request is valid Unicode: half of a surrogate pair, which only a program can pass, becomes U+FFFD here.
 """
 
 from __future__ import annotations
@@ -29,11 +31,24 @@ class Request:
     body: bytes = b""
     _by_name: dict[str, str] | None = field(default=None, init=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        self.method, self.target = _valid(self.method), _valid(self.target)
+        self.headers = [(_valid(name), _valid(value)) for name, value in self.headers]
+
     def header(self, name: str) -> str | None:
         """The last value of a header, or None."""
         if self._by_name is None:
             self._by_name = _by_name(tuple(self.headers))
         return self._by_name.get(name.lower())
+
+    @property
+    def text(self) -> str:
+        """The body, decoded."""
+        return self.body.decode("utf-8", "replace")
+
+
+def _valid(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 @lru_cache(maxsize=64)
@@ -81,10 +96,8 @@ def split_target(target: str) -> tuple[str, str]:
 
 
 def _sound(text: str) -> str:
-    """Replaces lone surrogates by U+FFFD: escaped ones, and characters that only a caller in the process can pass."""
-    if "%" in text:
-        text = _SURROGATE.sub("%EF%BF%BD", text)
-    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    """Replaces escaped surrogates by U+FFFD."""
+    return _SURROGATE.sub("%EF%BF%BD", text) if "%" in text else text
 
 
 _SURROGATE = re.compile("%ED%[AB][0-9A-F]%[89AB][0-9A-F]", re.IGNORECASE)
@@ -111,7 +124,7 @@ def _is_shown(letter: str) -> bool:
 @lru_cache(maxsize=4096)
 def escape(text: str) -> str:
     """Escapes a text for a link: all characters except `A-Za-z0-9-_.*` (observed in HAPI's UrlUtil.escapeUrlParam)."""
-    return quote(text.encode("utf-8", "replace"), safe="*").replace("~", "%7E")
+    return quote(text, safe="*").replace("~", "%7E")
 
 
 def link(base: str, pairs: Iterable[tuple[str, str]]) -> str:

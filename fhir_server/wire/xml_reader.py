@@ -43,7 +43,7 @@ def parse_xml(text: str) -> Json:
     first = text.lstrip()[:1]
     if first != "<":
         raise _refusal(_no_element(text, first))
-    reader = _TreeReader(text.encode("utf-8", "replace"))
+    reader = _TreeReader(text.encode())
     root = reader.root
     if not definitions.is_resource_type(root.name):
         raise _refusal(f'HAPI-1684: Unknown resource name "{root.name}" (this name is not known in FHIR version "R4")')

@@ -14,7 +14,7 @@ from fhir_server.wire.json_values import Json
 NAMESPACE = "http://hl7.org/fhir"
 _STEP = "   "
 _ESCAPES: dict[int, str | None] = {
-    **dict.fromkeys([*range(32), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)]),  # characters that XML does not allow
+    **dict.fromkeys([*range(32), 0xFFFE, 0xFFFF]),  # characters that XML does not allow
     **{ord("&"): "&amp;", ord("<"): "&lt;", ord('"'): "&quot;", 9: "&#x9;", 10: "&#xa;", 13: "&#xd;"},
 }
 

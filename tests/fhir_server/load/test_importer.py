@@ -67,6 +67,7 @@ BAD = [
     ('{"resourceType":"Foo","id":"x"}', "Foo"),
     ('{"resourceType":"Patient"}', "id"),
     (b'{"resourceType":"Patient","id":"x","gender":"\xff"}', "UTF-8"),
+    ('{"resourceType":"Patient","id":"x","gender":"\ud800"}', "UTF-8"),
     ('{"resourceType":"Patient","id":"x","gender":"banana"}', "banana"),
 ]
 
