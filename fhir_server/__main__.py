@@ -113,36 +113,23 @@ def serve(
     if not is_loopback(host) and not access.token and not insecure:
         raise ServerError(f"{host} can be reached from other machines: set --token, or pass --insecure")
     try:
-        _serve(data, host, port, access, reference_check, durable, hooks)
-    except sqlite3.DatabaseError as error:
-        advice = "restore it from a copy, or try `sqlite3 FILE .recover`"
-        raise ServerError(f"{data}: the file cannot be read: {error}; {advice}") from error
-
-
-def _serve(
-    data: Path,
-    host: str,
-    port: int,
-    access: Access,
-    reference_check: bool,
-    durable: bool,
-    hooks: Sequence[str],
-) -> None:
-    try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family, backlog=1024)
     except (OSError, OverflowError) as error:
         raise ServerError(f"cannot listen on {host}:{port}: {error}; choose another --port") from error
-    with listener:
-        port = listener.getsockname()[1]
-        if host not in ANY:
-            access = replace(access, hosts=(*access.hosts, host))
-        with Server.open(data, _base(host, port), reference_check=reference_check, durable=durable) as server:
+    if host not in ANY:
+        access = replace(access, hosts=(*access.hosts, host))
+    base = _base(host, listener.getsockname()[1])
+    try:
+        with listener, Server.open(data, base, reference_check=reference_check, durable=durable) as server:
             server.deliver_to(hooks)
             if access.export:
                 server.offer_exports()
             print(f"fhir_server: {server.context.base} from {data}", file=sys.stderr, flush=True)
             helper.run(server, listener, access)
+    except sqlite3.DatabaseError as error:
+        advice = "restore it from a copy, or try `sqlite3 FILE .recover`"
+        raise ServerError(f"{data}: the file cannot be read: {error}; {advice}") from error
 
 
 def _base(host: str, port: int) -> str:

@@ -8,9 +8,8 @@ from functools import lru_cache
 from fhir_server.clock import instant
 from fhir_server.interactions.context import RequestContext
 from fhir_server.operations.table import offered
-from fhir_server.search.parameters import SearchParameter, resource_types
+from fhir_server.search.parameters import ParameterRegistry, SearchParameter, resource_types
 from fhir_server.search.query import FULLTEXT
-from fhir_server.search.registry import ParameterRegistry
 from fhir_server.wire.http import Response
 from fhir_server.wire.json_text import render
 from fhir_server.wire.json_values import Json

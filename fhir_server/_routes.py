@@ -1,30 +1,32 @@
-"""Routes a request to the interaction that answers it, and turns an error into an OperationOutcome."""
+"""Routes a request to the interaction that answers it, and turns an error into an OperationOutcome.
+
+Outside the FHIR base there are a description at `/`, and a health check at the same path as in HAPI's starter.
+"""
 
 from __future__ import annotations
 
+import html
+import json
 import sqlite3
 from functools import lru_cache
 from urllib.parse import urlsplit
 
 from fhir_server._metadata import capability_statement
-from fhir_server._welcome import outside
 from fhir_server.errors import FhirError
-from fhir_server.interactions import delete, patch, read, search, write
+from fhir_server.interactions import patch, read, search, write
 from fhir_server.interactions.context import (
     MAX_BODY,
     RequestContext,
     ServerContext,
+    check_type,
     open_request,
 )
 from fhir_server.interactions.history import history
 from fhir_server.interactions.transaction import transaction
-from fhir_server.interactions.types import check_type
 from fhir_server.operations.table import Level, find, other_methods
 from fhir_server.search.query import unhandled
 from fhir_server.wire.http import CONTENT_TYPE, Request, Response
 from fhir_server.wire.outcome import error_outcome
-
-FORM = "application/x-www-form-urlencoded"
 
 
 def answer(server: ServerContext, request: Request) -> Response:
@@ -104,7 +106,7 @@ def dispatch(context: RequestContext) -> Response:
     if len(segments) == 1:
         return _at_type(context, method)
     if segments[1] == "_search" and len(segments) == 2 and method in ("GET", "POST"):
-        if context.request.body and (context.request.header("content-type") or "").startswith(FORM):
+        if context.request.body and (context.request.header("content-type") or "").startswith(write.FORM):
             context.add_form()
         return search.search(context, kind)
     if segments[1] == "_history":
@@ -161,7 +163,7 @@ def _at_type(context: RequestContext, method: str) -> Response:
         case "PATCH":
             return patch.patch_by_condition(context, kind)
         case "DELETE":
-            return delete.delete_by_condition(context, kind)
+            return write.delete_by_condition(context, kind)
     raise _unhandled(context)
 
 
@@ -181,9 +183,39 @@ def _at_instance(context: RequestContext, method: str) -> Response:
         case "PATCH", []:
             return patch.patch(context, kind, resource_id)
         case "DELETE", []:
-            return delete.delete(context, kind, resource_id)
+            return write.delete(context, kind, resource_id)
         case "POST", _:
             return write.create(context, kind, resource_id)
         case "PUT", [_] | ["_history", _] if not context.request.body:
             return write.update(context, kind, resource_id)
     raise _unhandled(context)
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>fhir_server</title></head>
+<body>
+<h1>fhir_server</h1>
+<p>A FHIR R4 server. Its base address is <a href="{base}/metadata">{base}</a>; for example:</p>
+<ul>
+<li><a href="{base}/metadata">{base}/metadata</a>: what it offers</li>
+<li><a href="{base}/Patient?_count=10">{base}/Patient?_count=10</a>: the first ten patients</li>
+<li><a href="{base}/$get-resource-counts">{base}/$get-resource-counts</a>: how many resources there are</li>
+</ul>
+</body>
+</html>
+"""
+
+
+def outside(base: str, request: Request) -> Response | None:
+    """The answer to a request outside the base; None if there is no page."""
+    path = request.target.partition("?")[0]
+    if request.method not in ("GET", "HEAD"):
+        return None
+    if path == "/":
+        headers = [("Content-Type", "text/html;charset=UTF-8"), ("X-Content-Type-Options", "nosniff")]
+        return Response(200, headers, _PAGE.format(base=html.escape(base)).encode())
+    if path == "/actuator/health":
+        kind = "application/vnd.spring-boot.actuator.v3+json"
+        return Response(200, [("Content-Type", kind)], json.dumps({"status": "UP"}).encode())
+    return None

@@ -10,15 +10,19 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from fhir_server.clock import Clock, http_date
+from fhir_server.errors import FhirError
 from fhir_server.ids import IdSource
 from fhir_server.interactions.exports import Exports
+from fhir_server.search import names
 from fhir_server.search.paging import Searches
-from fhir_server.search.registry import ParameterRegistry
+from fhir_server.search.parameters import ParameterRegistry, resource_types
 from fhir_server.store import Store, Version
+from fhir_server.terminology import HL7
 from fhir_server.wire.bundle import Bundle, compact
 from fhir_server.wire.http import Pairs, Request, Response, parse_query, path_segments, split_target
 from fhir_server.wire.json_text import decode
-from fhir_server.wire.xml_text import to_xml
+from fhir_server.wire.json_values import Json
+from fhir_server.wire.xml import to_xml
 
 XML_TYPES, JSON_TYPES = (
     dict.fromkeys((form, f"application/{form}", f"text/{form}", f"application/fhir+{form}"), f"application/fhir+{form}")
@@ -227,3 +231,45 @@ def named_base(base: str, host: str | None) -> str:
         return base
     parts = urlsplit(base)
     return f"{parts.scheme}://{host}{parts.path}"
+
+
+def check_type(kind: str) -> None:
+    """Raises HAPI-0302 if `kind` is not a resource type of R4."""
+    if kind not in _known_types():
+        raise FhirError(404, _unknown_type(kind))
+
+
+@lru_cache(maxsize=1)
+def _known_types() -> frozenset[str]:
+    return frozenset(resource_types())
+
+
+@lru_cache(maxsize=256)
+def _unknown_type(kind: str) -> str:
+    known = ", ".join(resource_types())
+    return f"HAPI-0302: Unknown resource type '{kind}' - Server knows how to handle: [{known}]"
+
+
+class StoredLibrary:
+    """The code systems and value sets of a store. If the store does not have one, HL7's is used."""
+
+    def __init__(self, server: ServerContext) -> None:
+        self._server = server
+
+    def code_system(self, url: str) -> Json | None:
+        """The CodeSystem with this URL, or None."""
+        return self.find("CodeSystem", url) or HL7.code_system(url)
+
+    def value_set(self, url: str) -> Json | None:
+        """The ValueSet with this URL, or None."""
+        return self.find("ValueSet", url) or HL7.value_set(url)
+
+    def find(self, kind: str, url: str) -> Json | None:
+        """The last stored resource of a type with this URL, or None. The URL may also be `Type/id`."""
+        store, number = self._server.store, self._server.store.registry.number(kind, "url")
+        if url.startswith(f"{kind}/"):
+            row = store.find(kind, url.removeprefix(f"{kind}/"))
+            return decode(row.text) if row is not None and row.text is not None else None
+        sql = "SELECT row_id FROM uris WHERE param = ? AND value = ? ORDER BY row_id DESC"
+        rows = store.rows([match[0] for match in store.query(sql, (number, names.number(url)))])
+        return decode(rows[0].text or "") if rows else None

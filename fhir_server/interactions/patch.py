@@ -6,9 +6,8 @@ from fhir_server.clock import http_date, instant
 from fhir_server.errors import FhirError
 from fhir_server.interactions._matching import matching, several_match
 from fhir_server.interactions.context import RequestContext
-from fhir_server.interactions.put import Written, put
 from fhir_server.interactions.read import etag, location, not_known
-from fhir_server.interactions.write import preference, versioned
+from fhir_server.interactions.write import Written, preference, put, versioned
 from fhir_server.patch.fhirpath_patch import apply_fhir_patch
 from fhir_server.patch.json_patch import apply_json_patch, operations
 from fhir_server.resources.normalise import PARSE_FAILED, normalise
@@ -19,7 +18,7 @@ from fhir_server.wire.http import Response, split_target
 from fhir_server.wire.json_text import decode, parse
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.outcome import Stored, error_outcome, stored_outcome
-from fhir_server.wire.xml_reader import parse_xml
+from fhir_server.wire.xml import parse_xml
 
 JSON_PATCH = "application/json-patch+json"
 FHIR_PATCHES = ("application/fhir+json", "application/fhir+xml")

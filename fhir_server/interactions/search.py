@@ -7,14 +7,12 @@ from array import array
 from collections.abc import Sequence
 
 from fhir_server.errors import FhirError
-from fhir_server.interactions.context import RequestContext
+from fhir_server.interactions.context import RequestContext, StoredLibrary
 from fhir_server.interactions.include import included
-from fhir_server.interactions.library import StoredLibrary
 from fhir_server.resources.summary import Subset, cut_down
 from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
-from fhir_server.search.plan import plan
+from fhir_server.search.plan import Planned, matches, plan
 from fhir_server.search.query import Include, Query, parse, subset, whole
-from fhir_server.search.walks import Planned, matches
 from fhir_server.wire.bundle import Bundle, in_groups, search_entries, size_of
 from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 

@@ -16,16 +16,14 @@ from urllib.parse import urlsplit
 
 from fhir_server.clock import instant
 from fhir_server.errors import FhirError
-from fhir_server.interactions import delete, patch, write
-from fhir_server.interactions._inline import is_placeholder, resolved, source
-from fhir_server.interactions._matching import matching
-from fhir_server.interactions.context import RequestContext
+from fhir_server.interactions import patch, write
+from fhir_server.interactions._matching import is_placeholder, matching, resolved, source
+from fhir_server.interactions.context import RequestContext, check_type
 from fhir_server.interactions.integrity import check_deleted, check_references
-from fhir_server.interactions.put import Written
 from fhir_server.interactions.read import not_known
-from fhir_server.interactions.types import check_type
+from fhir_server.interactions.write import Written
 from fhir_server.resources.normalise import Resource
-from fhir_server.search.index_rows import ReferenceRow
+from fhir_server.search.kinds.kind import ReferenceRow
 from fhir_server.search.parameters import resource_types
 from fhir_server.wire.bundle import Bundle, entry, joined, members
 from fhir_server.wire.http import Pairs, Request, Response, parse_query, path_segments, split_target
@@ -304,11 +302,11 @@ def _written(context: RequestContext, written: Written, stored: Stored) -> Field
 def _delete(context: RequestContext, one: Entry) -> Fields:
     fields = [("status", quoted("204 No Content"))]
     if one.id:
-        row, stored = delete.delete_resource(context, one.kind, one.id)
+        row, stored = write.delete_resource(context, one.kind, one.id)
         if row is not None:
             fields += [("location", quoted(write.versioned(row))), ("etag", quoted(str(row.version)))]
     else:
-        stored = delete.delete_matches(context, one.kind, one.query)
+        stored = write.delete_matches(context, one.kind, one.query)
     return [("response", members([*fields, ("outcome", stored_outcome(stored))]))]
 
 

@@ -8,8 +8,7 @@ from typing import Literal, TypeAlias
 
 from fhir_server.interactions.context import RequestContext
 from fhir_server.operations import _export, _maintenance, _meta, _terminology
-from fhir_server.operations._document import document
-from fhir_server.operations._everything import everything
+from fhir_server.operations._everything import document, everything
 from fhir_server.operations._lastn import lastn
 from fhir_server.operations._validate import validate
 from fhir_server.wire.http import Response

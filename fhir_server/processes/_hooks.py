@@ -19,13 +19,13 @@ from typing import Self
 
 from fhir_server.errors import FhirError
 from fhir_server.interactions.subscriptions import Hook, allowed, hooks, matching_versions
-from fhir_server.processes._log import say
+from fhir_server.processes.http import say
 from fhir_server.server import Server
 from fhir_server.store import Version
 from fhir_server.wire.bundle import compact
 from fhir_server.wire.http import Request, Response, escape
 from fhir_server.wire.json_text import decode
-from fhir_server.wire.xml_text import to_xml
+from fhir_server.wire.xml import to_xml
 
 PAUSES = (1.0, 4.0, 16.0)
 """Seconds before the second and each later attempt."""

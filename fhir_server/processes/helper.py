@@ -22,9 +22,9 @@ from contextlib import nullcontext
 from typing import Any, BinaryIO, Self
 
 from fhir_server.access import Access
+from fhir_server.episodes import ServerWithEpisodes
 from fhir_server.errors import FhirError, WritesElsewhere
 from fhir_server.processes import http
-from fhir_server.processes._episodes import ServerWithEpisodes
 from fhir_server.processes._hooks import Courier
 from fhir_server.search.paging import Search
 from fhir_server.server import Server

@@ -340,3 +340,20 @@ def _scalar_cleaner(key: str, read: Reader) -> Cleaner:
             raise _refusal(f'HAPI-1821: [element="{key}"] Invalid attribute value "{shown}": {error}') from error
 
     return clean
+
+
+def labels(new: Resource, earlier: Resource) -> Resource:
+    """The profiles, security labels and tags of a meta; labels and tags are merged with those of an `earlier` meta.
+
+    HAPI keeps them as sets: of several with the same system and code, the first counts.
+    """
+    merged: Resource = {}
+    if "profile" in new:
+        merged["profile"] = list(dict.fromkeys(new["profile"]))
+    for name in ("security", "tag"):
+        by_code: dict[tuple[Json, Json], Json] = {}
+        for item in (*earlier.get(name, []), *new.get(name, [])):
+            by_code.setdefault((item.get("system"), item.get("code")), item)
+        if by_code:
+            merged[name] = list(by_code.values())
+    return merged

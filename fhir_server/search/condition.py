@@ -1,4 +1,4 @@
-"""Conditions of a search as SQL over the index tables.
+"""Criteria, the conditions of a search as written in the query string, and conditions as SQL over the index tables.
 
 A condition can lead a query (its table is read in index order) or filter one (`EXISTS` on the same resource). `order`
 is the column of HAPI's order if the condition leads; empty for insertion order.
@@ -6,6 +6,7 @@ is the column of HAPI's order if the condition leads; empty for insertion order.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -91,3 +92,42 @@ def either(parts: Sequence[str]) -> str:
 def placeholders(values: Sequence[object]) -> str:
     """A question mark for each value, separated by commas."""
     return ", ".join("?" * len(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One condition. `values` are alternatives, still escaped. `chain` is the text after the first dot of the name.
+
+    If `all_of` is set, the values are not alternatives: one index row must match all of them.
+    """
+
+    name: str
+    modifier: str
+    values: tuple[str, ...]
+    chain: str = ""
+    all_of: bool = False
+
+
+def split(text: str, separator: str) -> tuple[str, ...]:
+    """Splits at each separator without a backslash before it. Escapes are not resolved."""
+    if "\\" not in text:
+        return tuple(text.split(separator))
+    parts, current, escaped = [], "", False
+    for letter in text:
+        if letter == separator and not escaped:
+            parts.append(current)
+            current = ""
+        else:
+            current += letter
+        escaped = letter == "\\" and not escaped
+    return (*parts, current)
+
+
+def escaped(text: str) -> str:
+    """Escapes a text for a value. `unescape` is the inverse."""
+    return re.sub(r"([,|$\\])", r"\\\1", text)
+
+
+def unescape(text: str) -> str:
+    r"""Resolves `\,` `\|` `\$` and `\\`."""
+    return re.sub(r"\\([,|$\\])", r"\1", text) if "\\" in text else text

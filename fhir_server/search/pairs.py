@@ -12,8 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fhir_server.search.condition import Condition
-from fhir_server.search.parameters import parameters
-from fhir_server.search.registry import ParameterRegistry
+from fhir_server.search.parameters import ParameterRegistry, parameters
 
 TABLE: Final = "pairs"
 COLUMNS: Final = ("param", "target", "value", "row_id")

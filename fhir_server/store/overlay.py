@@ -13,10 +13,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from fhir_server.search.indexer import TableRows
-from fhir_server.search.registry import Key, Own, ParameterRegistry
+from fhir_server.search.parameters import Key, Own, ParameterRegistry
 from fhir_server.store import schema
-from fhir_server.store._base import BaseStore
-from fhir_server.store._file import connect
+from fhir_server.store._base import BaseStore, connect
 from fhir_server.store.store import Store
 
 

@@ -29,16 +29,15 @@ class Request:
     target: str
     headers: Pairs | list[tuple[str, str]] = ()
     body: bytes = b""
-    _by_name: dict[str, str] | None = field(default=None, init=False, repr=False, compare=False)
+    _by_name: dict[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.method, self.target = _valid(self.method), _valid(self.target)
         self.headers = [(_valid(name), _valid(value)) for name, value in self.headers]
+        self._by_name = {name.lower(): value for name, value in self.headers}
 
     def header(self, name: str) -> str | None:
         """The last value of a header, or None."""
-        if self._by_name is None:
-            self._by_name = _by_name(tuple(self.headers))
         return self._by_name.get(name.lower())
 
     @property
@@ -49,12 +48,6 @@ class Request:
 
 def _valid(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-
-
-@lru_cache(maxsize=64)
-def _by_name(headers: Pairs) -> dict[str, str]:
-    """Headers by their names in lower case. Cached, since a client sends the same headers with each request."""
-    return {name.lower(): value for name, value in headers}
 
 
 @dataclass(slots=True)

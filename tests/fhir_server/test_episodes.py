@@ -19,8 +19,7 @@ import pytest
 from fhir_server import Request, Server
 from fhir_server.__main__ import main
 from fhir_server.access import Access
-from fhir_server.episodes import Episodes, Record, Stored
-from fhir_server.processes._episodes import ServerWithEpisodes
+from fhir_server.episodes import Episodes, Record, ServerWithEpisodes, Stored
 
 PATIENT = {"resourceType": "Patient", "id": "a", "name": [{"family": "Smith"}]}
 BASIC = {"resourceType": "Basic", "code": {"text": "x"}}

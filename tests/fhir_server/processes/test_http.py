@@ -17,7 +17,7 @@ import pytest
 from fhir_server import Request, Response, Server
 from fhir_server.access import Access
 from fhir_server.app import GZIP_FROM, LONG
-from fhir_server.processes._connection import Connection
+from fhir_server.processes.http import Connection
 from tests.fhir_server.ward import ward
 from tests.serving import serving
 
@@ -195,7 +195,7 @@ def test_long_answers_that_nobody_reads_are_bounded(monkeypatch: pytest.MonkeyPa
 
 
 def test_who_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fhir_server.processes._connection.STALLED_S", 0.2)
+    monkeypatch.setattr("fhir_server.processes.http.STALLED_S", 0.2)
 
     class Long:
         def handle(self, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""What `processes.connection` and `wire.http` use of uvicorn beyond its documented API.
+"""What `processes.http` and `wire.http` use of uvicorn beyond its documented API.
 
 A new version of uvicorn that changes any of it fails here, by name; pyproject.toml bounds the versions that are taken.
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fhir_server import Request, Server
-from fhir_server.search import plan, walks
+from fhir_server.search import plan
 from fhir_server.server import Overlay
 from fhir_server.wire.json_values import Json
 
@@ -77,7 +77,6 @@ def by_each_way(server: Server | Overlay, monkeypatch: pytest.MonkeyPatch) -> li
     answers = []
     for most in (0, 1_000_000):
         monkeypatch.setattr(plan, "MAX_SORTED", most)
-        monkeypatch.setattr(walks, "MAX_SORTED", most)
         answers.append({search: found(server, search) for search in searches})
     return answers
 

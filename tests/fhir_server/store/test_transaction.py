@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fhir_server import Request, Response, Server
-from fhir_server.store._pending import RESOURCES_AT_ONCE
+from fhir_server.store.store import RESOURCES_AT_ONCE
 
 JSON = [("Content-Type", "application/fhir+json")]
 
@@ -83,7 +83,6 @@ def test_parameters_that_a_file_lacks_are_numbered(tmp_path: Path) -> None:
     file = tmp_path / "store.sqlite"
     with Server.open(file) as server:
         server.store.connection.execute("DELETE FROM params WHERE type = 'Observation' AND name = 'code'")
-        server.store.connection.execute("UPDATE meta SET value = 0 WHERE name = 'numbered'")
     with Server.open(file) as server:
         assert post(server, note("a")).status == 201
         assert total(server, "code=a") == 1
