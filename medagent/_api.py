@@ -43,9 +43,8 @@ from medagent.engine.scores import Scored
 from medagent.engine.settings import RunSettings
 from medagent.fhir_episodes.episodes import EpisodeContext, EpisodeSource, open_episode
 from medagent.fhir_episodes.http_episodes import HttpEpisodes, serve_on
-from medagent.reports.compare import Comparison, ScoreComparison, compare_outcomes
+from medagent.reports.compare import Comparison, SetComparison, compare_outcomes, compare_sets
 from medagent.reports.item_view import item_view
-from medagent.reports.siblings import SetComparison, compare_sets
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -293,7 +292,7 @@ def load_run(path: str | Path, *, benchmark: Code | None = None) -> LoadedRun:
 
 def compare(
     a: str | Path, b: str | Path, *, benchmark: Code | None = None, **options: Unpack[GradeOptions]
-) -> Comparison | ScoreComparison | SetComparison:
+) -> Comparison | SetComparison:
     """Compare two runs, or results files of MedAgentBench, item by item.
 
     If they have different data sets, one of them made from a seed, their groups are compared. `options` are those of
@@ -310,8 +309,7 @@ def compare(
         return compare_sets(*outcomes)
     check_same_items(first, second, benchmark)
     comparison = compare_outcomes(*outcomes)
-    official = official_score(first, second, benchmark) if isinstance(comparison, ScoreComparison) else None
-    return comparison if official is None or not isinstance(comparison, ScoreComparison) else comparison.by(official)
+    return comparison if comparison.kind == "verdicts" else comparison.by(official_score(first, second, benchmark))
 
 
 def write_report(

@@ -5,8 +5,8 @@ Benchmarks make blocks, and the page does not depend on any benchmark. All texts
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from medagent.engine.rows import Row
@@ -240,29 +240,6 @@ class ScatterBlock(Block):
     y: str
     points: Sequence[tuple[str, float, float]]
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ItemDetail:
-    """The part of a page about one item in one trial. `row` has its cost, `failed` lists the checks that failed."""
-
-    item: str
-    trial: int
-    blocks: Sequence[Block]
-    row: Row | None = None
-    question: str = ""
-    failed: Sequence[str] = ()
-    kind: str = ""
-    """The kind of failure in a word or two, if the report has none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Details:
-    """A benchmark's additions to a report's figures for a page. `kinds` describes each kind of failure."""
-
-    items: Iterable[ItemDetail] = ()
-    panels: Sequence[Block] = ()
-    kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 def ending_blocks(row: Row) -> list[Block]:

@@ -7,7 +7,7 @@ from typing import Any
 from medagent.core.errors import UserError
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.plan import JOURNAL, Plan
-from medagent.reports.tables import print_table, put
+from medagent.reports.tables import Table, print_table, put
 from refsol.intervals import DISCORDANT, detectable, noise
 
 _SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
@@ -38,5 +38,5 @@ def print_power(n: int, discordant: float | None) -> None:
         detected = "none" if least >= 1 else f"{100 * least:.1f}"
         rows.append([f"{share:.0%}".replace("%", " %"), f"{100 * noise(n, share):.1f}", detected])
     columns = ["items on which two runs differ", "noise below, points", "found in 4 of 5 comparisons, points"]
-    print_table("", columns, rows)
-    put("Two runs over the same items, compared item by item at 95 %. Trials of an item are not items.")
+    note = "Two runs over the same items, compared item by item at 95 %. Trials of an item are not items."
+    print_table(Table(columns, rows, notes=[note]))

@@ -182,6 +182,14 @@ class App {
   }
 }
 
+/* The page's data in an element: base64 of deflated JSON. */
+async function unpack(element) {
+  const raw = atob(element.textContent.trim()), bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return JSON.parse(await new Response(stream).text());
+}
+
 /* The index of items comes in pieces; between two of them the browser may paint. */
 async function itemsOf(elements) {
   const items = [];

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from medagent.reports.counter import Counter
+from medagent.cli._ehr import Counter
 
 
 def test_lines_for_a_file_are_few_and_the_last_is_there(capsys: pytest.CaptureFixture[str]) -> None:
