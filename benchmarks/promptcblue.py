@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.process import medagent
 from benchmarks.table import machine, row
 from refsol.promptcblue import parse_file, parse_predictions, score
-from refsol.promptcblue._rouge import rouge
+from refsol.promptcblue._metrics import rouge
 from refsol.promptcblue.parse import PARSERS, REPORT_SECTIONS
 
 SAMPLES_A_TASK = 645

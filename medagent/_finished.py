@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from medagent.benchmarks.base import DEFAULT, find, of_folder
 from medagent.core.errors import UserError
-from medagent.core.options import Setting, checked
+from medagent.core.options import Setting
 from medagent.core.scrub import remember_environment
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.files import write_parts
 from medagent.engine.journals import Journals, Run
 from medagent.engine.plan import JOURNAL
+from medagent.engine.recorded import GradedFile
 from medagent.engine.report import ItemOutcome
 from medagent.engine.results import GradedRun, graded_report, last_report, report_of
 from medagent.engine.scores import Paired
@@ -42,12 +43,11 @@ def check_options(benchmark: Benchmark[Any, Any], path: Path, options: Mapping[s
             raise UserError(f"--{name.replace('_', '-')} does not apply to {path}, a run of {benchmark.name}")
 
 
-def graded_file(path: Path, options: Mapping[str, Any], *, every_rule: bool = False) -> Any:
+def graded_file(path: Path, options: Mapping[str, Any], *, every_rule: bool = False) -> GradedFile:
     """Grade a results file of MedAgentBench. Raises UserError, InputError."""
     from medagent.benchmarks.medagentbench import results_file
-    from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
 
-    return results_file.graded_file(path, checked(MedAgentBenchGrading, options), every_rule=every_rule)
+    return results_file.graded_file(find(DEFAULT), path, options, every_rule=every_rule)
 
 
 def outcomes_of(path: Path, code: Code | None, options: Mapping[str, Any]) -> Sequence[ItemOutcome]:
@@ -91,7 +91,7 @@ def _settings(path: Path) -> Mapping[str, Setting]:
 def check_same_items(a: Path, b: Path, code: Code | None) -> None:
     """Raises UserError if two runs have different questions under the same ids."""
     if not (is_run(a) and is_run(b)):
-        from medagent.benchmarks.medagentbench.results.patients import check_same_patients
+        from medagent.benchmarks.medagentbench.results_file import check_same_patients
 
         check_same_patients(a, b)
         return
@@ -140,7 +140,7 @@ def _page(path: Path, code: Code | None, options: Mapping[str, Any], stack: Exit
     if not is_run(path):
         file = graded_file(path, options, every_rule=True)
         label = path.stem if path.is_file() else path.name
-        return RunPage(label, file.report, find(DEFAULT), file.scores, file.units())
+        return RunPage(label, file.report, find(DEFAULT), file.scores, file.units)
     benchmark = of_folder(path, code)
     check_options(benchmark, path, options)
     journals = stack.enter_context(Journals.of_folder(path, benchmark.journals))

@@ -41,7 +41,7 @@ def judged_benchmark(benchmark: Benchmark[Any, Any]) -> JudgedBenchmark[Any, Any
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckedPanel:
     """A benchmark with known cases, and the panel that labels them."""
 
     benchmark: JudgedBenchmark[Any, Any]
@@ -64,7 +64,7 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
     row = ExchangeRow
     unit_noun = "cases"
 
-    def __init__(self, check: Check | None = None) -> None:
+    def __init__(self, check: CheckedPanel | None = None) -> None:
         self._check = check
 
     @property
@@ -72,7 +72,7 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
         """See `Benchmark.journals`. All calls are calls of judges."""
         return {JOURNAL: JournalKind(ExchangeRow, "judge")}
 
-    def source(self, run: Run, options: Mapping[str, Any]) -> Check:
+    def source(self, run: Run, options: Mapping[str, Any]) -> CheckedPanel:
         """See `Benchmark.source`. Raises UserError if the benchmark is not installed: a folder's code is not run."""
         if self._check is not None:
             return self._check
@@ -83,7 +83,7 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
                 "figures"
             )
         benchmark = judged_benchmark(find(name))
-        return Check(benchmark, Judging(run.path, benchmark.rubric).panels()[-1])
+        return CheckedPanel(benchmark, Judging(run.path, benchmark.rubric).panels()[-1])
 
     def items(self, source: Any) -> Sequence[CaseItem]:
         """See `Benchmark.items`."""
@@ -111,8 +111,8 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
         reply = [] if row.reply is None else [ShownMessage("judge", row.reply, row.reasoning)]
         return [ShownMessage("prompt", row.message), *reply]
 
-    def _of(self, source: Any) -> Check:
-        check = source if isinstance(source, Check) else self._check
+    def _of(self, source: Any) -> CheckedPanel:
+        check = source if isinstance(source, CheckedPanel) else self._check
         assert check is not None
         return check
 
@@ -120,7 +120,7 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
 class CaseGrader(Grader[ExchangeRow]):
     """Grades a judge's label: it is right if the case accepts it."""
 
-    def __init__(self, check: Check) -> None:
+    def __init__(self, check: CheckedPanel) -> None:
         self._check = check
 
     def score(self, item: CaseItem, row: ExchangeRow, judged: Any = None) -> Score:
@@ -161,7 +161,7 @@ def check_plan(
         for case in cases
     ]
     folder = run.run_folder(_check_name(benchmark.name), "+".join(panel.names))
-    check = JudgeCheck(Check(benchmark, panel))
+    check = JudgeCheck(CheckedPanel(benchmark, panel))
     plan = Plan(
         settings=run,
         folder=folder,

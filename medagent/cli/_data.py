@@ -27,7 +27,7 @@ def list_data(context: typer.Context) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from medagent.benchmarks.medagentbench.inventory import built_hospital, present_datasets
+    from medagent.benchmarks.medagentbench.data import built_hospital, present_datasets
     from medagent.benchmarks.psb300.tasks import present_sets
     from medagent.reports.tables import Cell, Table, print_table
 
@@ -83,13 +83,15 @@ def check(
 
     Example: medagent data check my_tasks.json
     """
-    from medagent.benchmarks.medagentbench.tasks.check import check_tasks
+    from collections import Counter
 
-    checked = check_tasks(file)
-    for warning in checked.warnings:
+    from medagent.benchmarks.medagentbench.tasks.dataset import load_tasks_file, task_warnings
+
+    dataset = load_tasks_file(file)
+    for warning in task_warnings(dataset):
         print(f"warning: {file}: {warning}")
-    types = ", ".join(f"{count} {name}" for name, count in checked.types.items())
-    print(f"{file}: {len(checked.dataset.tasks)} tasks ({types}), digest {checked.dataset.digest[:16]}")
+    types = ", ".join(f"{count} {name}" for name, count in Counter(task.type for task in dataset.tasks).items())
+    print(f"{file}: {len(dataset.tasks)} tasks ({types}), digest {dataset.digest[:16]}")
 
 
 @app.command("schema")
@@ -100,9 +102,9 @@ def schema() -> None:
     """
     import json
 
-    from medagent.benchmarks.medagentbench.tasks import check
+    from medagent.benchmarks.medagentbench.tasks.dataset import task_schema
 
-    print(json.dumps(check.schema(), indent=1))
+    print(json.dumps(task_schema(), indent=1))
 
 
 @app.command("key")
@@ -118,8 +120,7 @@ def key(
 
     Example: medagent data key key.json --dataset official --fhir http://localhost:8080/fhir/
     """
-    from medagent.benchmarks.medagentbench.facts import open_facts
-    from medagent.benchmarks.medagentbench.items import dataset_of, task_dicts
+    from medagent.benchmarks.medagentbench.data import dataset_of, open_facts, task_dicts
     from medagent.benchmarks.medagentbench.settings import GradingSource
     from medagent.core.errors import UserError
     from refsol.medagentbench import build_key, write_key

@@ -19,7 +19,7 @@ import typer
 
 from fhir_server.wire.json_text import decode
 from fhir_server.wire.json_values import JsonTextError
-from medagent.benchmarks.medagentbench.inventory import built_hospital, present_datasets
+from medagent.benchmarks.medagentbench.data import built_hospital, present_datasets
 from medagent.benchmarks.medagentbench.tasks.dataset import DATASETS
 from medagent.cli import _server_options as server_options
 from medagent.core.errors import MedagentError, UserError
@@ -32,7 +32,7 @@ from medagent.fhir_data.record import EhrSession, diagnostics
 from medagent.models import open_model
 from medagent.models.base import Message
 from medagent.models.keys import key_uses
-from medagent.models.prices import own_table, price_line
+from medagent.models.prices import find_price, own_table
 from medagent.models.settings import ModelSettings
 from medagent.reports.power import noise_line
 from medagent.reports.tables import put
@@ -52,7 +52,7 @@ def command(
     ca_file: server_options.CaFile = None,
     price: Annotated[
         list[str] | None,
-        typer.Option(help="Also print the line of the price table for this model; repeatable."),
+        typer.Option(help="Also print the price of this model, and where it is from; repeatable."),
     ] = None,
 ) -> None:
     """Check this installation: one line per check, ok or what to do. Exit code 1 if a check fails.
@@ -99,10 +99,10 @@ def _checks(
 
 
 def _price(model: str) -> str:
-    line = price_line(model)
-    if line is None:
+    price = find_price(model)
+    if price is None:
         raise UserError(f"none, so the cost of its calls is unknown; add it to {own_table()} (docs/models.md)")
-    return str(line)
+    return str(price)
 
 
 def _packages() -> str:

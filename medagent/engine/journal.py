@@ -27,6 +27,7 @@ from medagent.core.errors import UserError
 from medagent.engine._limits import Account
 from medagent.engine.journal_file import JournalFile, Line
 from medagent.engine.rows import OWED, REFUSED, REFUSED_AGAIN, R, Row, Spent
+from refsol.json_values import unicode_json
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -276,12 +277,7 @@ def last_rows(path: Path, row_type: type[R], units: Iterable[str] | None = None)
 
 def _written(row: Row, number: int) -> bytes:
     """A row as a line in ASCII, so that no reader mistakes a character of a text for the end of the line."""
-    try:
-        text = row.model_dump_json(exclude_none=True)
-    except ValueError:  # half of a surrogate pair
-        text = ""
-    if not text or not text.isascii():
-        text = json.dumps(row.model_dump(exclude_none=True), separators=(",", ":"))
+    text = json.dumps(row.model_dump(mode="json", exclude_none=True), separators=(",", ":"))
     body = text.encode()[:-1] + b',"row":%d' % number
     return body + b',"format":%d,"crc32":"%08x"}\n' % (FORMAT, zlib.crc32(body))
 
@@ -290,8 +286,8 @@ def _parsed(kind: type[M], raw: bytes) -> M:
     """A line as a pydantic model. Raises what `_UNREADABLE` lists."""
     try:
         return kind.model_validate_json(raw)
-    except ValidationError:  # only Python's own reader accepts half of a surrogate pair, which models produce
-        return kind.model_validate(json.loads(raw))
+    except ValidationError:  # the texts of earlier versions may contain half of a surrogate pair
+        return kind.model_validate_json(unicode_json(raw.decode()))
 
 
 _UNREADABLE = (ValueError, RecursionError)

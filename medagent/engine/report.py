@@ -17,11 +17,11 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
-from medagent.core.wire import Text
 from medagent.engine._notebook import NotebookViews
 from medagent.engine.files import write_changed
 from medagent.engine.rows import Spent
 from medagent.models.base import MadeCall
+from refsol.json_values import unicode_json
 
 REPORT, ITEMS = "report.json", "items.jsonl"
 Measure = Literal["percent", "points", "score"]
@@ -59,7 +59,7 @@ class GroundedRate(BaseModel):
     lucky: int = 0
     value: float | None = None
     interval: tuple[float, float] | None = None
-    note: Text = ""
+    note: str = ""
 
 
 class TableLine(BaseModel):
@@ -107,16 +107,16 @@ class ItemOutcome:
     status: str = "completed"
     correct: bool | None = None
     score: float | None = None
-    reason: Text = ""
+    reason: str = ""
     kind: str = ""
     """The kind of failure, one of the benchmark's kinds; empty if the item is right or the benchmark has no kinds."""
-    because: Text = ""
+    because: str = ""
     """The facts that decided."""
     finish_reasons: tuple[str, ...] = ()
     """The finish reasons of replies that the model did not end itself, such as `length`, each once."""
     grounded: bool | None = None
     """Whether it is right and its agent had read the deciding data; None if no reading is needed, or it is unknown."""
-    reading: Text = ""
+    reading: str = ""
     """The data that the agent of a right item had not read, or the reason why `grounded` is None."""
 
     @property
@@ -154,7 +154,7 @@ class Report(NotebookViews, BaseModel):
     table: tuple[TableSection, ...] = ()
     overall: TableLine | None = None
     items: tuple[ItemOutcome, ...] = ()
-    notes: tuple[Text, ...] = ()
+    notes: tuple[str, ...] = ()
     spent: Spent = Spent()
     spending: dict[str, Spent] = {}
     """The same by role and model: `model gpt-4o`, `judge j`."""
@@ -163,7 +163,7 @@ class Report(NotebookViews, BaseModel):
     finish_reasons: dict[str, int] = {}
     """The number of replies in the units' last rows that the model did not end itself, by finish reason."""
     endings: dict[str, int] = {}
-    failed: tuple[Text, ...] = ()
+    failed: tuple[str, ...] = ()
     """The key, status and error of every unit that failed instead of ending with an answer."""
     owed: tuple[str, ...] = ()
     """The owed units of the last command's selection."""
@@ -171,7 +171,7 @@ class Report(NotebookViews, BaseModel):
     """The number of answered items of the last command's selection that could not be graded, without those that
     --allow-unread allows.
     """
-    unusable: Text = ""
+    unusable: str = ""
     """Why the score is not a measurement: too many answers are empty, cut off or only thinking."""
     stopped: str | None = None
     """The reason if the last command ended early, or the limit that it exceeded."""
@@ -238,7 +238,7 @@ def read_items(folder: Path) -> tuple[ItemOutcome, ...]:
     """The items in `items.jsonl`. Raises UserError if they cannot be read."""
     try:
         with (folder / ITEMS).open("rb") as file:
-            return tuple(_OUTCOME.validate_python(json.loads(line)) for line in file)
+            return tuple(_OUTCOME.validate_json(unicode_json(line.decode())) for line in file)
     except (OSError, ValueError, RecursionError):
         raise _damaged(folder / ITEMS) from None
 
@@ -256,8 +256,8 @@ class ShownMessage:
     """One message of a shown item. `role` is its heading, `reasoning` is the separate thinking of the model."""
 
     role: str
-    text: Text
-    reasoning: Text | None = None
+    text: str
+    reasoning: str | None = None
     call: MadeCall | None = None
     """The tool call that the text was made from."""
 

@@ -8,7 +8,6 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from medagent.core.errors import EpisodeError
-from medagent.core.wire import Text
 from medagent.engine._unit_limits import unit_limits
 from medagent.models.base import Completion, Usage
 from medagent.models.endings import USUAL
@@ -172,12 +171,12 @@ class Row(BaseModel):
 
     unit: str
     status: str
-    error: Text | None = None
+    error: str | None = None
     spent: Spent = Field(default_factory=Spent)
     started: str = ""
     timestamp: str = ""
     seconds: float = 0.0
-    traceback: Text | None = None
+    traceback: str | None = None
     """The traceback, if an agent, model, grader or benchmark raised an exception."""
 
     @classmethod

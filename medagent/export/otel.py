@@ -231,7 +231,7 @@ def _with_base64_ids(value: Any) -> Any:
 
 
 def _id(length: int, *parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:length]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:length]
 
 
 def _nanoseconds(time: str) -> int:

@@ -14,7 +14,6 @@ from pydantic import Field, model_validator
 
 from medagent.agents.base import Agent, Policy, learn_from, next_move
 from medagent.agents.choice import AgentChoice
-from medagent.core.wire import Text
 from medagent.engine.boundary import blame
 from medagent.engine.job import JobFile
 from medagent.engine.learning import Feedback
@@ -57,7 +56,7 @@ class EpisodeRow(Row):
 
     task_id: str
     trial: int = 1
-    answer: Text | None = None
+    answer: str | None = None
     rounds: int = 0
     malformed: int = 0
     """The number of tool calls that could not be read as an action."""
@@ -85,7 +84,7 @@ class EpisodeRow(Row):
     def take(self, outcome: Outcome) -> None:
         """Copy the outcome of an episode, ended or not."""
         self.answer = outcome.answer if outcome.status == "completed" else None
-        self.rounds = outcome.rounds
+        self.rounds, self.malformed = outcome.rounds, outcome.malformed
         self.thinking = any(_needs_stripping(turn) for turn in outcome.transcript)
         self.transcript, self.created = outcome.transcript, outcome.writes
         self.programs = outcome.programs or None
@@ -245,7 +244,7 @@ class EpisodeWorker:
         ):
             observation = session.reset()
             try:
-                row.malformed = await play(session, policy, observation)
+                await play(session, policy, observation)
             finally:
                 row.take(session.outcome())
         row.status = session.outcome().status or "round_limit"
@@ -270,7 +269,6 @@ class EpisodeWorker:
                 try:
                     await solve(self.agent, unit.task, session, env, row.spent)
                 finally:
-                    row.malformed = env.malformed
                     row.take(session.outcome())
         row.status = session.outcome().status or "round_limit"
 
@@ -281,13 +279,11 @@ def _hospital() -> Path:
     return bundled_file().path
 
 
-async def play(session: Session, policy: Policy, observation: str) -> int:
-    """Let the policy act until the session is done; returns the number of malformed moves."""
-    malformed = 0
+async def play(session: Session, policy: Policy, observation: str) -> None:
+    """Let the policy act until the session is done."""
     while not session.done:
         move = await next_move(policy, observation)
         if move.problem is not None:
-            malformed += 1
             observation = session.refuse(move.text, move.problem, move.reasoning, move.call)
             if move.finish_reason == CUT:  # the next call would be cut off too
                 session.outcome().status = "cut"
@@ -296,7 +292,6 @@ async def play(session: Session, policy: Policy, observation: str) -> int:
         name_unusable(session.outcome(), move.text, move.finish_reason)
         if move.ended and session.outcome().status == "invalid_action":
             session.outcome().error = NO_FINISH
-    return malformed
 
 
 def name_unusable(outcome: Outcome, message: str, finish_reason: str | None) -> None:

@@ -14,90 +14,58 @@ import pytest
 import medagent
 from medagent import Agent, ReplyRow, SessionEndedError, UserError
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings, TaskEpisodes
+from medagent.engine import Row
+from medagent.fhir_episodes.settings import EpisodeSettings
 from tests.shared_data import ROOT
 
 PUBLIC = [
     "Agent",
-    "AgentChoice",
     "AgentContext",
     "Benchmark",
-    "blame",
-    "Call",
-    "CallJob",
-    "CallRow",
-    "ChatModel",
     "Check",
     "compare",
     "Comparison",
     "Completion",
-    "DataRef",
-    "Dataset",
     "Env",
-    "Episode",
     "episode",
-    "EpisodeContext",
     "EpisodeError",
     "EpisodeRow",
-    "EpisodeSettings",
     "Feedback",
     "FhirBenchmark",
     "FhirItem",
     "FhirSettings",
     "FhirTask",
-    "Figures",
     "grade",
     "Grader",
-    "HttpEpisode",
-    "HttpEpisodes",
     "Item",
-    "ItemOutcome",
-    "ItemView",
-    "Job",
-    "JournalKind",
     "load_run",
     "LoadedRun",
     "MedagentError",
     "Message",
     "Model",
-    "ModelChoice",
     "ModelError",
-    "ModelSettings",
     "Move",
     "Option",
-    "Outcome",
     "Plan",
     "Policy",
     "ReplyRow",
     "Report",
-    "Row",
-    "Run",
     "run",
     "run_sync",
     "RunSettings",
     "Say",
     "Score",
-    "Scored",
     "serve_episodes",
-    "Session",
     "SessionEndedError",
-    "SetComparison",
-    "ShownMessage",
     "single_turn",
-    "Spent",
-    "Stage",
     "StopRunError",
-    "SyncEpisode",
-    "TableLine",
-    "TableSection",
     "Task",
     "tasks",
     "Tool",
     "ToolCall",
     "Turn",
-    "Unit",
     "Usage",
     "UserError",
-    "Worker",
 ]
 
 
@@ -166,7 +134,7 @@ def test_settings_are_an_object_or_options(tmp_path: Path) -> None:
     few = medagent.tasks(benchmark="medagentbench", settings=TaskEpisodes(version="v1"))
     assert [task.id for task in few] == [task.id for task in medagent.tasks(version="v1")]
     with pytest.raises(UserError, match="settings: expected TaskEpisodes, not EpisodeSettings"):
-        medagent.episode("task2_1", benchmark="medagentbench", settings=medagent.EpisodeSettings())
+        medagent.episode("task2_1", benchmark="medagentbench", settings=EpisodeSettings())
 
 
 def test_a_folder_is_read_graded_and_compared(tmp_path: Path) -> None:
@@ -264,4 +232,4 @@ def test_an_episode_by_tools_has_no_loop() -> None:
 
 
 def test_the_rows_of_other_benchmarks_are_their_own(tmp_path: Path) -> None:
-    assert issubclass(ReplyRow, medagent.Row)
+    assert issubclass(ReplyRow, Row)

@@ -12,8 +12,7 @@ from medagent.benchmarks.imapscore._settings import ImapSource
 from medagent.core.errors import UserError
 from medagent.core.options import part
 from medagent.engine.scores import Item
-from refsol.answer_files import read_answers
-from refsol.answers import AskedItem, match_answers
+from refsol.answers import AskedItem, match_answers, read_answers
 from refsol.imapscore.graph import Linker
 from refsol.imapscore.ontologies import load_graph
 from refsol.imapscore.records import RatedAnswer, read_items

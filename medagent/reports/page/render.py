@@ -113,12 +113,8 @@ def _plain(value: Any) -> Any:
 
 
 def _packed_text(text: str) -> str:
-    try:
-        data = hide(text).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which models produce
-        data = json.dumps(json.loads(hide(text)), separators=(",", ":")).encode()
     deflate = zlib.compressobj(6, zlib.DEFLATED, -15)
-    return b64encode(deflate.compress(data) + deflate.flush()).decode()
+    return b64encode(deflate.compress(hide(text).encode()) + deflate.flush()).decode()
 
 
 class _Parts:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from medagent.reports.page.render import packed
 from tests.command import medagent
 from tests.journal_lines import checked_line
 from tests.shared_data import DATA, ROOT, SHARED, need, read_xz
@@ -199,11 +198,6 @@ def test_what_cannot_be_reported_is_one_line(tmp_path: Path, erring: Path) -> No
         assert done.code == 1
         assert said in done.err
         assert done.err.count("\n") == 1
-
-
-def test_half_a_surrogate_pair_survives() -> None:
-    text = packed({"said": "half \ud83d of one"})
-    assert json.loads(zlib.decompress(b64decode(text), -15)) == {"said": "half \ud83d of one"}
 
 
 WAITING = """

@@ -164,7 +164,7 @@ def hints(files: Files) -> None:
 
 def carried(files: Files) -> None:
     """Prompts that the pack carries, with another episode's text in one episode."""
-    from medagent.benchmarks.medagentbench.submission._settings import data_set_protocol
+    from medagent.benchmarks.medagentbench.submission.pack import data_set_protocol
 
     words = data_set_protocol(BUNDLED, "v1", "text").model_copy(update={"prompt": "Do: {question}"})
     files["prompts.json"] = words.model_dump(mode="json")

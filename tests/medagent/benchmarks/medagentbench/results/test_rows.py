@@ -1,4 +1,4 @@
-"""Whole results files: rates, duplicates, foreign files, baselines, episodes, and 10,000 spoiled files."""
+"""Results files as rows: rates, duplicates, foreign files, baselines, episodes, and 10,000 spoiled files."""
 
 from __future__ import annotations
 
@@ -11,72 +11,98 @@ from typing import Any
 
 import pytest
 
+import medagent
+from medagent import Report
 from refsol.errors import FactsError, InputError
-from refsol.medagentbench import Baselines, Grader, GradeReport, NdjsonEhr, Rate, grade_file
-from tests.refsol.medagentbench.items import MRN, MadeUpEhr
-from tests.refsol.medagentbench.test_official import REAL
+from refsol.medagentbench import NdjsonEhr, build_key, write_key
+from tests.medagent.benchmarks.medagentbench.results.test_commands import PUBLISHED, REAL
+from tests.refsol.medagentbench.items import MRN
 from tests.refsol.medagentbench.test_results import FILE, ITEM, written
-from tests.shared_data import DATA, SHARED, need, read_xz
+from tests.shared_data import DATA, need, read_xz
 
 TASKS = [
-    {"id": "task1_1", "eval_MRN": MRN, "sol": [MRN]},
-    {"id": "task1_2", "sol": ["Patient not found"]},
-    {"id": "task2_1", "eval_MRN": MRN},
-    {"id": "task3_1", "eval_MRN": MRN},
-    {"id": "task5_1", "eval_MRN": MRN},
+    {"id": "task1_1", "eval_MRN": MRN, "sol": [MRN], "instruction": "Made up."},
+    {"id": "task1_2", "sol": ["Patient not found"], "instruction": "Made up."},
+    {"id": "task2_1", "eval_MRN": MRN, "instruction": "Made up."},
+    {"id": "task3_1", "eval_MRN": MRN, "instruction": "Made up."},
+    {"id": "task5_1", "eval_MRN": MRN, "instruction": "Made up."},
 ]
+PATIENT = {"resourceType": "Patient", "id": MRN, "identifier": [{"value": MRN}], "birthDate": "1963-11-13"}
 
 
 def item(task_id: str, answer: Any, mrn: str | None = MRN, sol: list[str] | None = None) -> dict[str, Any]:
     return {**ITEM, "task_id": task_id, "answer": answer, "eval_MRN": mrn, "expected_sol": sol}
 
 
-def grade(tmp_path: Path, *items: dict[str, Any], **options: Any) -> GradeReport:
-    return grade_file(written(tmp_path, {**FILE, "results": items}), TASKS, MadeUpEhr(), **options)
+def graded(path: Path, **options: Any) -> Report:
+    """The report of a results file, by the tasks and the patient above."""
+    tasks, ehr = path.with_name("tasks.json"), path.with_name("ehr.ndjson")
+    tasks.write_text(json.dumps(TASKS), encoding="utf-8")
+    ehr.write_text(json.dumps(PATIENT) + "\n", encoding="utf-8")
+    return medagent.grade(path, tasks=tasks, ehr=ehr, **options)
+
+
+def grade(tmp_path: Path, *items: dict[str, Any], **options: Any) -> Report:
+    return graded(written(tmp_path, {**FILE, "results": items, "total_tasks": len(items)}), **options)
+
+
+def rates(rate: dict[str, Any]) -> tuple[int, int, int]:
+    """Right, wrong and not graded."""
+    return rate["right"], rate["wrong"], rate["ungraded"]
+
+
+def document(report: Report) -> dict[str, Any]:
+    grades: dict[str, Any] = report.details["grades"][0]
+    return grades
+
+
+def verdicts(report: Report) -> list[bool | None]:
+    return [one.correct for one in report.items]
 
 
 def test_rates_count_what_could_not_be_graded_apart(tmp_path: Path) -> None:
     report = grade(tmp_path, item("task1_1", f'["{MRN}"]'), item("task2_1", [60]), item("task5_1", None))
-    assert report.overall == Rate(right=1, wrong=1, ungraded=1)
-    assert (report.overall.share, report.overall.share_of_all) == (1 / 2, 1 / 3)
-    assert report.by_type == {"task1": Rate(1, 0, 0), "task2": Rate(0, 0, 1), "task5": Rate(0, 1, 0)}
-    assert report.groups == {"query": Rate(1, 0, 1), "action": Rate(0, 1, 0)}
-    assert report.branches == {"query": Rate(1, 0, 0), "order": Rate(0, 0, 0), "no order": Rate(0, 1, 0)}
-    assert report.absent == 2
+    grades = document(report)
+    assert rates(grades["overall"]) == (1, 1, 1)
+    assert (grades["overall"]["rate"], grades["overall"]["rate_of_all"]) == (1 / 2, 1 / 3)
+    assert {kind: rates(rate) for kind, rate in grades["by_type"].items()} == {
+        "task1": (1, 0, 0),
+        "task2": (0, 0, 1),
+        "task5": (0, 1, 0),
+    }
+    assert [rates(rate) for rate in grades["groups"].values()] == [(1, 0, 1), (0, 1, 0)]
+    branches = {branch: rates(rate) for branch, rate in grades["branches"].items()}
+    assert branches == {"query": (1, 0, 0), "order": (0, 0, 0), "no order": (0, 1, 0)}
+    assert "2 tasks of the task set are not in the file." in report.notes
     assert not report.complete
 
 
 def test_baselines_are_those_of_the_tasks_in_the_file(tmp_path: Path) -> None:
     report = grade(tmp_path, item("task1_1", "[]"), item("task2_1", "[]"), item("task3_1", "[]"), item("task5_1", "[]"))
-    assert report.baselines == {"nop": Rate(1, 3, 0), "constant": Rate(3, 1, 0), "blind": Rate(3, 1, 0)}
-    constant = Baselines(TASKS, MadeUpEhr()).constant
-    assert {kind: one.answer for kind, one in constant.items()} == {
-        "task1": f'["{MRN}"]',
-        "task2": "[60]",
-        "task3": "[]",
-        "task5": "[]",
-    }
+    baselines = {name: rates(rate) for name, rate in document(report)["baselines"].items()}
+    assert baselines == {"nop": (1, 3, 0), "constant": (3, 1, 0), "blind": (3, 1, 0)}
 
 
 def test_no_rate_of_nothing(tmp_path: Path) -> None:
     report = grade(tmp_path)
-    assert (report.overall.share, report.overall.share_of_all, report.complete) == (None, None, True)
-    assert (report.overall.interval.low, report.overall.interval.high) == (0.0, 1.0)
+    overall = document(report)["overall"]
+    assert (overall["rate"], overall["rate_of_all"], report.complete) == (None, None, True)
+    assert overall["interval_95"] == [0.0, 1.0]
 
 
 def test_of_duplicates_the_first_is_graded_and_all_are_named(tmp_path: Path) -> None:
     report = grade(
         tmp_path, item("task2_1", "[60]"), item("task2_1", "[1]"), item("task5_1", "[]"), item("task2_1", "[]")
     )
-    assert report.duplicates == ("task2_1",)
-    assert report.overall == Rate(2, 0, 0)
-    assert not report.complete
+    assert document(report)["duplicates"] == ["task2_1"]
+    assert verdicts(report) == [True, True]
+    assert (report.ungraded, report.complete) == (1, False)
 
 
 def test_an_unknown_id_is_named_and_not_graded(tmp_path: Path) -> None:
     report = grade(tmp_path, item("task2_1", "[60]"), item("task2_99", "[60]"), item("\ud800", "[60]"))
-    assert report.overall == Rate(1, 0, 2)
-    assert report.items[1].verdict.reason == "unknown task id 'task2_99'"
+    assert verdicts(report) == [True, None, None]
+    assert report.items[1].reason == "unknown task id 'task2_99'"
 
 
 def test_a_file_of_another_task_set_is_refused_with_the_way_on(tmp_path: Path) -> None:
@@ -90,20 +116,13 @@ def test_a_file_of_another_task_set_is_refused_with_the_way_on(tmp_path: Path) -
 
 def test_one_foreign_item_is_not_graded(tmp_path: Path) -> None:
     report = grade(tmp_path, item("task2_1", "[60]"), item("task3_1", "[]"), item("task5_1", "[]", mrn="S7654321"))
-    assert report.overall == Rate(1, 1, 1)
-    assert "S7654321" in report.items[2].verdict.reason
+    assert verdicts(report) == [True, False, None]
+    assert "S7654321" in report.items[2].reason
 
 
 def test_what_a_file_does_not_say_is_no_evidence_of_another_set(tmp_path: Path) -> None:
-    assert grade(tmp_path, item("task1_1", f'["{MRN}"]', mrn=None), item("task2_1", "[60]", mrn="")).overall.right == 2
-
-
-def test_one_grader_grades_several_files_as_each_is_graded_alone(tmp_path: Path) -> None:
-    grader = Grader(TASKS, MadeUpEhr(), also=("fair",))
-    for name, items in (("one", [item("task2_1", "[60]")]), ("other", [item("task5_1", "[]"), item("task2_1", None)])):
-        (tmp_path / name).mkdir()
-        path = written(tmp_path / name, {**FILE, "results": items})
-        assert grader.file(path) == grade_file(path, TASKS, MadeUpEhr(), also=("fair",))
+    report = grade(tmp_path, item("task1_1", f'["{MRN}"]', mrn=None), item("task2_1", "[60]", mrn=""))
+    assert verdicts(report) == [True, True]
 
 
 def row(task_id: str, status: str, **fields: Any) -> str:
@@ -120,10 +139,9 @@ def test_episodes_beside_the_file_say_what_was_not_the_agents_fault(tmp_path: Pa
         encoding="utf-8",
     )
     report = grade(tmp_path, item("task2_1", None), item("task5_1", "[]"), item("task3_1", "[]"))
-    assert [one.verdict.correct for one in report.items] == [None, True, False]
+    assert verdicts(report) == [None, True, False]
     (tmp_path / "results.json").rename(tmp_path / "results.2.json")
-    second = grade_file(tmp_path / "results.2.json", TASKS, MadeUpEhr())
-    assert [one.verdict.correct for one in second.items] == [False, None, False]
+    assert verdicts(graded(tmp_path / "results.2.json")) == [False, None, False]
 
 
 @pytest.mark.parametrize(
@@ -147,11 +165,11 @@ def test_other_rules_stand_beside_with_the_items_that_differ(tmp_path: Path) -> 
     prose = [{"role": "agent", "content": "GET x?code=POST"}, {"role": "user", "content": "{}"}]
     (tmp_path / "episodes.jsonl").write_text(row("task2_1", "completed", created=[]), encoding="utf-8")
     said = {**item("task2_1", "[60]"), "post_history": prose}
-    report = grade(tmp_path, said, item("task5_1", "[]"), also=("fair", "state"))
-    assert (report.overall.right, report.others["fair"].right) == (1, 2)
-    assert report.others["state"] == Rate(1, 0, 1)
-    assert [one.task_id for one in report.differing("fair")] == ["task2_1"]
-    assert [one.task_id for one in report.differing("state")] == ["task2_1"]
+    report = grade(tmp_path, said, item("task5_1", "[]"), side_by_side=True)
+    assert verdicts(report) == [False, True]
+    assert rates(report.details["others"]["fair"]) == (2, 0, 0)
+    assert rates(report.details["others"]["state"]) == (1, 0, 1)
+    assert report.details["differing"] == {"fair": ["task2_1"], "state": ["task2_1"]}
 
 
 def spoil(data: Any, dice: random.Random) -> Any:
@@ -191,14 +209,14 @@ def spoil(data: Any, dice: random.Random) -> Any:
 def crashes(count: int, tmp_path: Path) -> None:
     """Grade so many spoiled copies of thirty of the real file's items: a report or a clear error each time."""
     real = json.loads(need(REAL).read_text(encoding="utf-8"))
-    tasks = json.loads(need(SHARED / "medagentbench" / "official" / "test_data_v2.json").read_text(encoding="utf-8"))
-    facts = tmp_path / "ehr.ndjson"
+    facts, tasks, key = (tmp_path / name for name in ("ehr.ndjson", "tasks.json", "key.json"))
     facts.write_text(read_xz(DATA / "medagentbench" / "rebuilt_ehr.ndjson.xz"), encoding="utf-8")
-    ehr = NdjsonEhr(facts)
-    chosen = {f"task{kind}_{number}" for kind in range(1, 11) for number in (1, 5, 9)}
-    tasks = [task for task in tasks if task["id"] in chosen]
-    whole = json.dumps({**real, "results": [one for one in real["results"] if one["task_id"] in chosen]})
-    dice, graded = random.Random(20231113), 0
+    ids = {f"task{kind}_{number}" for kind in range(1, 11) for number in (1, 5, 9)}
+    chosen = [task for task in json.loads(need(PUBLISHED).read_text(encoding="utf-8")) if task["id"] in ids]
+    tasks.write_text(json.dumps(chosen), encoding="utf-8")
+    write_key(key, build_key(chosen, NdjsonEhr(facts)))
+    whole = json.dumps({**real, "results": [one for one in real["results"] if one["task_id"] in ids]})
+    dice, reports = random.Random(20231113), 0
     for _ in range(count):
         data = json.loads(whole)
         for _ in range(dice.randrange(1, 6)):
@@ -206,10 +224,10 @@ def crashes(count: int, tmp_path: Path) -> None:
         path = tmp_path / "results.json"
         path.write_text(json.dumps(data), encoding="utf-8")
         with contextlib.suppress(InputError):
-            report = grade_file(path, tasks, ehr, rules=dice.choice(["official", "fair"]))
-            assert report.overall.total == len(report.items)
-            graded += 1
-    assert 0 < graded < count
+            report = medagent.grade(path, tasks=tasks, key=key, rules=dice.choice(["official", "fair"]))
+            assert sum(rates(document(report)["overall"])) == len(report.items)
+            reports += 1
+    assert 0 < reports < count
 
 
 def test_spoiled_files_get_a_report_or_a_clear_error(tmp_path: Path) -> None:

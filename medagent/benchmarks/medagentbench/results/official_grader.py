@@ -1,11 +1,11 @@
-"""The verdicts of a user's copy of the official grader, which runs in its own process.
+"""The verdicts of a user's copy of the official grader on results files, compared with those of this project.
 
 The official `refsol.py` must not be redistributed, so each user needs a copy. The file has the functions `task1` …
 `task10`, with the task, the results and the FHIR base as parameters. `True` is right; any other value and any exception
 is wrong.
 
-The process gets no environment variables that could hold keys. If bubblewrap works and the patients are not on a
-server, the process has no network.
+The file runs in its own process, which gets no environment variables that could hold keys. If bubblewrap works and the
+patients are not on a server, the process has no network.
 """
 
 from __future__ import annotations
@@ -23,8 +23,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from medagent.benchmarks.medagentbench.settings import GradingSource
+from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.core.closing import Closing
 from medagent.core.errors import UserError
+from medagent.engine.files import file_digest
+from medagent.engine.report import ItemOutcome, TableLine, TableSection
+from medagent.fhir_episodes.settings import server_headers
+from medagent.reports.tables import named
 from refsol.medagentbench import ResultItem
 
 CHILD = "medagent.benchmarks.medagentbench.results._official_child"
@@ -32,8 +38,6 @@ PATIENCE_S = 60.0
 """The time limit for one item, in seconds."""
 _MOST_TIMEOUTS = 2
 """After this number of items that exceeded the time limit, the file is not called again."""
-
-
 _PASSED = re.compile("PATH|HOME|LANG|PYTHON.*")
 """The environment variables that the file's process gets."""
 
@@ -53,6 +57,97 @@ class OfficialVerdict:
 
     right: bool | None
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialGrades:
+    """The verdicts of `file` by task id, one mapping per trial. `digest` is the SHA-256 of `file`."""
+
+    file: Path
+    digest: str
+    verdicts: Sequence[Mapping[str, OfficialVerdict]]
+
+    def section(self, items: Sequence[ItemOutcome]) -> TableSection:
+        """A table of both verdicts by task type."""
+        pairs = self._pairs(items)
+        kinds = dict.fromkeys(item.group for item, _ in pairs)
+        lines = [self._line(kind, [pair for pair in pairs if pair[0].group == kind]) for kind in kinds]
+        title = f"Compared with {self.file.name} (digest {self.digest[:12]})"
+        return TableSection(title=title, lines=(*lines, self._line("all", pairs)), name="MedAgentBench", count="items")
+
+    def notes(self, items: Sequence[ItemOutcome]) -> list[str]:
+        """Notes about items with different verdicts, without a verdict, and on which the file raised an error."""
+        pairs = self._pairs(items)
+        notes = []
+        if differing := _differing(pairs):
+            notes.append(f"Different verdicts by {self.file.name}: {named(differing)}")
+        if silent := [(item.item, verdict.reason) for item, verdict in pairs if verdict.right is None]:
+            notes.append(f"No verdict by {self.file.name}: {len(silent)} items, first {silent[0][0]}: {silent[0][1]}")
+        if raised := [(item.item, verdict.reason) for item, verdict in pairs if verdict.reason.startswith("raised")]:
+            notes.append(
+                f"{self.file.name} raised an error on {len(raised)} items, which counts as wrong: first "
+                f"{raised[0][0]}: {raised[0][1]}"
+            )
+        return notes
+
+    def document(self, items: Sequence[ItemOutcome]) -> dict[str, Any]:
+        """The same as JSON."""
+        pairs = self._pairs(items)
+        return {
+            "file": str(self.file),
+            "digest": self.digest,
+            "right": sum(verdict.right is True for _, verdict in pairs),
+            "wrong": sum(verdict.right is False for _, verdict in pairs),
+            "differing": _differing(pairs),
+            "items": [
+                {"task_id": item.item, "correct": verdict.right, "reason": verdict.reason} for item, verdict in pairs
+            ],
+        }
+
+    def _pairs(self, items: Sequence[ItemOutcome]) -> list[tuple[ItemOutcome, OfficialVerdict]]:
+        unknown = OfficialVerdict(None, "unknown task id")
+        return [(item, self.verdicts[item.trial - 1].get(item.item, unknown)) for item in items]
+
+    def _line(self, name: str, pairs: Sequence[tuple[ItemOutcome, OfficialVerdict]]) -> TableLine:
+        counts = {
+            "right here": sum(item.correct is True for item, _ in pairs),
+            "right there": sum(verdict.right is True for _, verdict in pairs),
+            "no verdict there": sum(verdict.right is None for _, verdict in pairs),
+            "differing": len(_differing(pairs)),
+        }
+        return TableLine(name=name, n=len(pairs), counts=counts)
+
+
+def _differing(pairs: Sequence[tuple[ItemOutcome, OfficialVerdict]]) -> list[str]:
+    return [item.item for item, verdict in pairs if {item.correct, verdict.right} == {True, False}]
+
+
+def official_grades(
+    source: GradingSource, dataset: Dataset, results: Sequence[tuple[int, ResultItem]]
+) -> OfficialGrades:
+    """Grade items, each with its trial, by the user's copy of the official grader. Raises UserError."""
+    assert source.official is not None
+    data = _data(source, dataset)
+    tasks = {task.id: task.model_dump() for task in dataset.tasks}
+    verdicts = []
+    for trial in range(1, max((trial for trial, _ in results), default=0) + 1):
+        items = [(tasks[item.task_id], item) for one, item in results if one == trial and item.task_id in tasks]
+        replies = official_verdicts(source.official, items, data, source.api_base)
+        verdicts.append({item.task_id: reply for (_, item), reply in zip(items, replies, strict=True)})
+    return OfficialGrades(source.official, file_digest(source.official), verdicts)
+
+
+def _data(source: GradingSource, dataset: Dataset) -> OfficialData:
+    from medagent.benchmarks.medagentbench.data import patients_file
+    from medagent.fhir_data.embedded import imported_file
+
+    if source.fhir is not None:
+        return OfficialData(url=source.fhir, headers=server_headers([]))
+    if source.ehr is not None:
+        return OfficialData(imported_file(source.ehr).path)
+    if (dataset.hospital or dataset.bundled) and source.key is None:
+        return OfficialData(patients_file(dataset).path)
+    raise UserError("--official needs patients, not an answer key: name them with --ehr FILE or --fhir URL")
 
 
 def official_verdicts(

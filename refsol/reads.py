@@ -1,14 +1,25 @@
-"""What an agent read of a chart: the resources in the replies to its GETs, and its complete searches."""
+"""What an agent read of a chart before it acted, and whether a right item is right for the right reason.
+
+A GET counts if its reply has a FHIR resource, in JSON or XML, before the first POST (or before the end if there is
+none). The words around the resource are ignored, so transcripts of every protocol and of other tools can be read.
+
+A right item is *grounded* if its agent read the deciding data, and *lucky* if not. Each benchmark defines its deciding
+data.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit
+from xml.etree import ElementTree
 
+from refsol.history import HistoryMessage
 from refsol.json_values import as_object, objects
 from refsol.resources import codes, subject_id
 
@@ -250,3 +261,109 @@ def _split(url: str) -> SplitResult:
         return urlsplit(url)
     except ValueError:
         return urlsplit("")
+
+
+_LISTS = frozenset({"category", "coding", "entry", "identifier", "link", "name"})
+"""The elements used by graders that are lists in JSON."""
+_RESOURCES = frozenset({"resource", "contained"})
+_BEGINNING = re.compile(r"[{<]")
+
+
+def reads_before_post(transcript: Sequence[HistoryMessage]) -> list[Read]:
+    """The GETs with a resource in their reply before the first POST, in order. Errors are not resources."""
+    reads = []
+    for message, reply in pairwise(transcript):
+        if message.is_post_action:
+            break
+        url = message.get_url
+        # An error may repeat the URL, so an error text that contains the start of a resource is not trusted.
+        if url is None or reply.role == "agent" or _BEGINNING.search(url):
+            continue
+        body = resource_in(reply.content)
+        if body is not None and body["resourceType"] != "OperationOutcome":
+            reads.append(Read(url, body))
+    return reads
+
+
+def resource_in(text: str) -> dict[str, Any] | None:
+    """The FHIR resource in a text, whatever words surround it; None if there is none."""
+    beginning = _BEGINNING.search(text)
+    if beginning is None:
+        return None
+    try:
+        if beginning[0] == "{":
+            value = json.JSONDecoder().raw_decode(text, beginning.start())[0]
+        else:
+            value = _of_xml(text[beginning.start() : text.rindex(">") + 1])
+    except (ValueError, RecursionError, ElementTree.ParseError):
+        return None
+    return value if isinstance(value, dict) and isinstance(value.get("resourceType"), str) else None
+
+
+def _of_xml(text: str) -> dict[str, Any] | None:
+    """A resource in XML as its JSON form, as far as graders need it. Raises ParseError."""
+    if "<!" in text[:200]:  # a document type: FHIR does not use it, and entities could fill the memory
+        return None
+    return _resource(ElementTree.fromstring(text))
+
+
+def _resource(element: ElementTree.Element) -> dict[str, Any]:
+    return {"resourceType": _name(element), **_fields(element)}
+
+
+def _fields(element: ElementTree.Element) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for child in element:
+        name = _name(child)
+        value = _resource(child[0]) if name in _RESOURCES and len(child) else _value(child)
+        if name in _LISTS:
+            fields.setdefault(name, []).append(value)
+        else:
+            fields[name] = value
+    return fields
+
+
+def _value(element: ElementTree.Element) -> Any:
+    text = element.get("value")
+    return _fields(element) if text is None else text
+
+
+def _name(element: ElementTree.Element) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
+Unread = Callable[[Sequence[Read]], Sequence[str]]
+"""Describes the deciding data that is missing from some reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """`grounded` is True for a right item whose agent read the deciding data, and False for any other graded item. It
+    is None if nothing has to be read, nothing was graded, or the reads are unknown.
+
+    `reading` is what was not read, or why `grounded` is None.
+    """
+
+    grounded: bool | None
+    reading: str = ""
+
+
+NO_READING = Grounds(None, "needs no reading")
+"""The task's text has everything."""
+UNKNOWN = Grounds(None, "cannot be told")
+"""No transcript with reads is stored."""
+NOT_GRADED = Grounds(None)
+
+
+def grounds_of(correct: bool | None, unread: Unread | None, transcript: Sequence[HistoryMessage]) -> Grounds:
+    """The grounds of an item. `unread` is None if nothing has to be read; `transcript` is empty if none is stored."""
+    if correct is None:
+        return NOT_GRADED
+    if unread is None:
+        return NO_READING
+    if not transcript:
+        return UNKNOWN
+    if not correct:
+        return Grounds(False)
+    missing = unread(reads_before_post(transcript))
+    return Grounds(not missing, f"had not read {', '.join(missing)}" if missing else "")

@@ -1,4 +1,5 @@
-"""An interpreter in its own process, behind a pipe of frames: four bytes of length (big-endian), then JSON.
+"""Interpreters, each in its own process behind a pipe of frames: four bytes of length (big-endian), then JSON; and what
+a sandbox is, which starts them.
 
 The process is not trusted. A frame ends the interpreter if it is too long, is not JSON, belongs to another program, or
 is neither a request nor the end of a program. There is one request at a time.
@@ -11,12 +12,13 @@ import contextlib
 import json
 import os
 import signal
-import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -74,10 +76,6 @@ class _Done(_Frame):
 _SENT: TypeAdapter[_Call | _Done] = TypeAdapter(_Call | _Done)
 
 
-class ForgedError(Exception):
-    """The process sent something that is not a frame of the protocol."""
-
-
 class _LostError(Exception):
     """The interpreter must be ended."""
 
@@ -114,8 +112,10 @@ async def spawn(command: Sequence[str], environment: dict[str, str], descriptors
         raise SandboxError(f"{command[0]} cannot be started: {error.strerror}") from None
 
 
-class PipeInterpreter:
-    """See `Interpreter`. `end` is awaited after the process was killed, to end what may outlive it."""
+class Interpreter:
+    """One interpreter for one episode. After its end it cannot run anything. `end` is awaited after the process was
+    killed, to end what may outlive it.
+    """
 
     def __init__(self, process: Process, limits: Limits, end: Callable[[], Awaitable[None]] | None = None) -> None:
         self._process, self._limits, self._end = process, limits, end
@@ -134,15 +134,17 @@ class PipeInterpreter:
             async with asyncio.timeout(START_SECONDS):
                 await self._write(_encoded(setup))
                 ready = json.loads(await self._receive())
-        except (TimeoutError, ForgedError, OSError, asyncio.IncompleteReadError, ValueError):
+        except (TimeoutError, _LostError, OSError, asyncio.IncompleteReadError, ValueError):
             ready = None
         if ready != {"ready": True}:
-            words = (await self._kill()).decode(errors="replace").strip().splitlines()
+            words = (await self.close()).decode(errors="replace").strip().splitlines()
             status = f"exit status {self._process.returncode}"
             raise SandboxError(f"its Python did not start ({words[-1][:_REASON] if words else status})")
 
     async def run(self, number: int, code: str, serve: Serve) -> Ran:
-        """See `Interpreter.run`."""
+        """Run a program; tracebacks name its number. Errors are in the result; only cancellation and errors of `serve`
+        other than CallError are raised.
+        """
         try:
             done = await self._run(number, code, serve)
         except _LostError as lost:
@@ -156,17 +158,12 @@ class PipeInterpreter:
         output, cut = done.output[: self._limits.output], done.cut
         return Ran(output, cut, failure, "output" if cut else None, "", self._names, done.answer)
 
-    async def close(self) -> None:
-        """See `Interpreter.close`."""
-        await self._kill()
-
-    async def _kill(self) -> bytes:
-        """End the process and all that it started; returns what it wrote to standard error before it was ready."""
+    async def close(self) -> bytes:
+        """End it, even while it runs a program, and all processes that it started. Returns what it wrote to standard
+        error before it was ready.
+        """
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            if sys.platform == "win32":
-                self._process.kill()
-            else:
-                os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self._process.pid, signal.SIGKILL)
         if self._end is not None:
             await self._end()
         with contextlib.suppress(OSError):
@@ -198,8 +195,6 @@ class PipeInterpreter:
                 return _read(await self._receive())
         except TimeoutError:
             raise _LostError(stop_reason("seconds", self._limits), "seconds") from None
-        except ForgedError:
-            raise _LostError(FORGED) from None
         except (OSError, asyncio.IncompleteReadError):
             raise _LostError(crash_reason(await self._status())) from None
 
@@ -231,8 +226,55 @@ class PipeInterpreter:
         assert self._process.stdout is not None
         length = int.from_bytes(await self._process.stdout.readexactly(_HEADER), "big")
         if length > MAX_FRAME:
-            raise ForgedError
+            raise _LostError(FORGED)
         return await self._process.stdout.readexactly(length)
+
+
+class Interpreters:
+    """An open sandbox, an async context manager. It keeps about `count` started interpreters ready for episodes."""
+
+    def __init__(self, spawn: Callable[[], Coroutine[Any, Any, Interpreter]], count: int) -> None:
+        self._spawn, self._count = spawn, count
+        self._starting: deque[asyncio.Task[Interpreter]] = deque()
+
+    async def start(self, surface: Surface) -> Interpreter:
+        """A fresh interpreter: the oldest waiting one, for which a replacement is started. Raises SandboxError."""
+        while len(self._starting) <= self._count:
+            self._starting.append(asyncio.create_task(self._spawn()))
+        interpreter = await self._starting.popleft()
+        try:
+            await interpreter.begin(surface)
+        except asyncio.CancelledError:
+            await interpreter.close()
+            raise
+        return interpreter
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        starting, self._starting = self._starting, deque()
+        for one in await asyncio.gather(*starting, return_exceptions=True):
+            if not isinstance(one, BaseException):
+                await one.close()
+
+
+class Sandbox(Protocol):
+    """A way to run code, as a description that can be pickled; `choose.self_test` checks whether it works here."""
+
+    @property
+    def name(self) -> str:
+        """`bwrap`, `monty` or `docker`."""
+
+    @property
+    def install(self) -> str:
+        """The command that installs it."""
+
+    def version(self) -> str:
+        """Its version and that of its Python. Raises SandboxError if it is not installed."""
+
+    def open(self, limits: Limits, ahead: int) -> AbstractAsyncContextManager[Interpreters]:
+        """Open it; about `ahead` interpreters are started before they are needed. Raises SandboxError."""
 
 
 def _encoded(value: dict[str, Any]) -> bytes:
@@ -243,4 +285,4 @@ def _read(data: bytes) -> _Call | _Done:
     try:
         return _SENT.validate_json(data)
     except ValidationError:
-        raise ForgedError from None
+        raise _LostError(FORGED) from None
