@@ -247,8 +247,7 @@ def executor(settings: RunSettings) -> Executor:
     if settings.wait_for_workers and not settings.cluster:
         raise UserError("--wait-for-workers needs --cluster")
     if settings.cluster or settings.workers:
-        from medagent.engine._cluster import ClusterExecutor
-        from medagent.engine._cluster_demand import WorkerWait
+        from medagent.engine.cluster import ClusterExecutor, WorkerWait
 
         wait = WorkerWait.of(settings.wait_for_workers) if settings.wait_for_workers else None
         return ClusterExecutor(settings.cluster, settings.workers, settings.concurrency, limits, wait)
