@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from medagent.fhir_episodes.http_episodes import HttpEpisode, HttpEpisodes
     from medagent.fhir_episodes.own_loop import Env
     from medagent.fhir_episodes.session import Outcome, Session, Turn
-    from medagent.fhir_episodes.settings import EpisodeSettings, FhirSettings
+    from medagent.fhir_episodes.settings import FhirSettings
     from medagent.fhir_episodes.task import FhirItem, FhirTask
     from medagent.models.base import ChatModel, Completion, Message, Model, Tool, ToolCall, Usage
     from medagent.models.settings import ModelSettings
@@ -75,7 +75,7 @@ _HOMES = {
     "medagent.fhir_episodes.http_episodes": "HttpEpisode HttpEpisodes",
     "medagent.fhir_episodes.own_loop": "Env",
     "medagent.fhir_episodes.session": "Outcome Session Turn",
-    "medagent.fhir_episodes.settings": "EpisodeSettings FhirSettings",
+    "medagent.fhir_episodes.settings": "FhirSettings",
     "medagent.fhir_episodes.task": "FhirItem FhirTask",
     "medagent.models.base": "ChatModel Completion Message Model Tool ToolCall Usage",
     "medagent.models.settings": "ModelSettings",
@@ -103,7 +103,6 @@ __all__ = [
     "EpisodeContext",
     "EpisodeError",
     "EpisodeRow",
-    "EpisodeSettings",
     "Feedback",
     "FhirBenchmark",
     "FhirItem",

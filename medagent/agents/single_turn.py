@@ -11,16 +11,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from medagent.agents._known import KnownAnswers
 from medagent.agents.base import Move
 from medagent.agents.choice import AgentChoice, check_arguments
 from medagent.agents.unusable import MOST
 from medagent.core.errors import UserError
-from medagent.core.options import Option, Setting
+from medagent.core.options import Option, RunOption, Setting
 from medagent.engine.files import file_digest
 from medagent.engine.settings import LIMITS, WHO, RunSettings
 from medagent.models.settings import ModelSettings
@@ -35,35 +35,24 @@ BATCHED = 10_000
 _ASKED, _ANSWERED = ("question", "input", "problem"), ("answer", "target")
 
 
-class AnswerSource(BaseModel):
-    """The settings that decide how a run's answers are scored."""
+class AnswerSettings(RunSettings):
+    """The options of benchmarks that grade answers."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    agent: Annotated[str | None, Option(WHO, kind="code")] = None
-    """Who answers: a class by its import path (my_agent.py:MyAgent), or a name that a package registers; by default the
-    model of --model.
-    """
-    strip_thinking: Annotated[bool, Option(WHO, kind="value")] = False
-    """Remove a leading <think> block before a message is read."""
-    allow_empty: Annotated[float, Option(LIMITS, "place", metavar="SHARE", kind="value"), Field(ge=0, le=1)] = MOST
+    allow_empty: Annotated[
+        float, Option(LIMITS, "place", metavar="SHARE", kind="value", for_=("run", "source")), Field(ge=0, le=1)
+    ] = MOST
     """Maximum share of answers that are empty, cut off or only thinking; above it the exit code is 2."""
+    answers: Annotated[Path | None, RunOption(WHO, "place", kind="path")] = None
+    """Grade existing answers: a run's folder, JSON lines (id, answer), OpenCompass predictions, lm-evaluation-harness
+    samples, an Inspect log, a HELM run.
+    """
+    system: Annotated[str | None, RunOption(WHO, "place", metavar="TEXT|FILE", kind="path")] = None
+    """A system message before every question."""
 
     @property
     def allowed(self) -> float:
         """The allowed share of unusable answers; 1 for the baseline that answers nothing."""
         return 1.0 if self.agent == "empty" else self.allow_empty
-
-
-class AnswerSettings(AnswerSource, RunSettings):
-    """The options of benchmarks that grade answers."""
-
-    answers: Annotated[Path | None, Option(WHO, "place", kind="path")] = None
-    """Grade existing answers: a run's folder, JSON lines (id, answer), OpenCompass predictions, lm-evaluation-harness
-    samples, an Inspect log, a HELM run.
-    """
-    system: Annotated[str | None, Option(WHO, "place", metavar="TEXT|FILE", kind="path")] = None
-    """A system message before every question."""
 
     def decides(self) -> dict[str, Setting]:
         """See `RunSettings.decides`. Texts and files are represented by their digests."""
@@ -82,28 +71,25 @@ class AnswerSettings(AnswerSource, RunSettings):
 class SingleTurnSettings(AnswerSettings):
     """The options of benchmarks in which an item is one question."""
 
-    few_shot: Annotated[str | None, Option(WHO, "place", metavar="FILE|N", kind="path")] = None
+    agents: ClassVar[tuple[str, ...]] = BASELINES
+    few_shot: Annotated[str | None, RunOption(WHO, "place", metavar="FILE|N", kind="path")] = None
     """Solved examples before every question: JSON lines (question, answer), or the first N items of the data (of each
     task), which are then not asked.
     """
 
-    batch: Annotated[bool, Option(LIMITS, "effort", kind="value")] = False
+    batch: Annotated[bool, RunOption(LIMITS, "effort", kind="value", without="workers cluster")] = False
     """Use the provider's batch API (OpenAI's, Anthropic's): half the price, answers within a day. The same command
     finds its batches again.
     """
 
-    cache: Annotated[Path | None, Option(WHO, metavar="DIR", kind="path")] = None
+    cache: Annotated[Path | None, RunOption(WHO, metavar="DIR", kind="path")] = None
     """Reuse a model's reply to the same request from this folder, and store new replies there. Runs may share it."""
 
     @model_validator(mode="before")
     @classmethod
     def _together(cls, options: Any) -> Any:
         """Requests of a batch wait for their replies at the same time."""
-        if isinstance(options, dict) and options.get("batch"):
-            if options.get("workers") or options.get("cluster"):
-                raise UserError("--batch: remove --workers and --cluster; the provider's machines do the work")
-            return {"concurrency": BATCHED, **options}
-        return options
+        return {"concurrency": BATCHED, **options} if isinstance(options, dict) and options.get("batch") else options
 
     @property
     def chat(self) -> ModelSettings | None:

@@ -120,13 +120,13 @@ def key(
     """
     from medagent.benchmarks.medagentbench.facts import open_facts
     from medagent.benchmarks.medagentbench.items import dataset_of, task_dicts
-    from medagent.benchmarks.medagentbench.settings import GradingSource
+    from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
     from medagent.core.errors import UserError
     from refsol.medagentbench import build_key, write_key
 
     if fhir is None and ehr is None:
         raise UserError("pass the source of the facts: --fhir URL or --ehr FILE.ndjson")
-    source = GradingSource(tasks_file=tasks, dataset=dataset, version=version, fhir=fhir, ehr=ehr)
+    source = MedAgentBenchGrading(dataset=str(tasks or dataset), version=version, fhir=fhir, ehr=ehr)
     task_set = dataset_of(source)
     answers = build_key(task_dicts(task_set), open_facts(source, task_set).facts, task_set.constants)
     write_key(out, answers)

@@ -40,7 +40,7 @@ def run_function(benchmark: Any) -> Callable[..., None]:
         rewrite = _rewriting(report, benchmark.reference or None) if report is not None else None
         carry_out(benchmark.plan(settings, say), benchmark, as_json=as_json, quiet=quiet, rewrite=rewrite)
 
-    function = with_options(fields_of(benchmark.Settings))(run)
+    function = with_options(fields_of(benchmark.Settings, use="run"))(run)
     function.__doc__ = _help(benchmark)
     return function
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from medagent.core.code_digest import UNKNOWN
 from medagent.core.errors import UserError
-from medagent.core.options import Setting
+from medagent.core.options import Setting, as_words
 from medagent.core.versions import versions
 from medagent.core.writing import writing
 from medagent.engine.files import MANIFEST, file_digest, note, noted, write_whole, written_files
@@ -32,7 +32,8 @@ FORMAT = 1
 class RunFolder:
     """An open, locked run folder; a context manager. `settings` are keyed by option name (`model`, `max-rounds`) or
     fact (`tasks-digest`). `places` are options that may change when the run is continued, such as paths. `unwritten`
-    are limits and addresses, which no file has. All three are part of the command that continues the run.
+    are limits and addresses, which no file has. All three are part of the command that continues the run. `options` is
+    the settings model that has these options.
 
     Raises UserError if the folder cannot be used: it is read-only, locked by another run, or has other settings.
     """
@@ -47,6 +48,7 @@ class RunFolder:
         data: Mapping[str, str] | None = None,
         places: Mapping[str, Setting] | None = None,
         unwritten: Mapping[str, Setting] | None = None,
+        options: type[BaseModel] | None = None,
         overwrite: bool = False,
         reuse: bool = False,
     ) -> None:
@@ -57,6 +59,7 @@ class RunFolder:
         self._settings = dict(settings)
         self._places = dict(places or {})
         self._unwritten = dict(unwritten or {})
+        self._options = options
         self._reuse = reuse
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
@@ -89,7 +92,11 @@ class RunFolder:
     @property
     def command(self) -> str:
         """The command that continues the run."""
-        return command_line(self._command, {**self._settings, **self._places, **self._unwritten})
+        return self._continuing(self._settings, self._places)
+
+    def _continuing(self, settings: Mapping[str, Setting], places: Mapping[str, Setting]) -> str:
+        words = as_words(self._options, {**settings, **places, **self._unwritten})
+        return shlex.join([*self._command.split(), *words])
 
     @property
     def journal_path(self) -> Path:
@@ -144,7 +151,7 @@ class RunFolder:
             return
         run = read_run(self.path)
         before = run["settings"]
-        command = command_line(self._command, {**before, **run["places"], **self._unwritten})
+        command = self._continuing(before, run["places"])
         names = {*before, *self._settings} - self._unknown(before)
         differing = sorted(k for k in names if _meaning(before.get(k)) != _meaning(self._settings.get(k)))
         if differing:
@@ -173,17 +180,6 @@ class RunFolder:
                 "run with overwrite=True (--overwrite), or choose another round"
             )
         return set(unknown)
-
-
-def command_line(command: str, settings: Mapping[str, Setting]) -> str:
-    """The command with these settings, without facts that are not options (digests, versions, `recipe:rule`)."""
-    words = command.split()
-    for key, value in settings.items():
-        if value is None or value is False or ":" in key or key.endswith(("digest", "-version")):
-            continue
-        for one in value if isinstance(value, list) else [value]:
-            words += [f"--{key}"] if one is True else [f"--{key}", str(one)]
-    return shlex.join(words)
 
 
 def _show(value: Setting) -> str:

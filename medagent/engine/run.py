@@ -72,6 +72,7 @@ async def execute(
             data=plan.data.model_dump(),
             places=settings.places(),
             unwritten=settings.unwritten(),
+            options=type(settings),
             overwrite=settings.overwrite,
             reuse=settings.reuse,
         ) as folder,
@@ -240,7 +241,7 @@ async def _stage(
     carries_out: Executor = executor(settings)
     pending = False
     if settings.sequential:
-        learning = Learning(journals[JOURNAL], journals[LEARNED], units, scoring, settings.learn_from)
+        learning = Learning(journals[JOURNAL], journals[LEARNED], units, scoring, settings.sequential)
         carries_out = SequentialExecutor(learning, unit_limits(settings))
         pending = learns(stage.job) and learning.any_pending
     summary = await run_units(
@@ -271,10 +272,6 @@ def unit_limits(settings: RunSettings) -> UnitLimits:
 def executor(settings: RunSettings) -> Executor:
     """The executor of a run: this process, or a cluster if the settings name one."""
     limits = unit_limits(settings)
-    if settings.cluster and settings.workers:
-        raise UserError("--cluster has its own workers; omit --workers")
-    if settings.wait_for_workers and not settings.cluster:
-        raise UserError("--wait-for-workers needs --cluster")
     if settings.cluster or settings.workers:
         from medagent.engine._cluster import ClusterExecutor
         from medagent.engine._cluster_demand import WorkerWait

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from medagent.agents.choice import check_prices, keyed
 from medagent.core.errors import UserError
-from medagent.core.options import Option
+from medagent.core.options import Option, RunOption
 from medagent.engine.settings import RunSettings
 from medagent.judging.rubric import BUNDLED, P, Rubric
 from medagent.models.settings import ModelSettings, key_table
@@ -45,27 +45,22 @@ class Panel(Generic[P]):
         )
 
 
-class JudgedSource(BaseModel):
-    """The settings of a judged run that decide whether it is complete."""
+class PanelSettings(BaseModel):
+    """The options of commands that judge answers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    allow_unread: Annotated[float, Option(JUDGES, "place", metavar="SHARE", kind="value"), Field(ge=0, le=1)] = (
-        MOST_UNREAD
-    )
+    allow_unread: Annotated[
+        float, Option(JUDGES, "place", metavar="SHARE", kind="value", for_=("run", "source")), Field(ge=0, le=1)
+    ] = MOST_UNREAD
     """The share of judged answers that may have no readable label; above it the exit code is 2."""
-
-
-class PanelSettings(JudgedSource):
-    """The options of commands that judge answers."""
-
-    judge: Annotated[list[str], Option(JUDGES, "place", kind="code"), Field(min_length=1)]
-    """A judge model; repeat the option for a panel, which decides by majority."""
-    judge_base_url: Annotated[list[str], Option(JUDGES, "place", kind="address")] = []
+    judge: Annotated[list[str], RunOption(JUDGES, "place", kind="code")] = []
+    """A model that judges answers; repeat the option for a panel, which decides by majority."""
+    judge_base_url: Annotated[list[str], RunOption(JUDGES, "place", kind="address")] = []
     """The judges' endpoint (default: --base-url if the command has it, else OPENAI_BASE_URL, else OpenAI)."""
-    judge_api_key_env: Annotated[list[str], Option(JUDGES, "place", metavar="NAME|HOST=NAME", kind="secret")] = []
+    judge_api_key_env: Annotated[list[str], RunOption(JUDGES, "place", metavar="NAME|HOST=NAME", kind="secret")] = []
     """The environment variable with the judges' key, as in --api-key-env."""
-    judge_prompt: Annotated[str, Option(JUDGES, "place", metavar="NAME|FILE", kind="path")] = BUNDLED
+    judge_prompt: Annotated[str, RunOption(JUDGES, "place", metavar="NAME|FILE", kind="path", needs="judge")] = BUNDLED
     """The judge prompt: `bundled`, another name from the benchmark's page, or your file (TOML)."""
 
     @model_validator(mode="after")
@@ -83,6 +78,8 @@ class PanelSettings(JudgedSource):
 
     def panel(self, rubric: Rubric[P], run: RunSettings) -> Panel[P]:
         """The panel of a run, or of a command that judges again. Raises UserError, InputError."""
+        if not self.judge:
+            raise UserError("--judge is needed: a model that judges answers")
         judges = self.judges(run)
         check_prices(judges, run.max_cost)
         others = [run.chat] if run.chat is not None else []

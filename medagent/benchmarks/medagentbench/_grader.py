@@ -14,7 +14,7 @@ from medagent.benchmarks.medagentbench.facts import OpenFacts, open_facts
 from medagent.benchmarks.medagentbench.items import TaskItem, dataset_of, task_dicts
 from medagent.benchmarks.medagentbench.results.official_grades import OfficialGrades, official_grades
 from medagent.benchmarks.medagentbench.results.write import result_of
-from medagent.benchmarks.medagentbench.settings import GradingSource, TaskSource
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading, MedAgentBenchSettings
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
@@ -51,7 +51,7 @@ It is used only if the facts are in memory.
 class TaskGrader(Grader[EpisodeRow]):
     """Grades the episodes of a data set by one rule set."""
 
-    def __init__(self, source: TaskSource, rules: str, dataset: Dataset, facts: OpenFacts) -> None:
+    def __init__(self, source: MedAgentBenchSettings, rules: str, dataset: Dataset, facts: OpenFacts) -> None:
         self.rules: RuleName = rule_name(rules)
         self._source, self._dataset, self._open = source, dataset, facts
         self._tasks: dict[str, dict[str, Any]] = {}
@@ -60,7 +60,7 @@ class TaskGrader(Grader[EpisodeRow]):
         """The items for the copy of the official grader, each with its trial."""
 
     @classmethod
-    def of(cls, source: TaskSource, rules: str) -> TaskGrader:
+    def of(cls, source: MedAgentBenchSettings, rules: str) -> TaskGrader:
         """The grader for a source's data set and facts. Raises UserError, InputError."""
         dataset = dataset_of(source)
         return cls(source, rules, dataset, open_facts(source, dataset))
@@ -73,7 +73,7 @@ class TaskGrader(Grader[EpisodeRow]):
     @property
     def _copy(self) -> Path | None:
         """The copy of the official grader, if one is named."""
-        return self._source.official if isinstance(self._source, GradingSource) else None
+        return self._source.official if isinstance(self._source, MedAgentBenchGrading) else None
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -93,7 +93,7 @@ class TaskGrader(Grader[EpisodeRow]):
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
         """See `Grader.figures`."""
-        whole = isinstance(self._source, GradingSource)
+        whole = isinstance(self._source, MedAgentBenchGrading)
         return figures(scores, self._dataset, self.rules, self._official(), whole=whole)
 
     def _score(self, item: TaskItem, row: EpisodeRow) -> Score:
@@ -151,7 +151,7 @@ class TaskGrader(Grader[EpisodeRow]):
         return self._baselines.outcomes(self._task(item))
 
     def _official(self) -> OfficialGrades | None:
-        if not isinstance(self._source, GradingSource) or self._copy is None:
+        if not isinstance(self._source, MedAgentBenchGrading) or self._copy is None:
             return None
         return official_grades(self._source, self._dataset, self.graded)
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from medagent.benchmarks.medagentbench._grader import TaskGrader
 from medagent.benchmarks.medagentbench.facts import OpenFacts
 from medagent.benchmarks.medagentbench.items import TaskItem, item_of
-from medagent.benchmarks.medagentbench.settings import TaskSource
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
 from medagent.core.errors import UserError
 from medagent.fhir_episodes.task import FhirItem
@@ -47,7 +47,7 @@ def unpacked_task(folder: Path) -> tuple[FhirItem, TaskGrader]:
     packed = read_json(
         folder / TASK, validator(PackedTask), expected="a task of the export is expected", error=UserError
     )
-    source = TaskSource(tasks_file=folder / TASK)
+    source = MedAgentBenchSettings(dataset=str(folder / TASK))
     dataset = Dataset("packed", "packed", (packed.task,), "", folder / TASK, alone=True, fixed=packed.constants)
     facts = OpenFacts(KeyEhr(folder / KEY), "", at_once=True)
     return item_of(packed.task, dataset, source), TaskGrader(source, "official", dataset, facts)

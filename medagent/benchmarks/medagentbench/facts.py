@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading, MedAgentBenchSettings
 from medagent.core.errors import UserError
 from medagent.core.wire import without_password
 from medagent.engine.files import file_digest
 from medagent.fhir_data.asking import http_ask, server_ask
-from medagent.fhir_episodes.settings import EpisodeSettings, FhirSettings, server_headers
 from refsol.medagentbench import Facts, KeyEhr, NdjsonEhr, SearchEhr
 
 if TYPE_CHECKING:
     from fhir_server import Server
-    from medagent.benchmarks.medagentbench.settings import TaskSource
     from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 
 _BASE = "http://localhost/fhir"
@@ -32,27 +31,26 @@ class OpenFacts:
     at_once: bool = False
 
 
-def open_facts(source: TaskSource, dataset: Dataset) -> OpenFacts:
+def open_facts(source: MedAgentBenchSettings, dataset: Dataset) -> OpenFacts:
     """Open the facts of a source: from the place that it names, otherwise from the data set's key.
 
     Raises UserError, InputError.
     """
-    key: Path | None = getattr(source, "key", None)
-    if sum(place is not None for place in (source.fhir, source.ehr, key)) > 1:
+    grading = isinstance(source, MedAgentBenchGrading)
+    key = source.key if isinstance(source, MedAgentBenchGrading) else None
+    if key is not None and (source.fhir or source.ehr):
         raise UserError("--fhir, --ehr and --key all name the source of facts: pass only one of them")
     if source.ehr is not None:
-        return _of_file(source.ehr, keep=isinstance(source, EpisodeSettings))
-    own = dataset.key if isinstance(source, EpisodeSettings) or source.fhir is None else None
+        return _of_file(source.ehr, keep=not grading)
+    own = None if grading and source.fhir is not None else dataset.key
     if (path := key or own) is not None:
         answers = KeyEhr(path)
         answers.check([task.model_dump() for task in dataset.tasks])
         return OpenFacts(answers, file_digest(path), at_once=True)
     if source.fhir is not None:
-        headers = source.fhir_headers if isinstance(source, FhirSettings) else server_headers([])
-        ca_file = source.ca_file if isinstance(source, FhirSettings) else None
         address = hashlib.sha256(without_password(source.fhir).encode()).hexdigest()
-        return OpenFacts(http_facts(source.fhir, headers, ca_file), address)
-    if isinstance(source, EpisodeSettings):
+        return OpenFacts(http_facts(source.fhir, source.fhir_headers, source.ca_file), address)
+    if not grading:
         from medagent.benchmarks.medagentbench.inventory import patients_file
 
         file = patients_file(dataset)

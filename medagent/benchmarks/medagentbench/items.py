@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from medagent.benchmarks.medagentbench.agents.stated import stated_mrn
-from medagent.benchmarks.medagentbench.settings import TaskSource
-from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task, load_dataset, load_tasks_file
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
+from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task, load_dataset
 from medagent.fhir_episodes.task import FhirItem
 
 
@@ -17,7 +17,7 @@ class TaskItem(FhirItem):
 
     stored: Task
     dataset: Dataset = field(repr=False, compare=False)
-    source: TaskSource = field(repr=False, compare=False)
+    source: MedAgentBenchSettings = field(repr=False, compare=False)
 
     @property
     def record(self) -> Task:
@@ -25,7 +25,7 @@ class TaskItem(FhirItem):
         return self.stored
 
 
-def item_of(task: Task, dataset: Dataset, source: TaskSource) -> TaskItem:
+def item_of(task: Task, dataset: Dataset, source: MedAgentBenchSettings) -> TaskItem:
     """Make an item of a task."""
     return TaskItem(
         id=task.id,
@@ -40,9 +40,9 @@ def item_of(task: Task, dataset: Dataset, source: TaskSource) -> TaskItem:
     )
 
 
-def dataset_of(source: TaskSource) -> Dataset:
+def dataset_of(source: MedAgentBenchSettings) -> Dataset:
     """Load the data set of a source. Raises UserError."""
-    return load_tasks_file(source.tasks_file) if source.tasks_file else load_dataset(source.dataset, source.version)
+    return load_dataset(source.dataset, source.version)
 
 
 def task_dicts(dataset: Dataset) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from medagent.benchmarks.medagentbench._grader import TaskGrader
 from medagent.benchmarks.medagentbench.items import item_of, task_dicts
 from medagent.benchmarks.medagentbench.results import grading
 from medagent.benchmarks.medagentbench.results.paths import results_file
-from medagent.benchmarks.medagentbench.settings import GradingSource, MedAgentBenchGrading
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.core.versions import versions
 from medagent.engine.folder import read_run
@@ -84,13 +84,14 @@ def graded_file(path: Path, options: MedAgentBenchGrading, *, every_rule: bool =
     Raises UserError, InputError or FactsError.
     """
     results = results_file(path)
-    dataset = grading.task_set(results, options.tasks, options.dataset)
+    asked = options.dataset if "dataset" in options.model_fields_set else None
+    dataset = grading.task_set(results, options.tasks, asked)
     if options.fhir is None and options.ehr is None and options.key is None:
         grading.check_patients(results, dataset)
-    source = GradingSource(
+    folder = str(dataset.path.parent) if dataset.manifest and not dataset.bundled else dataset.name
+    source = MedAgentBenchGrading(
         version=dataset.version,
-        dataset=str(dataset.path.parent) if dataset.manifest and not dataset.bundled else dataset.name,
-        tasks_file=dataset.path if dataset.alone else None,
+        dataset=str(dataset.path) if dataset.alone else folder,
         fhir=options.fhir,
         ehr=options.ehr,
         key=options.key,
@@ -120,7 +121,9 @@ def graded_file(path: Path, options: MedAgentBenchGrading, *, every_rule: bool =
     return GradedFile(results, dataset, scores, others, _rows(recorded), figures, rules)
 
 
-def _scores(report: GradeReport, dataset: Dataset, source: GradingSource, grader: TaskGrader) -> Iterator[Scored]:
+def _scores(
+    report: GradeReport, dataset: Dataset, source: MedAgentBenchGrading, grader: TaskGrader
+) -> Iterator[Scored]:
     tasks = {task.id: task for task in dataset.tasks}
     for one in report.items:
         task = tasks.get(one.task_id)

@@ -10,7 +10,7 @@ from typing import Any
 
 from medagent.benchmarks.promptcblue._data import DataFile, read_data
 from medagent.benchmarks.promptcblue._lines import DataLine, DataLines
-from medagent.benchmarks.promptcblue._settings import LineSource
+from medagent.benchmarks.promptcblue._settings import PromptcblueSettings
 from medagent.core.lazy import LazySequence
 from medagent.engine.files import file_digest
 from medagent.engine.scores import Item
@@ -21,9 +21,9 @@ from refsol.promptcblue.public import EDITIONS
 class LineItem(Item):
     """A line. The texts of a hundred thousand lines would take most of a run's memory, so they stay in the file."""
 
-    source: LineSource
+    source: PromptcblueSettings
 
-    def __init__(self, key: str, task: str, lines: DataLines, source: LineSource) -> None:
+    def __init__(self, key: str, task: str, lines: DataLines, source: PromptcblueSettings) -> None:
         for name, value in {"id": key, "group": task, "cluster": "", "source": source, "_lines": lines}.items():
             object.__setattr__(self, name, value)
 
@@ -46,13 +46,13 @@ class LineItem(Item):
         return target if isinstance(target, str) else ""
 
 
-def line_items(whole: DataFile, source: LineSource) -> Sequence[LineItem]:
+def line_items(whole: DataFile, source: PromptcblueSettings) -> Sequence[LineItem]:
     """The items of a test file, each created on access."""
     keys = list(zip(whole.lines.line_keys(), whole.lines.tasks, strict=True))
     return LazySequence(len(keys), lambda place: LineItem(*keys[place], whole.lines, source))
 
 
-def data_of(source: LineSource) -> DataFile:
+def data_of(source: PromptcblueSettings) -> DataFile:
     """The test file, read once unless it changes. Raises UserError or ProblemsError."""
     digest = file_digest(source.data) if source.data.is_file() else ""
     return _read(source.data, source.encoding, source.edition, digest)
@@ -90,13 +90,13 @@ class GoldAnswers(Mapping[str, Any]):
         return len(self._texts)
 
 
-def gold_of(source: LineSource) -> GoldAnswers | None:
+def gold_of(source: PromptcblueSettings) -> GoldAnswers | None:
     """The gold answers; None if the source names none. Raises InputError."""
     gold = source.right_answers
     return None if gold is None else _gold(source, file_digest(gold))
 
 
 @lru_cache(maxsize=2)
-def _gold(source: LineSource, digest: str) -> GoldAnswers:
+def _gold(source: PromptcblueSettings, digest: str) -> GoldAnswers:
     assert source.right_answers is not None
     return GoldAnswers(data_of(source), source.right_answers)

@@ -10,7 +10,7 @@ from medagent.benchmarks.medagentbench._figures import BRANCHES
 from medagent.benchmarks.medagentbench._published import published_of
 from medagent.benchmarks.medagentbench.facts import embedded_facts, open_facts
 from medagent.benchmarks.medagentbench.items import TaskItem, dataset_of
-from medagent.benchmarks.medagentbench.settings import TaskSource
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.benchmarks.medagentbench.views._chart import chart
 from medagent.benchmarks.medagentbench.views._orders import orders_block
@@ -89,11 +89,10 @@ def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:
 
 
 @lru_cache(maxsize=4)
-def _readings(source: TaskSource) -> Facts:
+def _readings(source: MedAgentBenchSettings) -> Facts:
     """A source of all readings of the patients. An answer key would have only the deciding ones."""
     dataset = dataset_of(source)
-    own = (source.fhir, source.ehr, getattr(source, "key", None)) != (None, None, None)
-    if own or not dataset.bundled:
+    if source.fhir or source.ehr or not dataset.bundled:
         return open_facts(source, dataset).facts
     from medagent.fhir_data.embedded import bundled_file
 
