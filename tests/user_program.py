@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Generator, Sequence
 from typing import Annotated
 
+from medagent.options import MedAgentBenchOptions
+
 import medagent
 from medagent import blocks
-from medagent.options import MedAgentBenchOptions
 
 
 class AgeAgent(medagent.Agent):

@@ -145,7 +145,7 @@ class AgentChoice:
             check_agent(agent.path, agent.load())
         check_arguments("agent", agent, settings.agent_arg)
         if agent is not None and learning(agent.load()) is not None and not settings.sequential:
-            raise UserError(f"--agent {settings.agent}: the agent learns from each score; pass --sequential")
+            raise UserError(f"--agent {settings.agent}: the agent learns from each score; pass --sequential score")
         if agent is None and model is None:
             raise UserError(NO_MODEL + (own[1] if len(own) > 1 else "FILE.py:Name"))
         return cls(model, agent, system=system, arguments=settings.agent_arg)

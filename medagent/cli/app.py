@@ -145,7 +145,7 @@ def spelled(words: list[str]) -> list[str]:
     result = list(words) or ["--help"]
     if "--sequential" in words:
         place = words.index("--sequential") + 1
-        if words[place : place + 1] not in (["score"], ["facts"]):
+        if words[place : place + 1] == [] or words[place].startswith("-"):
             from medagent.core.options import hint
 
             hint("sequential", "write --sequential score, or --sequential facts")

@@ -92,11 +92,7 @@ class RunFolder:
     @property
     def command(self) -> str:
         """The command that continues the run."""
-        return self._continuing(self._settings, self._places)
-
-    def _continuing(self, settings: Mapping[str, Setting], places: Mapping[str, Setting]) -> str:
-        words = as_words(self._options, {**settings, **places, **self._unwritten})
-        return shlex.join([*self._command.split(), *words])
+        return command_line(self._command, {**self._settings, **self._places, **self._unwritten}, self._options)
 
     @property
     def journal_path(self) -> Path:
@@ -151,7 +147,7 @@ class RunFolder:
             return
         run = read_run(self.path)
         before = run["settings"]
-        command = self._continuing(before, run["places"])
+        command = command_line(self._command, {**before, **run["places"], **self._unwritten}, self._options)
         names = {*before, *self._settings} - self._unknown(before)
         differing = sorted(k for k in names if _meaning(before.get(k)) != _meaning(self._settings.get(k)))
         if differing:
@@ -180,6 +176,11 @@ class RunFolder:
                 "run with overwrite=True (--overwrite), or choose another round"
             )
         return set(unknown)
+
+
+def command_line(command: str, settings: Mapping[str, Setting], options: type[BaseModel] | None = None) -> str:
+    """The command with these settings. `options` is the model that has them."""
+    return shlex.join([*command.split(), *as_words(options, settings)])
 
 
 def _show(value: Setting) -> str:

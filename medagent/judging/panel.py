@@ -79,7 +79,7 @@ class PanelSettings(BaseModel):
     def panel(self, rubric: Rubric[P], run: RunSettings) -> Panel[P]:
         """The panel of a run, or of a command that judges again. Raises UserError, InputError."""
         if not self.judge:
-            raise UserError("--judge is needed: a model that judges answers")
+            raise UserError("--judge is needed: A judge model, for example --judge gpt-4o")
         judges = self.judges(run)
         check_prices(judges, run.max_cost)
         others = [run.chat] if run.chat is not None else []
