@@ -62,7 +62,7 @@ def _values(path: Path, benchmark: Any, *, trusted: bool) -> dict[str, Any]:
         ("run", RunSettings, shared),
         (own, benchmark.Settings, _table(path, own, run.get(benchmark.name, {}))),
     )
-    values = {}
+    values: dict[str, Any] = {}
     for table, model, entries in tables:
         fields = list(options(model, "run"))
         known = {flag: field for field in fields for flag in (field.option.was, field.flag)}

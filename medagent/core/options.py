@@ -216,7 +216,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """Several names in one option, separated by commas."""
 
 
-def by_field(fields: Iterable[Field], values: Mapping[str, object]) -> dict[str, object]:
+def by_field(fields: Iterable[Field], values: Mapping[str, Any]) -> dict[str, Any]:
     """Values by field. A keyword is a field's name, its flag, or its earlier flag, which prints a hint.
 
     Raises UserError if an option has both its names.
@@ -239,7 +239,7 @@ def hint(old: str, instead: str) -> None:
     print(f"medagent: --{old} works until the next release: {instead}", file=sys.stderr)
 
 
-def checked(model: type[M], values: Mapping[str, object], place: str = "") -> M:
+def checked(model: type[M], values: Mapping[str, Any], place: str = "") -> M:
     """A settings model from outside values by keyword. Raises UserError that names the invalid option."""
     from pydantic import ValidationError
 

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Container, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -33,7 +34,7 @@ class RunFolder:
     """An open, locked run folder; a context manager. `settings` are keyed by option name (`model`, `max-rounds`) or
     fact (`tasks-digest`). `places` are options that may change when the run is continued, such as paths. `unwritten`
     are limits and addresses, which no file has. All three are part of the command that continues the run. `options` is
-    the settings model that has these options.
+    the settings model that has these options, `about` the benchmark and its data.
 
     Raises UserError if the folder cannot be used: it is read-only, locked by another run, or has other settings.
     """
@@ -44,8 +45,7 @@ class RunFolder:
         command: str,
         settings: Mapping[str, Setting],
         *,
-        benchmark: str = "",
-        data: Mapping[str, str] | None = None,
+        about: Mapping[str, Any] = MappingProxyType({"benchmark": "", "data": {"name": ""}}),
         places: Mapping[str, Setting] | None = None,
         unwritten: Mapping[str, Setting] | None = None,
         options: type[BaseModel] | None = None,
@@ -54,8 +54,7 @@ class RunFolder:
     ) -> None:
         self.path = path
         self._command = command
-        self._benchmark = benchmark
-        self._data = dict(data or {"name": ""})
+        self._about = about
         self._settings = dict(settings)
         self._places = dict(places or {})
         self._unwritten = dict(unwritten or {})
@@ -134,8 +133,7 @@ class RunFolder:
                     {
                         "format": FORMAT,
                         "command": self._command,
-                        "benchmark": self._benchmark,
-                        "data": self._data,
+                        **self._about,
                         "settings": self._settings,
                         "places": self._places,
                         "versions": versions(),

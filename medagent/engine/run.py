@@ -68,8 +68,7 @@ async def execute(
             plan.folder,
             plan.command,
             plan.decides,
-            benchmark=benchmark.reference or benchmark.name,
-            data=plan.data.model_dump(),
+            about={"benchmark": benchmark.reference or benchmark.name, "data": plan.data.model_dump()},
             places=settings.places(),
             unwritten=settings.unwritten(),
             options=type(settings),
@@ -95,7 +94,7 @@ async def execute(
                 benchmark.journals,
                 first=folder.journal,
                 writable=folder.writable,
-                optional=settings.sequential,
+                optional=settings.sequential is not None,
             ) as journals,
         ):
             return await _carried_out(plan, benchmark, grader, folder, journals, quiet, say)

@@ -125,7 +125,7 @@ class RunSettings(BaseModel):
     sequential: Annotated[
         Literal["score", "facts"] | None,
         BeforeValidator(lambda value: "score" if value is True else value or None),
-        RunOption(RUN, kind="value", without="workers cluster batch", was="learn-from"),
+        RunOption(RUN, kind="value", metavar="score|facts", without="workers cluster batch", was="learn-from"),
     ] = None
     """Run one item after the other. Before the next item, an agent with `learn` sees the score (value, correct, kind),
     or the facts (also reason, checks and facts, which quote the expected answer).

@@ -11,9 +11,9 @@ from typing import Any
 from medagent.benchmarks.fhiragentbench._items import QuestionItem, digest_of
 from medagent.benchmarks.fhiragentbench._outputs import output_of
 from medagent.benchmarks.fhiragentbench._rubric import JUDGE, NORMALIZE
-from medagent.benchmarks.fhiragentbench._settings import FhirAgentBenchSettings
 from medagent.benchmarks.fhiragentbench._tables import question_figures
 from medagent.benchmarks.fhiragentbench.sets import questions_of
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.judging.judged import Judged, Verdict

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from medagent.benchmarks.fhiragentbench._settings import FhirAgentBenchSettings
 from medagent.benchmarks.fhiragentbench.sets import questions_of
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.core.errors import UserError
 from medagent.fhir_episodes.task import FhirItem
 from refsol.fhiragentbench import Question

@@ -9,8 +9,8 @@ from typing import Any
 from medagent.benchmarks.fhiragentbench._grader import QuestionGrader
 from medagent.benchmarks.fhiragentbench._items import QuestionItem, digest_of, item_of
 from medagent.benchmarks.fhiragentbench._outputs import output_of
-from medagent.benchmarks.fhiragentbench._settings import FhirAgentBenchSettings
 from medagent.benchmarks.fhiragentbench.sets import PUBLISHED, SYNTHETIC, questions_of
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.core.errors import UserError
 from medagent.core.options import checked
 from medagent.core.versions import versions

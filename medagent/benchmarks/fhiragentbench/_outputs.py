@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from medagent.benchmarks.fhiragentbench._settings import FhirAgentBenchSettings
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.reads import read_ids
 from refsol.fhiragentbench import Output

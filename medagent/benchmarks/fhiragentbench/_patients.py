@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medagent.benchmarks.fhiragentbench._agents import chart_queries
-from medagent.benchmarks.fhiragentbench._settings import FhirAgentBenchSettings
 from medagent.benchmarks.fhiragentbench.sets import SYNTHETIC, hospital_of
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.core.errors import UserError
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Say

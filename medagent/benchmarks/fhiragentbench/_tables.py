@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from medagent.benchmarks.fhiragentbench._patients import fetch_all, patients_of
-from medagent.benchmarks.fhiragentbench._settings import FhirAgentBenchSettings
 from medagent.benchmarks.fhiragentbench.sets import PUBLISHED
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.engine.grounded import grounded_rate
 from medagent.engine.report import TableLine, TableSection
 from medagent.engine.scores import Figures, Scored

@@ -20,11 +20,11 @@ from medagent.benchmarks.fhiragentbench._patients import (
 from medagent.benchmarks.fhiragentbench._places import JUDGE_CASES, QUESTIONS, keep
 from medagent.benchmarks.fhiragentbench._reference import check_readable
 from medagent.benchmarks.fhiragentbench._rubric import AnswerRubric, check_cases, has_cases
-from medagent.benchmarks.fhiragentbench._settings import (
+from medagent.benchmarks.fhiragentbench.sets import manifest_of, questions_of
+from medagent.benchmarks.fhiragentbench.settings import (
     AGENTS,
     FhirAgentBenchSettings,
 )
-from medagent.benchmarks.fhiragentbench.sets import manifest_of, questions_of
 from medagent.benchmarks.fhiragentbench.strategies.prompts import bundled_prompt, checkout_of, published_prompt
 from medagent.benchmarks.fhiragentbench.strategies.session import StrategyActing
 from medagent.benchmarks.fhiragentbench.strategies.tokens import check_tokenizer

@@ -12,7 +12,7 @@ from typing import Any
 from medagent.benchmarks.imapscore._extract import G_EVAL
 from medagent.benchmarks.imapscore._items import ImapItem, linker_of
 from medagent.benchmarks.imapscore._job import ItemRow
-from medagent.benchmarks.imapscore._settings import ImapscoreSettings
+from medagent.benchmarks.imapscore.settings import ImapscoreSettings
 from medagent.core.errors import UserError
 from medagent.engine.files import file_digest
 from medagent.engine.report import TableLine, TableSection

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.imapscore._settings import ImapscoreSettings
+from medagent.benchmarks.imapscore.settings import ImapscoreSettings
 from medagent.core.errors import UserError
 from medagent.engine.scores import Item
 from refsol.answer_files import read_answers

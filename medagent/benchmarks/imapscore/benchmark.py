@@ -17,7 +17,7 @@ from medagent.benchmarks.imapscore._grader import ImapGrader
 from medagent.benchmarks.imapscore._items import ImapItem, imap_items
 from medagent.benchmarks.imapscore._job import ExtractionJob, ItemRow, ItemUnit
 from medagent.benchmarks.imapscore._prompts import load_prompts
-from medagent.benchmarks.imapscore._settings import ImapscoreSettings
+from medagent.benchmarks.imapscore.settings import ImapscoreSettings
 from medagent.core.errors import UserError
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block

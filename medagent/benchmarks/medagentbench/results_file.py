@@ -84,8 +84,8 @@ def graded_file(path: Path, options: MedAgentBenchGrading, *, every_rule: bool =
     Raises UserError, InputError or FactsError.
     """
     results = results_file(path)
-    asked = options.dataset if "dataset" in options.model_fields_set else None
-    dataset = grading.task_set(results, options.tasks, asked)
+    named_set = options.dataset if "dataset" in options.model_fields_set else None
+    dataset = grading.task_set(results, options.tasks, named_set)
     if options.fhir is None and options.ehr is None and options.key is None:
         grading.check_patients(results, dataset)
     folder = str(dataset.path.parent) if dataset.manifest and not dataset.bundled else dataset.name

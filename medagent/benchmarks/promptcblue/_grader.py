@@ -8,8 +8,8 @@ from typing import Any
 from medagent.agents.unusable import count_unusable
 from medagent.benchmarks.promptcblue._items import LineItem, data_of, gold_of
 from medagent.benchmarks.promptcblue._rows import LineRow
-from medagent.benchmarks.promptcblue._settings import PromptcblueSettings
 from medagent.benchmarks.promptcblue._tables import trial_table
+from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
 from medagent.engine.files import file_digest
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.models.wording import strip_thinking

@@ -10,7 +10,7 @@ from typing import Any
 
 from medagent.benchmarks.promptcblue._data import DataFile, read_data
 from medagent.benchmarks.promptcblue._lines import DataLine, DataLines
-from medagent.benchmarks.promptcblue._settings import PromptcblueSettings
+from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
 from medagent.core.lazy import LazySequence
 from medagent.engine.files import file_digest
 from medagent.engine.scores import Item

@@ -18,7 +18,7 @@ from medagent.benchmarks.promptcblue._items import LineItem, data_of, line_items
 from medagent.benchmarks.promptcblue._lines import DataLine
 from medagent.benchmarks.promptcblue._paired import paired_score
 from medagent.benchmarks.promptcblue._rows import LineRow
-from medagent.benchmarks.promptcblue._settings import PromptcblueSettings
+from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
 from medagent.core.lazy import LazySequence
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block

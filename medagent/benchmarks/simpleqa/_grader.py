@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 from medagent.agents.unusable import count_unusable
 from medagent.benchmarks.simpleqa._items import QuestionItem, gold_digest, question_items
-from medagent.benchmarks.simpleqa._settings import SimpleqaSettings
 from medagent.benchmarks.simpleqa._tables import calibration_note, denominators, section_table, total_line, votes_table
+from medagent.benchmarks.simpleqa.settings import SimpleqaSettings
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.judging.judged import Judged
 from medagent.judging.rows import ExchangeRow

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from medagent.benchmarks.simpleqa._settings import SimpleqaSettings
+from medagent.benchmarks.simpleqa.settings import SimpleqaSettings
 from medagent.engine.scores import Item
 from refsol.simpleqa.data import GoldQuestion, duplicate_ids, read_items
 

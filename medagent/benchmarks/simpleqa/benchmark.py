@@ -20,7 +20,7 @@ from medagent.benchmarks.simpleqa._grader import QuestionGrader, is_judged
 from medagent.benchmarks.simpleqa._items import QuestionItem, question_items, questions_digest
 from medagent.benchmarks.simpleqa._recipes import score_line
 from medagent.benchmarks.simpleqa._rubric import SimpleqaRubric, prompt_name
-from medagent.benchmarks.simpleqa._settings import SimpleqaSettings
+from medagent.benchmarks.simpleqa.settings import SimpleqaSettings
 from medagent.core.options import Setting
 from medagent.engine.benchmark import Say
 from medagent.engine.blocks import Block

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from medagent.benchmarks.fhiragentbench._settings import FhirAgentBenchSettings
 from medagent.benchmarks.fhiragentbench.benchmark import FhirAgentBench
 from medagent.benchmarks.fhiragentbench.generator.wording import read, templates
 from medagent.benchmarks.fhiragentbench.sets import bundled_folder, questions_of
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.fhir_episodes.episode import EpisodeRow
 from refsol.fhiragentbench import FAMILIES, Question, compare, family_of, read_questions
 from tests.command import Ran, medagent

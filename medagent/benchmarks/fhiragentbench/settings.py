@@ -37,7 +37,8 @@ class FhirAgentBenchSettings(FhirSettings, PanelSettings):
     """The options of `medagent run fhir-agentbench`."""
 
     agents: ClassVar[tuple[str, ...]] = AGENTS
-    ways: ClassVar[Mapping[str, str]] = FhirSettings.ways | {
+    ways: ClassVar[Mapping[str, str]] = {
+        **FhirSettings.ways,
         "strategy": "a published strategy: --protocol multi_turn_resource",
         "strategy_in_code": "a published code strategy: --protocol multi_turn_code_resource",
     }
