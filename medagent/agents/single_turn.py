@@ -38,16 +38,22 @@ _ASKED, _ANSWERED = ("question", "input", "problem"), ("answer", "target")
 class AnswerSettings(RunSettings):
     """The options of benchmarks that grade answers."""
 
+    ways: ClassVar[Mapping[str, str]] = {"asks_model": "a model: a custom agent builds its own messages"}
     allow_empty: Annotated[
         float, Option(LIMITS, "place", metavar="SHARE", kind="value", for_=("run", "source")), Field(ge=0, le=1)
     ] = MOST
     """Maximum share of answers that are empty, cut off or only thinking; above it the exit code is 2."""
-    answers: Annotated[Path | None, RunOption(WHO, "place", kind="path")] = None
+    answers: Annotated[Path | None, RunOption(WHO, "place", kind="path", without="model agent few_shot system")] = None
     """Grade existing answers: a run's folder, JSON lines (id, answer), OpenCompass predictions, lm-evaluation-harness
     samples, an Inspect log, a HELM run.
     """
-    system: Annotated[str | None, RunOption(WHO, "place", metavar="TEXT|FILE", kind="path")] = None
+    system: Annotated[str | None, RunOption(WHO, "place", metavar="TEXT|FILE", kind="path", needs="asks_model")] = None
     """A system message before every question."""
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether a model, or a baseline, gets the questions, and not a custom agent."""
+        return self.agent is None or self.agent in BASELINES
 
     @property
     def allowed(self) -> float:
@@ -72,7 +78,7 @@ class SingleTurnSettings(AnswerSettings):
     """The options of benchmarks in which an item is one question."""
 
     agents: ClassVar[tuple[str, ...]] = BASELINES
-    few_shot: Annotated[str | None, RunOption(WHO, "place", metavar="FILE|N", kind="path")] = None
+    few_shot: Annotated[str | None, RunOption(WHO, "place", metavar="FILE|N", kind="path", needs="asks_model")] = None
     """Solved examples before every question: JSON lines (question, answer), or the first N items of the data (of each
     task), which are then not asked.
     """
@@ -124,15 +130,10 @@ def who_answers(
     if settings.answers is not None or settings.agent in BASELINES:
         check_arguments("agent", None, settings.agent_arg)
     if settings.answers is not None:
-        if off := next((name for name in ("model", "agent", "few_shot", "system") if getattr(settings, name)), None):
-            raise UserError(f"--answers has the answers of its own model; remove --{off.replace('_', '-')}")
         return AgentChoice(known=_recorded(settings.answers, items))
     if settings.agent in BASELINES:
         return AgentChoice(known=_baseline(settings.agent, items, settings.trials))
-    who = AgentChoice.of(settings, own=BASELINES, beside=beside, system=settings.system_text)
-    if who.agent is not None and (settings.system is not None or settings.few_shot is not None):
-        raise UserError("--system and --few-shot are for models; a custom agent builds its own messages")
-    return who
+    return AgentChoice.of(settings, own=BASELINES, beside=beside, system=settings.system_text)
 
 
 def _recorded(path: Path, items: Sequence[AskedItem]) -> KnownAnswers:

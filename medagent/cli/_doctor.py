@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from medagent.cli import _server_options as server_options
-from medagent.terminal import options
+from medagent.engine.settings import RunSettings
+from medagent.terminal.settings import fields_of, with_options
 
 
+@with_options(fields_of(RunSettings, "model", "base_url", "api", "results_dir"))
 def command(
+    values: dict[str, Any],
     fhir: Annotated[str | None, typer.Option(help="Also check the FHIR server at this base URL.")] = None,
     fhir_header: server_options.FhirHeader = None,
     ca_file: server_options.CaFile = None,
-    model: options.ModelName = None,
-    base_url: options.BaseUrls = None,
-    api: options.Api = "chat",
     price: Annotated[
         list[str] | None,
         typer.Option(help="Also print the line of the price table for this model; repeatable."),
     ] = None,
-    results_dir: options.ResultsDir = Path("results"),
 ) -> None:
     """Check this installation: one line per check, ok or what to do. Exit code 1 if a check fails.
 
@@ -31,12 +29,14 @@ def command(
     Example: medagent doctor --fhir http://localhost:8080/fhir --model gpt-4o-mini --price gpt-4o-mini
     """
     from medagent.cli._examine import examine
+    from medagent.core.options import checked
     from medagent.reports.tables import put
 
     server = server_options.open_server(fhir, fhir_header, ca_file) if fhir else None
-    settings = options.model_settings(model, base_url, api=api, max_tokens=1 if api == "chat" else 16, timeout=60.0)
+    limits = {"max_tokens": 1 if values.get("api", "chat") == "chat" else 16, "timeout": 60.0}
+    settings = checked(RunSettings, {**values, **limits})
     well = True
-    for check in examine(server, settings, results_dir, price or ()):
+    for check in examine(server, settings.chat, settings.results_dir, price or ()):
         put(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.text}")
         well = well and check.ok
     raise typer.Exit(0 if well else 1)

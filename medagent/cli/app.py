@@ -149,7 +149,8 @@ def spelled(words: list[str]) -> list[str]:
             from medagent.core.options import hint
 
             hint("sequential", "write --sequential score, or --sequential facts")
-            return spelled([*words[:place], "score", *words[place:]])
+            alone = [] if "--learn-from" in words else ["--sequential", "score"]
+            return spelled([*words[: place - 1], *alone, *words[place:]])
     for place, (option, value, file) in enumerate(zip(words, words[1:], words[2:], strict=False), 2):
         if (option, value) == ("--agent", "replay") and not file.startswith("-"):
             result.insert(place, "--replay")

@@ -151,9 +151,10 @@ def stated(settings: BaseModel) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in settings.model_fields_set}
 
 
-def addresses(settings: BaseModel) -> set[str]:
-    """The flags of a model's address options."""
-    return {one.flag for one in options(type(settings)) if one.option.kind == "address"}
+def addresses(settings: BaseModel) -> list[str]:
+    """The flags of the places of a run that are addresses."""
+    places = (one for one in options(type(settings), "run") if one.option.kept == "place")
+    return [one.flag for one in places if one.option.kind == "address"]
 
 
 def as_setting(value: Any) -> Setting:
@@ -230,7 +231,7 @@ def by_field(fields: Iterable[Field], values: Mapping[str, Any]) -> dict[str, An
             if result.get(one.name, True) is not True:
                 raise UserError(f"--{one.option.was} is {one.written} now: leave one of them out")
             result[one.name] = result.pop(old)
-            hint(one.option.was, f"write {one.written}")
+            hint(one.option.was, f"write {one.written} {result[one.name]}")
     return result
 
 

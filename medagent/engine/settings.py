@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -27,7 +26,7 @@ from medagent.core.options import Names, Option, RunOption, Setting, addresses, 
 from medagent.core.scrub import safe_name
 from medagent.core.wire import without_password
 from medagent.engine.rows import RETRIED
-from medagent.models.settings import Api, ModelSettings, Patience, key_table
+from medagent.models.settings import Api, ModelSettings, key_table
 
 _LABEL = re.compile(r"[\w.-]+")
 
@@ -205,22 +204,21 @@ class RunSettings(BaseModel):
         """The settings of the model; None if no model is named."""
         if self.model is None:
             return None
-        return ModelSettings(
-            name=self.model,
-            base_urls=self.base_url,
+        return self.endpoint(
+            self.model,
+            self.base_url,
             allow_hosts=self.allow_host,
             api=self.api,
             api_key_env=key_table(self.api_key_env),
             temperature=None if self.temperature < 0 else self.temperature,
             max_tokens=self.max_tokens,
             extra=self.extra,
-            **asdict(self.patience),
         )
 
-    @property
-    def patience(self) -> Patience:
-        """The timeouts for the endpoints."""
-        return Patience(self.timeout, self.outage_time, self.outage_attempts)
+    def endpoint(self, model: str, base_urls: list[str], **more: Any) -> ModelSettings:
+        """The settings of a model that waits as long as the run allows."""
+        outage = {"outage_time_s": self.outage_time, "outage_attempts": self.outage_attempts}
+        return ModelSettings(name=model, base_urls=base_urls, timeout_s=self.timeout, **outage, **more)
 
     def run_folder(self, benchmark: str, who: str) -> Path:
         """`results/{benchmark}_{round}_{who}`; a slash in a model's name becomes `--`, a colon becomes `-`."""
@@ -239,17 +237,14 @@ class RunSettings(BaseModel):
 
     def places(self) -> dict[str, Setting]:
         """The settings that may change when the run is continued, and are stored in `run.json`."""
-        hidden = addresses(self)
-        shown = {name: value for name, value in values(self, "place").items() if name not in hidden}
-        return {**shown, "trials": None} if self.trials == 1 else shown
+        return {name: value for name, value in values(self, "place").items() if name not in addresses(self)}
 
     def unwritten(self) -> dict[str, Setting]:
         """The settings that are in the command that continues the run, but not in `run.json`: limits, and addresses
         without passwords.
         """
-        hidden = addresses(self)
-        shown = {name: value for name, value in values(self, "place").items() if name in hidden}
-        return {**{name: _without_passwords(value) for name, value in shown.items()}, **values(self, "limit")}
+        places = values(self, "place")
+        return {**{name: _without_passwords(places[name]) for name in addresses(self)}, **values(self, "limit")}
 
 
 def _without_passwords(value: Setting) -> Setting:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Generic, Self
+from dataclasses import dataclass, replace
+from typing import Annotated, Generic, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
@@ -73,8 +73,8 @@ class PanelSettings(BaseModel):
     def judges(self, run: RunSettings) -> list[ModelSettings]:
         """The judges' models. Their default endpoint and key are those of the run's model."""
         named = self.judge_api_key_env or ([] if self.judge_base_url else run.api_key_env)
-        common: dict[str, Any] = {"base_urls": self.judge_base_url or run.base_url, "api_key_env": key_table(named)}
-        return [ModelSettings(name=name, **common, **asdict(run.patience)) for name in self.judge]
+        urls, keys = self.judge_base_url or run.base_url, key_table(named)
+        return [run.endpoint(name, urls, api_key_env=keys) for name in self.judge]
 
     def panel(self, rubric: Rubric[P], run: RunSettings) -> Panel[P]:
         """The panel of a run, or of a command that judges again. Raises UserError, InputError."""

@@ -82,8 +82,6 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
         identity = settings.chat.model_dump(include=_IDENTITY) if settings.chat else {}
         if who.agent is not None:
             identity |= {"agent": who.agent.path, "digest": who.agent.digest}
-            if settings.system is not None or settings.few_shot is not None:
-                raise UserError("--system and --few-shot are for models; a custom agent builds its own messages")
         if settings.system is not None:
             identity["system"] = settings.system_text
         job = ExtractionJob(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +35,7 @@ class ImapscoreSettings(AnswerSettings):
     """The endpoint of --embed-model (default: --base-url)."""
     prompt: Annotated[Path | None, RunOption(DATA, "place", kind="path")] = None
     """Your own prompt texts (TOML), which replace those of the same name."""
-    few_shot: Annotated[Path | None, RunOption(WHO, "place", metavar="FILE", kind="path")] = None
+    few_shot: Annotated[Path | None, RunOption(WHO, "place", metavar="FILE", kind="path", needs="asks_model")] = None
     """Solved examples before every extraction: JSON lines (question, question_imap, answer, answer_imap)."""
     min_votes: Annotated[int, RunOption(DATA, kind="value"), Field(ge=2, le=3)] = 2
     """The number of samples, of three, that must agree."""
@@ -49,8 +48,7 @@ class ImapscoreSettings(AnswerSettings):
         """The embedding model."""
         if self.embed_model is None:
             return None
-        urls = self.embed_base_url or self.base_url
-        return ModelSettings(name=self.embed_model, base_urls=urls, **asdict(self.patience))
+        return self.endpoint(self.embed_model, self.embed_base_url or self.base_url)
 
     @property
     def cache(self) -> Path:
