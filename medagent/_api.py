@@ -155,7 +155,7 @@ def grade(path: str | Path, *, benchmark: Code | None = None, **options: Any) ->
     not installed. Nothing is written. Raises UserError, InputError.
     """
     place = Path(path)
-    values = {name: value for name, value in options.items() if value is not None}
+    values = _set_ones(options)
     if is_run(place) and (place / JOURNAL).is_file():
         resolved = of_folder(place, benchmark)
         check_options(resolved, place, values)
@@ -227,7 +227,7 @@ def compare(
     UserError if the two cannot be compared.
     """
     first, second = Path(a), Path(b)
-    values = {name: value for name, value in options.items() if value is not None}
+    values = _set_ones(options)
     for path in (first, second):
         if is_run(path):
             check_options(of_folder(path, benchmark), path, values)
@@ -246,7 +246,7 @@ def write_report(runs: Sequence[str | Path], out: str | Path, *, benchmark: Code
     `options` are those of `medagent grade` that name the data. `benchmark` is the code of the runs' benchmark if that
     is not installed. Raises UserError.
     """
-    return PageWriter(runs, benchmark, {name: value for name, value in options.items() if value is not None}).write(out)
+    return PageWriter(runs, benchmark, _set_ones(options)).write(out)
 
 
 def _stated(model: type[S], settings: RunSettings | None, options: Mapping[str, Any]) -> S:
@@ -263,8 +263,11 @@ def _stated(model: type[S], settings: RunSettings | None, options: Mapping[str, 
 def _source(benchmark: Code, settings: FhirSettings | None, options: Mapping[str, Any]) -> EpisodeSource:
     """The source of a call's episodes. Raises UserError."""
     resolved = find_fhir(benchmark)
-    chosen = {name: value for name, value in options.items() if value is not None}
-    return EpisodeSource.by(resolved, _stated(resolved.Settings, settings, chosen))
+    return EpisodeSource.by(resolved, _stated(resolved.Settings, settings, _set_ones(options)))
+
+
+def _set_ones(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _silent(text: str) -> None:

@@ -71,6 +71,8 @@ class Option:
 
 RunOption = partial(Option, for_=("run",))
 """An option that only a run reads."""
+GradeOption = partial(Option, for_=("grade",))
+"""An option that only `medagent grade` has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +120,9 @@ def values(settings: BaseModel, *kinds: Kept) -> dict[str, Setting]:
     result: dict[str, Setting] = {}
     for one in options(type(settings), "run"):
         if one.option.kept in kinds:
-            value = getattr(settings, one.name)
-            plain = one.option.kept != "setting" and value == one.info.get_default(call_default_factory=True)
-            result[one.flag] = None if plain or _missing(settings, one) else as_setting(value)
+            value = as_setting(getattr(settings, one.name))
+            plain = one.option.kept != "setting" and value == one.default
+            result[one.flag] = None if plain or _missing(settings, one) else value
     return result
 
 
@@ -193,14 +195,15 @@ def as_words(model: type[BaseModel] | None, settings: Mapping[str, Setting]) -> 
     for key, value in settings.items():
         if value is None or value is False or ":" in key or key.endswith(("digest", "-version")):
             continue
-        flag = now[key].flag if key in now else key
-        if key in now and (part := now[key].option.part):
-            flag, name = part.split()
-            value = ",".join([*([str(written[flag])] if flag in written else []), f"{name}={value}"])
+        one = now.get(key)
+        flag = one.flag if one else key
+        if one and one.option.part:
+            flag, name = one.option.part.split()
+            value = f"{written[flag]},{name}={value}" if flag in written else f"{name}={value}"
         written[flag] = value
     for flag, value in written.items():
-        for one in value if isinstance(value, list) else [value]:
-            yield from [f"--{flag}"] if one is True else [f"--{flag}", str(one)]
+        for text in value if isinstance(value, list) else [value]:
+            yield from [f"--{flag}"] if text is True else [f"--{flag}", str(text)]
 
 
 def _split(value: object) -> object:
@@ -251,21 +254,16 @@ def checked(model: type[M], values: Mapping[str, Any], place: str = "") -> M:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0]) if first["loc"] else ""
+        fields = {one.name: one for one in options(model)}
         if first["type"] == "extra_forbidden":
-            raise UserError(unknown(place + name, name, model)) from None
-        one = next((one for one in options(model) if one.name == name), None)
-        written = one.written if one else f"--{name.replace('_', '-')}"
+            raise UserError(f"{place}{name}: there is no such option.{did_you_mean(name, fields)}") from None
+        written = fields[name].written if name in fields else f"--{name.replace('_', '-')}"
         text = fault_text(first)
         if first["type"] == "missing":
-            raise UserError(f"{place}{written} is needed: {one.help if one else ''}") from None
+            raise UserError(f"{place}{written} is needed: {fields[name].help if name in fields else ''}") from None
         if text.startswith("is empty"):
             raise UserError(f"{place}{written} {text}") from None
         raise UserError(f"{place}{written}: {text} (given: {first['input']!r})") from None
-
-
-def unknown(place: str, name: str, model: type[BaseModel], use: Use | None = None) -> str:
-    """The message about an option that a model does not have, with the name that was probably meant."""
-    return f"{place}: there is no such option.{did_you_mean(name, [one.name for one in options(model, use)])}"
 
 
 def plain_type(annotation: Any) -> Any:

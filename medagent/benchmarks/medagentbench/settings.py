@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, model_validator
 
 from medagent.benchmarks.medagentbench.tasks.dataset import is_tasks_file, named
 from medagent.core.errors import UserError
-from medagent.core.options import ALL_USES, Names, Option, RunOption, Setting
+from medagent.core.options import ALL_USES, GradeOption, Names, Option, RunOption, Setting
 from medagent.engine.settings import WHICH, WHO
 from medagent.fhir_episodes.settings import FhirSettings
 
@@ -71,15 +71,15 @@ class MedAgentBenchGrading(MedAgentBenchSettings):
     If no source of facts is named, the data set's key is used.
     """
 
-    tasks: Annotated[Path | None, Option(GRADING, kind="path", for_=("grade",))] = None
+    tasks: Annotated[Path | None, GradeOption(GRADING, kind="path")] = None
     """The task file, if it is not the one of the bundled data set."""
-    key: Annotated[Path | None, Option(GRADING, kind="path", for_=("grade",))] = None
+    key: Annotated[Path | None, GradeOption(GRADING, kind="path")] = None
     """Read the facts from an answer key (made by medagent data key)."""
-    base: Annotated[str | None, Option(GRADING, kind="value", for_=("grade",))] = None
+    base: Annotated[str | None, GradeOption(GRADING, kind="value")] = None
     """The FHIR base in the file's POSTs (default: the run's, otherwise the benchmark's)."""
-    rules: Annotated[str, Option(GRADING, kind="value", for_=("grade",))] = "official"
+    rules: Annotated[str, GradeOption(GRADING, kind="value")] = "official"
     """The rule set: official (the score), fair or state."""
-    side_by_side: Annotated[bool, Option(GRADING, kind="value", for_=("grade",))] = False
+    side_by_side: Annotated[bool, GradeOption(GRADING, kind="value")] = False
     """Also show the totals under the other rule sets."""
-    official: Annotated[Path | None, Option(GRADING, metavar="FILE.py", kind="path", for_=("grade",))] = None
+    official: Annotated[Path | None, GradeOption(GRADING, metavar="FILE.py", kind="path")] = None
     """Your copy of the official refsol.py, to compare its verdicts with those of medagent."""

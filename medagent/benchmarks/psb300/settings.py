@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AwareDatetime
 
 from medagent.benchmarks.psb300.tasks import SETS, Split
-from medagent.core.options import ALL_USES, Option, Setting
+from medagent.core.options import ALL_USES, GradeOption, Option, Setting
 from medagent.engine.settings import WHICH
 from medagent.fhir_episodes.settings import FhirSettings
 
@@ -46,9 +46,9 @@ class Psb300Settings(FhirSettings):
 class Psb300Grading(Psb300Settings):
     """The settings by which a finished run is graded."""
 
-    rules: Annotated[str, Option(GRADING, kind="value", for_=("grade",))] = "official"
+    rules: Annotated[str, GradeOption(GRADING, kind="value")] = "official"
     """The rule set: official (the score) or fair."""
-    side_by_side: Annotated[bool, Option(GRADING, kind="value", for_=("grade",))] = False
+    side_by_side: Annotated[bool, GradeOption(GRADING, kind="value")] = False
     """Also show the totals under the other rule set."""
     charts: Path | None = None
     """The charts before the first episode, in a run on a FHIR server."""
