@@ -121,13 +121,13 @@ def key(
     Example: medagent data key key.json --dataset official --fhir http://localhost:8080/fhir/
     """
     from medagent.benchmarks.medagentbench.data import dataset_of, open_facts, task_dicts
-    from medagent.benchmarks.medagentbench.settings import GradingSource
+    from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
     from medagent.core.errors import UserError
     from refsol.medagentbench import build_key, write_key
 
     if fhir is None and ehr is None:
         raise UserError("pass the source of the facts: --fhir URL or --ehr FILE.ndjson")
-    source = GradingSource(tasks_file=tasks, dataset=dataset, version=version, fhir=fhir, ehr=ehr)
+    source = MedAgentBenchGrading(dataset=str(tasks or dataset), version=version, fhir=fhir, ehr=ehr)
     task_set = dataset_of(source)
     answers = build_key(task_dicts(task_set), open_facts(source, task_set).facts, task_set.constants)
     write_key(out, answers)

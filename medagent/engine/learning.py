@@ -61,7 +61,7 @@ class LearnedRow(Row):
 @dataclass(frozen=True, slots=True)
 class Feedback:
     """The part of a unit's score that an agent sees. Reasons, checks and facts quote the expected answer, so they are
-    empty unless the run has `--learn-from facts`.
+    empty unless the run has `--sequential facts`.
     """
 
     value: float | None
