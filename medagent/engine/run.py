@@ -193,8 +193,8 @@ async def _carried_out(
         return Scoring(items, grader, journals[JOURNAL], stored, judged)
 
     is_judged = any(one.journal in benchmark.judgements for one in plan.stages)
-    asked = _asked(plan, journals)
-    reused = sum(_is_finished(journals, unit, settings.retry) for unit in asked)
+    units = _selected(plan, journals)
+    reused = sum(_is_finished(journals, unit, settings.retry) for unit in units)
     standing = await _stages(plan, journals, folder, scoring({} if is_judged else None), quiet, say)
     if standing.stopped:
         say(_stopped(standing, benchmark.unit_noun))
@@ -204,7 +204,7 @@ async def _carried_out(
     own = _OWN | benchmark.journals.keys()
     before = _digests(folder.path, own) if idle else {}
     run = Run(folder.path, journals)
-    scores = await scoring(benchmark.judged(run)).of_units(asked)
+    scores = await scoring(benchmark.judged(run)).of_units(units)
     figures, allowed = grader.figures(scores), benchmark.allow_unread(_source(plan))
     files = benchmark.write(run, scores) if folder.writable else ()
     graded = Graded(scores, figures, grader.rules, grader.digests, files, allowed)
@@ -221,7 +221,7 @@ def _source(plan: Plan) -> Any:
     return plan.settings if plan.source is None else plan.source
 
 
-def _asked(plan: Plan, journals: Journals) -> Sequence[str]:
+def _selected(plan: Plan, journals: Journals) -> Sequence[str]:
     """The units of the plan; if the plan only judges again, all units with a row."""
     answers = [stage for stage in plan.stages if stage.journal == JOURNAL]
     return [unit.key for stage in answers for unit in stage.units()] or list(journals[JOURNAL].units)
