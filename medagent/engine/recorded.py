@@ -12,7 +12,7 @@ from medagent.core.versions import versions
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.report import DataRef, Report
-from medagent.engine.results import GradedUnit, ungraded_notes
+from medagent.engine.results import GradedUnit, opposed, ungraded_notes
 from medagent.engine.rows import Row
 from medagent.engine.scores import Grader, Item, Scored
 from medagent.engine.scoring import graded
@@ -85,13 +85,9 @@ def grade_rows(
         **figures.details,
     )
 
-    def unit(place: int) -> GradedUnit:
-        one = scores[place]
-        by_rules = {name: score for name, some in others.items() if (score := some[place].score)}
-        opposed = {name: score for name, score in by_rules.items() if {score.correct, one.correct} == {True, False}}
-        return GradedUnit(one, file.rows[place][2], {own: one.score, **opposed} if one.score and opposed else {})
-
-    return GradedFile(report, scores, list(map(unit, range(len(scores)))))
+    verdicts = opposed(own, scores, others.items())
+    rows = zip(scores, file.rows, strict=True)
+    return GradedFile(report, scores, [GradedUnit(one, row, verdicts.get(one.unit, {})) for one, (_, _, row) in rows])
 
 
 async def _scores(grader: Grader[Any], file: RecordedRows) -> list[Scored]:
