@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import combinations
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from medagent.benchmarks.base import DEFAULT, find, of_folder
 from medagent.core.errors import UserError
-from medagent.core.options import Setting
+from medagent.core.options import Setting, options
 from medagent.core.scrub import remember_environment
+from medagent.core.suggest import did_you_mean
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.files import write_parts
 from medagent.engine.journals import Journals, Run
@@ -36,11 +37,12 @@ def is_run(path: Path) -> bool:
     return (path / "run.json").is_file()
 
 
-def check_options(benchmark: Benchmark[Any, Any], path: Path, options: Mapping[str, Any]) -> None:
-    """Raises UserError for an option that the benchmark of a run does not have."""
-    for name in options:
-        if name not in benchmark.GradeOptions.model_fields:
-            raise UserError(f"--{name.replace('_', '-')} does not apply to {path}, a run of {benchmark.name}")
+def check_options(benchmark: Benchmark[Any, Any], path: Path, names: Iterable[str]) -> None:
+    """Raises UserError for an option that the grading of the benchmark does not have."""
+    known = {one.flag for one in options(benchmark.Grading or benchmark.Settings, "grade")}
+    if strange := next((flag for name in names if (flag := name.replace("_", "-")) not in known), None):
+        suggestion = did_you_mean(strange, known)
+        raise UserError(f"--{strange} does not apply to {path}, a run of {benchmark.name}.{suggestion}")
 
 
 def graded_file(path: Path, options: Mapping[str, Any], *, every_rule: bool = False) -> GradedFile:

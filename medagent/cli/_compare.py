@@ -27,7 +27,7 @@ FailUnder = Annotated[
 ]
 
 
-@with_options(fields_of(MedAgentBenchGrading, "tasks", "ehr", "key", "fhir"))
+@with_options(fields_of(MedAgentBenchGrading, "tasks", "ehr", "key", "fhir"), defaults=False)
 def command(
     facts: dict[str, Any],
     runs: Annotated[

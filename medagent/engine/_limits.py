@@ -50,8 +50,8 @@ class Limits:
 
     def unkept(self, spent: Account) -> str | None:
         """A message if a limit cannot be enforced because replies lack token counts; otherwise None."""
-        by_cost = {"--max-cost": self.cost, "--unit-cost": self.units.cost}
-        by_tokens = {"--max-tokens-total": self.tokens, "--unit-tokens": self.units.tokens}
+        by_cost = {"--max-cost": self.cost, "--per-item cost": self.units.cost}
+        by_tokens = {"--max-tokens-total": self.tokens, "--per-item tokens": self.units.tokens}
         for limits, unknown, what in (
             (by_cost, spent.unknown, "the cost of {} calls is unknown"),
             (by_tokens, spent.uncounted, "the tokens of {} calls are unknown"),

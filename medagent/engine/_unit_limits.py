@@ -19,9 +19,9 @@ class UnitLimits:
     def check(self, tokens: int, cost: float | None) -> None:
         """Raises UnitLimitError if a unit has spent more than a limit."""
         if self.tokens is not None and tokens > self.tokens:
-            raise UnitLimitError("token_limit", f"{tokens} tokens; --unit-tokens is {self.tokens}")
+            raise UnitLimitError("token_limit", f"{tokens} tokens; --per-item tokens is {self.tokens}")
         if self.cost is not None and cost is not None and cost > self.cost:
-            raise UnitLimitError("cost_limit", f"${cost:.4f}; --unit-cost is {self.cost:g}")
+            raise UnitLimitError("cost_limit", f"${cost:.4f}; --per-item cost is {self.cost:g}")
 
 
 UNIT_UNLIMITED = UnitLimits()

@@ -129,7 +129,7 @@ async def perform(
     if not task.done() or task.cancelled():
         row.status = "cancelled"
         if overdue:
-            row.status, row.error = "time_limit", f"not done in {limits.seconds:g} s; --unit-time"
+            row.status, row.error = "time_limit", f"not done in {limits.seconds:g} s; --per-item time"
     try:
         if not task.done():
             _abandon(task, lane, unit.key)

@@ -11,13 +11,14 @@ import shlex
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from medagent.core.code_digest import UNKNOWN
 from medagent.core.errors import UserError
-from medagent.core.options import Setting
+from medagent.core.options import Setting, as_words
 from medagent.core.versions import versions
 from medagent.core.writing import writing
 from medagent.engine.files import MANIFEST, note, noted, write_whole, written_files
@@ -32,7 +33,8 @@ FORMAT = 1
 class RunFolder:
     """An open, locked run folder; a context manager. `settings` are keyed by option name (`model`, `max-rounds`) or
     fact (`tasks-digest`). `places` are options that may change when the run is continued, such as paths. `unwritten`
-    are limits and addresses, which no file has. All three are part of the command that continues the run.
+    are limits and addresses, which no file has. All three are part of the command that continues the run. `options` is
+    the settings model that has these options, `about` the benchmark and its data.
 
     Raises UserError if the folder cannot be used: it is read-only, locked by another run, or has other settings.
     """
@@ -43,20 +45,20 @@ class RunFolder:
         command: str,
         settings: Mapping[str, Setting],
         *,
-        benchmark: str = "",
-        data: Mapping[str, str] | None = None,
+        about: Mapping[str, Any] = MappingProxyType({"benchmark": "", "data": {"name": ""}}),
         places: Mapping[str, Setting] | None = None,
         unwritten: Mapping[str, Setting] | None = None,
+        options: type[BaseModel] | None = None,
         overwrite: bool = False,
         reuse: bool = False,
     ) -> None:
         self.path = path
         self._command = command
-        self._benchmark = benchmark
-        self._data = dict(data or {"name": ""})
+        self._about = about
         self._settings = dict(settings)
         self._places = dict(places or {})
         self._unwritten = dict(unwritten or {})
+        self._options = options
         self._reuse = reuse
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
@@ -89,7 +91,7 @@ class RunFolder:
     @property
     def command(self) -> str:
         """The command that continues the run."""
-        return command_line(self._command, {**self._settings, **self._places, **self._unwritten})
+        return command_line(self._command, {**self._settings, **self._places, **self._unwritten}, self._options)
 
     @property
     def journal_path(self) -> Path:
@@ -126,8 +128,7 @@ class RunFolder:
                     {
                         "format": FORMAT,
                         "command": self._command,
-                        "benchmark": self._benchmark,
-                        "data": self._data,
+                        **self._about,
                         "settings": self._settings,
                         "places": self._places,
                         "versions": versions(),
@@ -139,7 +140,7 @@ class RunFolder:
             return
         run = read_run(self.path)
         before = run["settings"]
-        command = command_line(self._command, {**before, **run["places"], **self._unwritten})
+        command = command_line(self._command, {**before, **run["places"], **self._unwritten}, self._options)
         names = {*before, *self._settings} - self._unknown(before)
         differing = sorted(k for k in names if _meaning(before.get(k)) != _meaning(self._settings.get(k)))
         if differing:
@@ -170,15 +171,9 @@ class RunFolder:
         return set(unknown)
 
 
-def command_line(command: str, settings: Mapping[str, Setting]) -> str:
-    """The command with these settings, without facts that are not options (digests, versions, `recipe:rule`)."""
-    words = command.split()
-    for key, value in settings.items():
-        if value is None or value is False or ":" in key or key.endswith(("digest", "-version")):
-            continue
-        for one in value if isinstance(value, list) else [value]:
-            words += [f"--{key}"] if one is True else [f"--{key}", str(one)]
-    return shlex.join(words)
+def command_line(command: str, settings: Mapping[str, Setting], options: type[BaseModel] | None = None) -> str:
+    """The command with these settings. `options` is the model that has them."""
+    return shlex.join([*command.split(), *as_words(options, settings)])
 
 
 def _show(value: Setting) -> str:

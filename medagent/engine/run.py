@@ -62,10 +62,10 @@ async def execute(
             plan.folder,
             plan.command,
             plan.decides,
-            benchmark=benchmark.reference or benchmark.name,
-            data=plan.data.model_dump(),
+            about={"benchmark": benchmark.reference or benchmark.name, "data": plan.data.model_dump()},
             places=settings.places(),
             unwritten=settings.unwritten(),
+            options=type(settings),
             overwrite=settings.overwrite,
             reuse=settings.reuse,
         ) as folder,
@@ -83,7 +83,7 @@ async def execute(
             benchmark.journals,
             first=folder.journal,
             writable=folder.writable,
-            optional=settings.sequential,
+            optional=settings.sequential is not None,
         ) as journals:
             return await _carried_out(plan, benchmark, grader, folder, journals, quiet, say)
 
@@ -211,7 +211,7 @@ async def _stage(
     carries_out: Executor = executor(settings)
     pending = False
     if settings.sequential:
-        learning = Learning(journals[JOURNAL], journals[LEARNED], units, scoring, settings.learn_from)
+        learning = Learning(journals[JOURNAL], journals[LEARNED], units, scoring, settings.sequential)
         carries_out = SequentialExecutor(learning, unit_limits(settings))
         pending = learns(stage.job) and learning.any_pending
     summary = await run_units(
@@ -242,13 +242,8 @@ def unit_limits(settings: RunSettings) -> UnitLimits:
 def executor(settings: RunSettings) -> Executor:
     """The executor of a run: this process, or a cluster if the settings name one."""
     limits = unit_limits(settings)
-    if settings.cluster and settings.workers:
-        raise UserError("--cluster has its own workers; omit --workers")
-    if settings.wait_for_workers and not settings.cluster:
-        raise UserError("--wait-for-workers needs --cluster")
     if settings.cluster or settings.workers:
-        from medagent.engine._cluster import ClusterExecutor
-        from medagent.engine._cluster_demand import WorkerWait
+        from medagent.engine.cluster import ClusterExecutor, WorkerWait
 
         wait = WorkerWait.of(settings.wait_for_workers) if settings.wait_for_workers else None
         return ClusterExecutor(settings.cluster, settings.workers, settings.concurrency, limits, wait)

@@ -15,7 +15,6 @@ from typing import Any, Self
 
 from medagent.core.clock import wall_clock
 from medagent.core.named_paths import remember_options
-from medagent.core.options import part
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Say
 from medagent.engine.folder import RunFolder
@@ -35,8 +34,7 @@ _NOBODY = "medagent.agents.base:Agent"
 
 def played_source(benchmark: FhirBenchmark[Any], settings: FhirSettings) -> EpisodeSource:
     """The source of the episodes of such a run."""
-    options = part(benchmark.Episodes, settings).model_copy(update={"protocol": "tools", "loop": None})
-    return EpisodeSource(benchmark, options)
+    return EpisodeSource(benchmark, settings.model_copy(update={"protocol": "tools", "loop": None}))
 
 
 def played_folder(benchmark: FhirBenchmark[Any], settings: FhirSettings, who: str) -> Path:
@@ -96,9 +94,9 @@ class PlayedRun:
                 plan.folder,
                 self._command,
                 plan.decides,
-                benchmark=self._benchmark.name,
-                data=plan.data.model_dump(),
+                about={"benchmark": self._benchmark.name, "data": plan.data.model_dump()},
                 places=settings.places(),
+                options=type(settings),
                 overwrite=settings.overwrite,
                 reuse=settings.reuse,
             )

@@ -133,7 +133,7 @@ def _offering(kind: type[E], benchmark: str) -> type[E]:
 
 
 def _subclass(kind: type[Environment], fhir: FhirBenchmark[Any]) -> type[Environment]:
-    tools = fhir.toolbox(fhir.Episodes()).tools()
+    tools = fhir.toolbox(fhir.Settings()).tools()
     if tools == kind.tools:
         return kind
     others = {tool.name: None for tool in kind.tools}

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from fhir_server import Request, Server
-from fhir_server.interactions import _remembered as remembered
 from fhir_server.server import Overlay
 from tests.fhir_server.ward import JSON, found, seen, send, ward
 
@@ -100,20 +99,19 @@ def test_another_process_writes(tmp_path: Path) -> None:
             assert [len(found(two, "Patient?_count=50")) for _ in range(3)] == [number + 1] * 3
 
 
-def test_what_is_asked_once_is_not_kept_and_what_is_kept_is_bounded(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = server.context.remembered
-    asked = [f"Observation?patient=p{number}&_count=1{number}" for number in range(9)]
-    for search in asked:
-        shown(server, search)
-    assert not known._known
-    before = [shown(server, search) for search in asked]
-    assert len(known._known) == 9
-    for name, most in (("MAX_CACHED", 4), ("MAX_SENT_ONCE", 4), ("MAX_BYTES", 3000)):
-        monkeypatch.setattr(remembered, name, most)
-        for _ in range(3):
-            assert [shown(server, search) for search in asked] == before
-        assert len(known._known) <= 9
-        monkeypatch.undo()
-    assert known._bytes <= 3000 or len(known._known) <= 4
+def test_a_parameter_that_changes_is_planned_again(server: Server) -> None:
+    assert found(server, "Patient?gender=male") == ["p8"]
+    own = {
+        "resourceType": "SearchParameter",
+        "id": "own",
+        "url": "http://x/own",
+        "name": "own",
+        "status": "active",
+        "description": "x",
+        "code": "gender",
+        "base": ["Patient"],
+        "type": "token",
+        "expression": "Patient.identifier",
+    }
+    assert send(server, "PUT", "SearchParameter/own", own).status == 201
+    assert (found(server, "Patient?gender=male"), found(server, "Patient?gender=8")) == ([], ["p8"])

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 import refsol.imapscore
-from medagent.agents.single_turn import AnswerSettings, AnswerSource
-from medagent.core.errors import UserError
-from medagent.core.options import Option
+from medagent.agents.single_turn import AnswerSettings
+from medagent.core.options import Option, RunOption
 from medagent.engine.settings import WHO, Encoding, Temperature
 from medagent.models.settings import ModelSettings
 
@@ -20,8 +18,8 @@ BUNDLED = Path(refsol.imapscore.__file__).parent / "data"
 """A dozen items and their recorded imaps, which are bundled."""
 
 
-class ImapSource(AnswerSource):
-    """Which items are used, and how they are scored."""
+class ImapscoreSettings(AnswerSettings):
+    """The options of `medagent run imapscore`."""
 
     data: Annotated[Path, Option(DATA, "place", kind="path")] = BUNDLED / "items.jsonl"
     """The items: JSON lines in the released form. Default: the twelve bundled items."""
@@ -31,34 +29,26 @@ class ImapSource(AnswerSource):
     """Use this graph to relate values before the model is asked."""
     answers: Annotated[Path | None, Option(WHO, "place", kind="path")] = None
     """Score these responses instead of the data's: a run's folder, JSON lines (id, answer), or another tool's file."""
-
-
-class ImapscoreSettings(ImapSource, AnswerSettings):
-    """The options of `medagent run imapscore`."""
-
-    embed_model: Annotated[str | None, Option(DATA, kind="code")] = None
+    embed_model: Annotated[str | None, RunOption(DATA, kind="code", needs="graph")] = None
     """Let an encoder choose among similar names in the graph: an embedding model, or a class by its import path."""
-    embed_base_url: Annotated[list[str], Option(DATA, "place", kind="address")] = Field(default_factory=list)
+    embed_base_url: Annotated[list[str], RunOption(DATA, "place", kind="address")] = Field(default_factory=list)
     """The endpoint of --embed-model (default: --base-url)."""
-    prompt: Annotated[Path | None, Option(DATA, "place", kind="path")] = None
+    prompt: Annotated[Path | None, RunOption(DATA, "place", kind="path")] = None
     """Your own prompt texts (TOML), which replace those of the same name."""
-    few_shot: Annotated[Path | None, Option(WHO, "place", metavar="FILE", kind="path")] = None
+    few_shot: Annotated[Path | None, RunOption(WHO, "place", metavar="FILE", kind="path", needs="asks_model")] = None
     """Solved examples before every extraction: JSON lines (question, question_imap, answer, answer_imap)."""
-    min_votes: Annotated[int, Option(DATA, kind="value"), Field(ge=2, le=3)] = 2
+    min_votes: Annotated[int, RunOption(DATA, kind="value"), Field(ge=2, le=3)] = 2
     """The number of samples, of three, that must agree."""
-    g_eval: Annotated[bool, Option(DATA, kind="value")] = False
+    g_eval: Annotated[bool, RunOption(DATA, kind="value")] = False
     """The model also rates each response (6 calls)."""
     temperature: Temperature = 0.9
 
     @property
     def encoder(self) -> ModelSettings | None:
-        """The embedding model. Raises UserError if there is no graph to link to."""
+        """The embedding model."""
         if self.embed_model is None:
             return None
-        if self.graph is None:
-            raise UserError("--embed-model chooses among the names of a graph; pass it with --graph FILE")
-        urls = self.embed_base_url or self.base_url
-        return ModelSettings(name=self.embed_model, base_urls=urls, **asdict(self.patience))
+        return self.endpoint(self.embed_model, self.embed_base_url or self.base_url)
 
     @property
     def cache(self) -> Path:

@@ -1,19 +1,57 @@
 """Checks the shape of a resource: unknown, empty and missing elements, and lists or objects in the wrong places.
 
 The walk yields every present element of a known type for the other checks.
+
+Also the result of a validation: issues, and the report to which the checks add them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
 from typing import NamedTuple
 
 from fhir_server import definitions
+from fhir_server.definitions import Field
 from fhir_server.fhirpath.node import Node
-from fhir_server.validation.issue import Report
 from fhir_server.wire.json_values import Json, Number
+
+
+class Issue(NamedTuple):
+    """One problem of a resource, as an OperationOutcome reports it.
+
+    `severity` is `error`, `warning` or `information`; `location` is the FHIRPath of the element. `message_id` is the
+    identifier of HL7's validator for this kind of problem, if it has one. The line number is that of the location, or
+    of its `key` if that is set.
+    """
+
+    severity: str
+    diagnostics: str
+    location: str
+    message_id: str = ""
+    key: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """The issues of one resource, in the order of the checks."""
+
+    issues: list[Issue] = field(default_factory=list)
+
+    def error(self, diagnostics: str, location: str, message_id: str = "", key: str = "") -> None:
+        """Adds an error."""
+        self.issues.append(Issue("error", diagnostics, location, message_id, key))
+
+    def warn(self, diagnostics: str, location: str, message_id: str = "") -> None:
+        """Adds a warning."""
+        self.issues.append(Issue("warning", diagnostics, location, message_id))
+
+    def inform(self, diagnostics: str, location: str, message_id: str = "") -> None:
+        """Adds an issue of severity `information`."""
+        self.issues.append(Issue("information", diagnostics, location, message_id))
+
 
 _PROFILE = "http://hl7.org/fhir/StructureDefinition/"
 _NUMBERS = frozenset(("integer", "positiveInt", "unsignedInt", "decimal"))
@@ -33,22 +71,6 @@ class Place(NamedTuple):
     """The resource that has the element."""
 
 
-class _Field(NamedTuple):
-    many: bool
-    type_name: str
-    element: definitions.Element
-
-
-@cache
-def _fields(type_name: str) -> dict[str, _Field]:
-    """The elements of a type by JSON key."""
-    return {
-        element.key(declared): _Field(element.many, declared.name, element)
-        for element in definitions.elements(type_name)
-        for declared in element.types
-    }
-
-
 def places(resource: Json, report: Report, location: str = "") -> Iterator[Place]:
     """The elements of a resource at any depth, the resource itself first. Problems of their shape are reported."""
     kind = str(resource.get("resourceType"))
@@ -58,7 +80,7 @@ def places(resource: Json, report: Report, location: str = "") -> Iterator[Place
 
 
 def _object(value: Json, type_name: str, location: str, report: Report, resource: Node) -> Iterator[Place]:
-    known = _fields(type_name)
+    known = definitions.fields(type_name)
     present: set[str] = set()
     for key in value:
         if key == "fhir_comments" or (key == "resourceType" and value is resource.value):
@@ -76,11 +98,11 @@ def _object(value: Json, type_name: str, location: str, report: Report, resource
     _check_missing(type_name, location, present, report, resource.type_name)
 
 
-def _element(owner: Json, key: str, field: _Field, location: str, report: Report) -> Iterator[tuple[Json, Json, str]]:
+def _element(owner: Json, key: str, field: Field, location: str, report: Report) -> Iterator[tuple[Json, Json, str]]:
     """The values of an element that have the right shape, each with the value of `_key` and its location."""
     value, beside = owner[key], owner.get(f"_{key}")
     name = _shown(key, field)
-    if field.many:
+    if field.element.many:
         if not isinstance(value, list):
             report.error(
                 f"The property {key} must be a JSON Array, not {_kind(value)} (at {location})", f"{location}.{name}"
@@ -105,7 +127,7 @@ def _element(owner: Json, key: str, field: _Field, location: str, report: Report
         yield value, beside, f"{location}.{name}"
 
 
-def _fits(value: Json, beside: Json, key: str, field: _Field, owner: str, location: str, report: Report) -> bool:
+def _fits(value: Json, beside: Json, key: str, field: Field, owner: str, location: str, report: Report) -> bool:
     """Whether one value has the shape of its type; reports it if not."""
     if not definitions.is_primitive(field.type_name):
         if isinstance(value, dict):
@@ -137,7 +159,7 @@ def _check_scalar(value: Json, type_name: str, location: str, report: Report) ->
 
 
 def _below(
-    values: list[tuple[Json, Json, str]], type_name: str, field: _Field, owner: Json, report: Report, resource: Node
+    values: list[tuple[Json, Json, str]], type_name: str, field: Field, owner: Json, report: Report, resource: Node
 ) -> Iterator[Place]:
     """The places of an element's values and of the elements in them."""
     path = f"{type_name}.{field.element.name}"
@@ -172,9 +194,9 @@ def _check_missing(type_name: str, location: str, present: set[str], report: Rep
             report.error(message, location, "Validation_VAL_Profile_Minimum")
 
 
-def _shown(key: str, field: _Field) -> str:
+def _shown(key: str, field: Field) -> str:
     """An element's name in a location; that of a choice includes the type."""
-    return f"{field.element.name.removesuffix('[x]')}.ofType({field.type_name})" if field.element.is_choice else key
+    return f"{field.element.stem}.ofType({field.type_name})" if field.element.is_choice else key
 
 
 def _kind(value: Json) -> str:

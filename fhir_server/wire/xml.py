@@ -1,14 +1,19 @@
-"""Reads FHIR XML into the JSON of a resource. Document types are refused, and so are entities other than XML's own.
+"""Reads FHIR XML into the JSON of a resource, and writes a resource as XML in HAPI's layout.
 
 R4's definitions decide whether an element is a list, and whether it is a primitive or an object. Elements that R4 does
-not define are dropped, as in HAPI's lenient parser.
+not define are dropped, as in HAPI's lenient parser. Document types are refused, and so are entities other than XML's
+own.
+
+The JSON of a resource is sufficient for writing it. An object with a `resourceType` is a resource, and its id is an
+element, not an attribute. The url of an extension is an attribute. `_name` has id and extensions of the primitive
+`name`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from xml.parsers import expat
 
 from fhir_server import definitions
@@ -43,11 +48,11 @@ def parse_xml(text: str) -> Json:
     first = text.lstrip()[:1]
     if first != "<":
         raise _refusal(_no_element(text, first))
-    reader = _TreeReader(text.encode("utf-8", "replace"))
+    reader = _TreeReader(text.encode())
     root = reader.root
     if not definitions.is_resource_type(root.name):
         raise _refusal(f'HAPI-1684: Unknown resource name "{root.name}" (this name is not known in FHIR version "R4")')
-    return _resource(root)
+    return _read_resource(root)
 
 
 def _no_element(text: str, first: str) -> str:
@@ -120,28 +125,19 @@ class _TreeReader:
             self._div = None
 
 
-def _resource(node: _Node) -> Json:
-    return {"resourceType": node.name, **_members(node, node.name)}
+def _read_resource(node: _Node) -> Json:
+    return {"resourceType": node.name, **_read_members(node, node.name)}
 
 
-@cache
-def _known(type_name: str) -> dict[str, tuple[bool, str]]:
-    """For each element of a type, by name: whether it is a list, and its type."""
-    return {
-        element.key(declared): (element.many, declared.name)
-        for element in definitions.elements(type_name)
-        for declared in element.types
-    }
-
-
-def _members(node: _Node, type_name: str) -> Json:
+def _read_members(node: _Node, type_name: str) -> Json:
     members: dict[str, Json] = {name: node.attributes[name] for name in ("id", "url") if name in node.attributes}
-    known = _known(type_name)
+    fields = definitions.fields(type_name)
     for child in node.children:
-        many, kind = known.get(child.name, (False, ""))
-        if not kind:
+        field = fields.get(child.name)
+        if field is None:
             continue
-        value, beside = _value(child, kind)
+        many = field.element.many
+        value, beside = _read_value(child, field.type_name)
         for key, one in ((child.name, value), (f"_{child.name}", beside)):
             if many and (one is not None or key in members or (key[0] != "_" and beside)):
                 members.setdefault(key, []).append(one)
@@ -153,15 +149,15 @@ def _members(node: _Node, type_name: str) -> Json:
     return members
 
 
-def _value(node: _Node, kind: str) -> tuple[Json, Json]:
+def _read_value(node: _Node, kind: str) -> tuple[Json, Json]:
     """The value of an element, and for a primitive its id and extensions (`_key` in JSON)."""
     if kind == "Resource":
-        return (_resource(node.children[0]) if node.children else None), None
+        return (_read_resource(node.children[0]) if node.children else None), None
     if kind == "xhtml":
         return node.markup, None
     if not definitions.is_primitive(kind):
-        return _members(node, kind), None
-    beside = _members(
+        return _read_members(node, kind), None
+    beside = _read_members(
         _Node(node.name, {k: v for k, v in node.attributes.items() if k == "id"}, node.children), "Element"
     )
     text = node.attributes.get("value")
@@ -171,3 +167,115 @@ def _value(node: _Node, kind: str) -> tuple[Json, Json]:
 def _literal(kind: str, text: str) -> bool:
     """Whether a value is written without quotes in JSON. An invalid boolean or number stays a string, refused later."""
     return text in ("true", "false") if kind == "boolean" else kind in _NUMBERS and _NUMBER.fullmatch(text) is not None
+
+
+NAMESPACE = "http://hl7.org/fhir"
+_STEP = "   "
+_ESCAPES: dict[int, str | None] = {
+    **dict.fromkeys([*range(32), 0xFFFE, 0xFFFF]),  # characters that XML does not allow
+    **{ord("&"): "&amp;", ord("<"): "&lt;", ord('"'): "&quot;", 9: "&#x9;", 10: "&#xa;", 13: "&#xd;"},
+}
+
+
+def to_xml(resource: Json, *, pretty: bool = True) -> str:
+    """The XML of a resource: indented by three blanks per level, or in one line."""
+    lines = _resource(resource, 0, f' xmlns="{NAMESPACE}"')
+    if pretty:
+        return "\n".join(_narrative(line) if line.lstrip().startswith(_DIV) else line for line in lines)
+    return "".join(line.lstrip(" ") for line in lines)
+
+
+def _narrative(line: str) -> str:
+    """Indents a narrative's `div`.
+
+    Each element begins on a new line. The end tag of an element with child elements is also on a new line. Blanks at
+    the start and end of a text become one blank. The content of `pre` does not change.
+    """
+    div = line.lstrip()
+    depth = (len(line) - len(div)) // len(_STEP)
+    parts: list[str] = []
+    parents: list[bool] = []  # for each open element, whether it has child elements
+    pre = 0
+    for token in _MARKUP.findall(div):
+        margin = "" if pre or not parts else f"\n{_STEP * (depth + len(parents))}"
+        if token[0] != "<":
+            parts.append(token if pre else _BLANKS_AT_ENDS.sub(" ", token))
+        elif token.startswith("</"):
+            parts.append(f"{margin.removesuffix(_STEP)}{token}" if parents.pop() else token)
+            pre = max(pre - 1, 0)
+        else:
+            if parents:
+                parents[-1] = True
+            parts.append(f"{' ' if token.startswith('<!--') else ''}{margin}{token}")
+            if not token.endswith("/>") and not token.startswith("<!--"):
+                parents.append(False)
+                pre += pre > 0 or token.startswith("<pre")
+    return line[: len(line) - len(div)] + "".join(parts)
+
+
+_DIV = "<div "
+_MARKUP = re.compile(r'<!--.*?-->|<(?:"[^"]*"|[^">])*>|[^<]+', re.DOTALL)
+_BLANKS_AT_ENDS = re.compile(r"\A[ \t\r\n]+|[ \t\r\n]+\Z")
+
+
+def _resource(resource: Json, depth: int, attributes: str = "") -> Iterator[str]:
+    members = {key: value for key, value in resource.items() if key != "resourceType"}
+    yield from _tagged(resource["resourceType"], attributes, members, depth)
+
+
+def _tagged(name: str, attributes: str, members: Json, depth: int) -> Iterator[str]:
+    """An element with its members as child elements."""
+    blanks = _STEP * depth
+    inner = list(_members(members, depth + 1))
+    if inner:
+        yield f"{blanks}<{name}{attributes}>"
+        yield from inner
+        yield f"{blanks}</{name}>"
+    else:
+        yield f"{blanks}<{name}{attributes}/>"
+
+
+def _members(members: Json, depth: int) -> Iterator[str]:
+    for key, value in members.items():
+        if key.startswith("_"):
+            if key[1:] not in members:
+                yield from _each(key[1:], None, value, depth)
+        else:
+            yield from _each(key, value, members.get(f"_{key}"), depth)
+
+
+def _each(key: str, value: Json, beside: Json, depth: int) -> Iterator[str]:
+    """The elements of a member. `beside` is the value of `_key`."""
+    values = value if isinstance(value, list) else [value]
+    others = beside if isinstance(beside, list) else [beside]
+    for number in range(max(len(values), len(others))):
+        one = values[number] if number < len(values) else None
+        other = others[number] if number < len(others) else None
+        yield from _element(key, one, other or {}, depth)
+
+
+def _element(key: str, value: Json, beside: Json, depth: int) -> Iterator[str]:
+    blanks = _STEP * depth
+    if isinstance(value, dict) and "resourceType" in value:
+        yield f"{blanks}<{key}>"
+        yield from _resource(value, depth + 1, f' xmlns="{NAMESPACE}"')
+        yield f"{blanks}</{key}>"
+        return
+    if key == "div" and isinstance(value, str):
+        yield f"{blanks}{value}"
+        return
+    fields = dict(value) if isinstance(value, dict) else dict(beside)
+    attributes = "".join(
+        f' {name}="{str(fields.pop(name)).translate(_ESCAPES)}"'
+        for name in ("id", *(("url",) if key in ("extension", "modifierExtension") else ()))
+        if fields.get(name) is not None
+    )
+    if not isinstance(value, dict) and value is not None:
+        attributes += f' value="{_text(value)}"'
+    yield from _tagged(key, attributes, fields, depth)
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value).translate(_ESCAPES)

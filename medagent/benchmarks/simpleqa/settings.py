@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import model_validator
 
-from medagent.agents.single_turn import AnswerSource, SingleTurnSettings
+from medagent.agents.single_turn import SingleTurnSettings
 from medagent.benchmarks.simpleqa._recipes import recipe_digests, recipe_prompt
 from medagent.core.errors import UserError
-from medagent.core.options import Names, Option, Setting
+from medagent.core.options import Names, Option, RunOption, Setting
 from medagent.engine.settings import Encoding, RunSettings
-from medagent.judging.panel import JudgedSource, Panel, PanelSettings
+from medagent.judging.panel import Panel, PanelSettings
 from medagent.judging.rubric import BUNDLED as OWN_PROMPT
 from medagent.judging.rubric import P, Rubric
 from medagent.models.settings import ModelSettings
@@ -26,8 +26,8 @@ DATA = "The data"
 BUNDLED = Path(__file__).parent / "data" / "hungarian.jsonl"
 
 
-class QuestionSource(AnswerSource, JudgedSource):
-    """Which questions are used."""
+class SimpleqaSettings(PanelSettings, SingleTurnSettings):
+    """The options of `medagent run simpleqa`."""
 
     data: Annotated[Path, Option(DATA, "place", kind="path")] = BUNDLED
     """The questions. Default: the forty bundled Hungarian ones."""
@@ -41,28 +41,7 @@ class QuestionSource(AnswerSource, JudgedSource):
     """The encoding of --data."""
     prompt: Annotated[Path | None, Option(DATA, "place", kind="path")] = None
     """Your own prompt (TOML)."""
-
-    @property
-    def published(self) -> Recipe | None:
-        """The recipe, if it is not the project's own. Raises InputError if it is not for the variant."""
-        return recipe_of(self.recipe, self.variant)
-
-    @property
-    def languages(self) -> Sequence[str]:
-        """The languages of the model prompt. Raises InputError."""
-        recipe = self.published
-        return recipe.languages if recipe and self.prompt is None else list(self.model_prompt().templates)
-
-    def model_prompt(self) -> ModelPrompt:
-        """The prompt for a question: the user's, the recipe's or the project's. Raises UserError, InputError."""
-        recipe = self.published
-        return recipe_prompt(recipe) if recipe and self.prompt is None else model_prompt(self.variant, self.prompt)
-
-
-class SimpleqaSettings(QuestionSource, PanelSettings, SingleTurnSettings):
-    """The options of `medagent run simpleqa`."""
-
-    lang: Annotated[Names, Option(DATA, "place", metavar="LANG,LANG", kind="value")] = ()
+    lang: Annotated[Names, RunOption(DATA, "place", metavar="LANG,LANG", kind="value")] = ()
     """Languages of the instruction, e.g. en,hu (default: all of the prompt)."""
 
     @model_validator(mode="before")
@@ -85,13 +64,23 @@ class SimpleqaSettings(QuestionSource, PanelSettings, SingleTurnSettings):
     def _fits(self) -> SimpleqaSettings:
         if self.data == BUNDLED and self.variant != "husimpleqa":
             raise UserError(f"--variant {self.variant}: pass the questions with --data FILE")
-        recipe = self.published
-        if recipe and not recipe.judge_prompt and self.judge_prompt == OWN_PROMPT:
-            raise UserError(
-                f"--recipe {recipe.name}: pass its judge prompt with --judge-prompt FILE.txt: the text"
-                f" of {recipe.source}"
-            )
         return self
+
+    @property
+    def published(self) -> Recipe | None:
+        """The recipe, if it is not the project's own. Raises InputError if it is not for the variant."""
+        return recipe_of(self.recipe, self.variant)
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """The languages of the model prompt. Raises InputError."""
+        recipe = self.published
+        return recipe.languages if recipe and self.prompt is None else list(self.model_prompt().templates)
+
+    def model_prompt(self) -> ModelPrompt:
+        """The prompt for a question: the user's, the recipe's or the project's. Raises UserError, InputError."""
+        recipe = self.published
+        return recipe_prompt(recipe) if recipe and self.prompt is None else model_prompt(self.variant, self.prompt)
 
     @property
     def system_text(self) -> str:
@@ -107,8 +96,14 @@ class SimpleqaSettings(QuestionSource, PanelSettings, SingleTurnSettings):
         return [judge.model_copy(update=sampling) for judge in judges]
 
     def panel(self, rubric: Rubric[P], run: RunSettings) -> Panel[P]:
-        """See `PanelSettings.panel`. The recipe sets the verdict rule."""
-        panel, recipe = super().panel(rubric, run), self.published
+        """See `PanelSettings.panel`. The recipe sets the verdict rule, and may need a judge prompt."""
+        recipe = self.published
+        if recipe and not recipe.judge_prompt and self.judge_prompt == OWN_PROMPT:
+            raise UserError(
+                f"--recipe {recipe.name}: pass its judge prompt with --judge-prompt FILE.txt: the text"
+                f" of {recipe.source}"
+            )
+        panel = super().panel(rubric, run)
         return replace(panel, rule=recipe.rule) if recipe else panel
 
     def decides(self) -> dict[str, Setting]:

@@ -7,9 +7,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from medagent.agents.single_turn import AnswerSource, SingleTurnSettings, digest, text_or_file
+from medagent.agents.single_turn import SingleTurnSettings, digest, text_or_file
 from medagent.core.errors import UserError
-from medagent.core.options import Option, Setting
+from medagent.core.options import Option, RunOption, Setting
 from medagent.engine.settings import Encoding
 
 DATA = "The data"
@@ -18,8 +18,8 @@ EditionName = Literal["ccks", "public"]
 """The names in `refsol.promptcblue.public.EDITIONS`."""
 
 
-class LineSource(AnswerSource):
-    """Which lines are used, and how their answers are scored."""
+class PromptcblueSettings(SingleTurnSettings):
+    """The options of `medagent run promptcblue`."""
 
     data: Annotated[Path, Option(DATA, "place", kind="path")] = MINI / "test.jsonl"
     """The test file: JSON lines with the prompts in `input`. Default: two bundled lines per task."""
@@ -31,19 +31,11 @@ class LineSource(AnswerSource):
     """
     encoding: Annotated[Encoding, Option(DATA, "place", kind="value")] = "utf-8"
     """The encoding of --data."""
-
-    @property
-    def right_answers(self) -> Path | None:
-        """The gold file: the one that the user named, or that of the bundled lines."""
-        return MINI / "gold.json" if self.gold is None and self.data == MINI / "test.jsonl" else self.gold
-
-
-class PromptcblueSettings(LineSource, SingleTurnSettings):
-    """The options of `medagent run promptcblue`."""
-
-    prompt: Annotated[str | None, Option(DATA, "place", metavar="TEXT|FILE", kind="path"), Field(min_length=1)] = None
+    prompt: Annotated[str | None, RunOption(DATA, "place", metavar="TEXT|FILE", kind="path"), Field(min_length=1)] = (
+        None
+    )
     """The message to the model, with {input} in place of the line's prompt."""
-    card: Annotated[Path | None, Option(DATA, "place", kind="path")] = None
+    card: Annotated[Path | None, RunOption(DATA, "place", kind="path")] = None
     """Facts that the shared task asks of an entry (TOML: backbone, trained_share, data), stored in run.json."""
 
     @model_validator(mode="after")
@@ -51,6 +43,11 @@ class PromptcblueSettings(LineSource, SingleTurnSettings):
         if "{input}" not in self.template:
             raise UserError("--prompt: has no {input}; write {input} where the line's prompt belongs")
         return self
+
+    @property
+    def right_answers(self) -> Path | None:
+        """The gold file: the one that the user named, or that of the bundled lines."""
+        return MINI / "gold.json" if self.gold is None and self.data == MINI / "test.jsonl" else self.gold
 
     @property
     def template(self) -> str:
