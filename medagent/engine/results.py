@@ -191,6 +191,20 @@ class GradedUnit:
     verdicts: Mapping[str, Score]
 
 
+def opposed(
+    rules: str, scores: Sequence[Scored], others: Iterable[tuple[str, Sequence[Scored]]]
+) -> dict[str, dict[str, Score]]:
+    """By unit: the scores by `rules` and by other rule sets, if it is right by one and wrong by another."""
+    known = {one.unit: one.score for one in scores if one.score}
+    verdicts: dict[str, dict[str, Score]] = {}
+    for name, some in others:
+        for other in some:
+            own = known.get(other.unit)
+            if own and other.score and {own.correct, other.correct} == {True, False}:
+                verdicts.setdefault(other.unit, {rules: own})[name] = other.score
+    return verdicts
+
+
 class GradedRun:
     """A run's folder with the score of each unit, and its report. `journals` are its open journals.
 
@@ -229,16 +243,11 @@ class GradedRun:
 
     def units(self) -> Iterator[GradedUnit]:
         """The units: trial by trial, each trial in the order of the benchmark's items."""
-        scores = {one.unit: one.score for one in self.scores if one.score is not None}
-        opposed: dict[str, dict[str, Score]] = {}
-        for name in self._benchmark.rule_sets:
-            for other in self._scores_by(name) if name != self._rules else ():
-                own = scores.get(other.unit)
-                if own and other.score and {own.correct, other.correct} == {True, False}:
-                    opposed.setdefault(other.unit, {self._rules: own})[name] = other.score
+        others = (name for name in self._benchmark.rule_sets if name != self._rules)
+        verdicts = opposed(self._rules, self.scores, ((name, self._scores_by(name)) for name in others))
         for one in self.scores:
             row = next(self._journals[JOURNAL].rows([one.unit]), None)
-            yield GradedUnit(one, row, opposed.get(one.unit, {}))
+            yield GradedUnit(one, row, verdicts.get(one.unit, {}))
 
     def _scores_by(self, rules: str) -> list[Scored]:
         with self._benchmark.grader(self._source, rules) as grader:
@@ -386,13 +395,9 @@ def grade_rows(
         **figures.details,
     )
 
-    def unit(place: int) -> GradedUnit:
-        one = scores[place]
-        by_rules = {name: score for name, some in others.items() if (score := some[place].score)}
-        opposed = {name: score for name, score in by_rules.items() if {score.correct, one.correct} == {True, False}}
-        return GradedUnit(one, file.rows[place][2], {own: one.score, **opposed} if one.score and opposed else {})
-
-    return GradedFile(report, scores, list(map(unit, range(len(scores)))))
+    verdicts = opposed(own, scores, others.items())
+    rows = zip(scores, file.rows, strict=True)
+    return GradedFile(report, scores, [GradedUnit(one, row, verdicts.get(one.unit, {})) for one, (_, _, row) in rows])
 
 
 async def _scores(grader: Grader[Any], file: RecordedRows) -> list[Scored]:
