@@ -107,10 +107,17 @@ class Field:
 
 def options(model: type[BaseModel], use: Use | None = None) -> Iterator[Field]:
     """The options of a settings model, all or those for a use, in the order of its fields."""
-    for name, info in model.model_fields.items():
-        mark = next((mark for mark in info.metadata if isinstance(mark, Option)), None)
-        if mark is not None and (use is None or use in mark.for_):
-            yield Field(name, mark.flag or name.replace("_", "-"), info, mark, model)
+    for name in model.model_fields:
+        one = option_of(model, name)
+        if one is not None and (use is None or use in one.option.for_):
+            yield one
+
+
+def option_of(model: type[BaseModel], name: str) -> Field | None:
+    """The option of a field; None for a field that is none."""
+    info = model.model_fields[name]
+    mark = next((mark for mark in info.metadata if isinstance(mark, Option)), None)
+    return None if mark is None else Field(name, mark.flag or name.replace("_", "-"), info, mark, model)
 
 
 def values(settings: BaseModel, *kinds: Kept) -> dict[str, Setting]:
@@ -128,13 +135,14 @@ def values(settings: BaseModel, *kinds: Kept) -> dict[str, Setting]:
 
 def refuse_idle(settings: BaseModel) -> None:
     """Raise UserError for an option that is set and has no effect together with the others: the user expects one."""
-    fields = {one.name: one for one in options(type(settings))}
-    chosen = [one for one in fields.values() if one.name in settings.model_fields_set and _is_set(settings, one.name)]
-    for one in chosen:
+    for name in sorted(settings.model_fields_set):
+        one = option_of(type(settings), name)
+        if one is None or not _is_set(settings, name):
+            continue
         if one.option.refused and (missing := _missing(settings, one)):
             raise UserError(f"{one.written} needs {missing}")
         if other := next((name for name in one.option.without.split() if _is_set(settings, name)), None):
-            raise UserError(f"{one.written} and {fields[other].written} exclude each other: leave one of them out")
+            raise UserError(f"{one.written} and --{other.replace('_', '-')} exclude each other: leave one of them out")
 
 
 def _is_set(settings: BaseModel, name: str) -> bool:

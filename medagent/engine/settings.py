@@ -217,7 +217,7 @@ class RunSettings(BaseModel):
 
     def endpoint(self, model: str, base_urls: list[str], **more: Any) -> ModelSettings:
         """The settings of a model that waits as long as the run allows."""
-        outage = {"outage_time_s": self.outage_time, "outage_attempts": self.outage_attempts}
+        outage: dict[str, Any] = {"outage_time_s": self.outage_time, "outage_attempts": self.outage_attempts}
         return ModelSettings(name=model, base_urls=base_urls, timeout_s=self.timeout, **outage, **more)
 
     def run_folder(self, benchmark: str, who: str) -> Path:

@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from medagent.core.errors import UserError
-from medagent.core.options import checked, options
+from medagent.core.options import checked, option_of, options
 from medagent.core.waiting import blocking
 from medagent.engine.scores import Grader, Score
 from medagent.engine.scoring import graded
@@ -54,9 +54,11 @@ class EpisodeSource:
     @classmethod
     def by(cls, benchmark: FhirBenchmark[Any], settings: FhirSettings) -> EpisodeSource:
         """The source for these settings of the benchmark. Raises UserError for options that no episode has."""
-        names = {one.name for one in options(benchmark.Settings, "episode")}
-        if others := sorted(settings.model_fields_set - names):
-            raise UserError(f"{others[0]}: an episode has no such option; its options are {', '.join(sorted(names))}")
+        for name in sorted(settings.model_fields_set):
+            one = option_of(type(settings), name)
+            if one is None or "episode" not in one.option.for_:
+                known = ", ".join(sorted(one.name for one in options(type(settings), "episode")))
+                raise UserError(f"{name}: an episode has no such option; its options are {known}")
         if settings.protocol not in ("text", "tools"):
             raise UserError(f"--protocol {settings.protocol}: an episode acts by text or tools")
         return _shared(type(benchmark), settings)

@@ -112,7 +112,8 @@ def test_what_does_not_fit_is_one_line(here: Path, words: tuple[object, ...], pr
 
 def test_earlier_names_in_a_file_work_too(here: Path) -> None:
     Path("medagent.toml").write_text(
-        '[run]\nlearn-from = "facts"\nsequential = true\nunit-time = 60\n[run.medagentbench]\ntasks-file = "mine.json"\n'
+        '[run]\nlearn-from = "facts"\nsequential = true\nunit-time = 60\n'
+        '[run.medagentbench]\ntasks-file = "mine.json"\n'
     )
     ran = run("--agent", "nop")
     assert ran.code == 0, ran.err
