@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from medagent._finished import (
     Code,
-    PageWriter,
     are_siblings,
     check_options,
     check_same_items,
     is_run,
     official_score,
     outcomes_of,
+    write_page,
 )
 from medagent.benchmarks.base import DEFAULT, find, find_fhir, of_folder
 from medagent.core import plugins
@@ -43,9 +43,8 @@ from medagent.engine.scores import Scored
 from medagent.engine.settings import RunSettings
 from medagent.fhir_episodes.episodes import EpisodeContext, EpisodeSource, open_episode
 from medagent.fhir_episodes.http_episodes import HttpEpisodes, serve_on
-from medagent.reports.compare import Comparison, ScoreComparison, compare_outcomes
+from medagent.reports.compare import Comparison, SetComparison, compare_outcomes, compare_sets
 from medagent.reports.item_view import item_view
-from medagent.reports.siblings import SetComparison, compare_sets
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -193,7 +192,7 @@ class LoadedRun:
     @property
     def scores(self) -> Sequence[Scored]:
         """Its units with their scores."""
-        return scores_of(self.benchmark, self.path, {})
+        return scores_of(self.benchmark, self.path)
 
     def item(self, key: str) -> ItemView:
         """One item to show, by its id or its unit's key. Raises UserError if the run does not have it."""
@@ -219,7 +218,7 @@ def load_run(path: str | Path, *, benchmark: Code | None = None) -> LoadedRun:
 
 def compare(
     a: str | Path, b: str | Path, *, benchmark: Code | None = None, **options: Any
-) -> Comparison | ScoreComparison | SetComparison:
+) -> Comparison | SetComparison:
     """Compare two runs, or results files of MedAgentBench, item by item.
 
     If they have different data sets, one of them made from a seed, their groups are compared. `options` are those of
@@ -236,8 +235,7 @@ def compare(
         return compare_sets(*outcomes)
     check_same_items(first, second, benchmark)
     comparison = compare_outcomes(*outcomes)
-    official = official_score(first, second, benchmark) if isinstance(comparison, ScoreComparison) else None
-    return comparison if official is None or not isinstance(comparison, ScoreComparison) else comparison.by(official)
+    return comparison if comparison.kind == "verdicts" else comparison.by(official_score(first, second, benchmark))
 
 
 def write_report(runs: Sequence[str | Path], out: str | Path, *, benchmark: Code | None = None, **options: Any) -> int:
@@ -246,7 +244,7 @@ def write_report(runs: Sequence[str | Path], out: str | Path, *, benchmark: Code
     `options` are those of `medagent grade` that name the data. `benchmark` is the code of the runs' benchmark if that
     is not installed. Raises UserError.
     """
-    return PageWriter(runs, benchmark, _set_ones(options)).write(out)
+    return write_page(runs, out, benchmark, {name: value for name, value in options.items() if value is not None})
 
 
 def _stated(model: type[S], settings: RunSettings | None, options: Mapping[str, Any]) -> S:

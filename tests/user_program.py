@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import medagent
-from medagent import blocks
+from medagent import blocks, fhir
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
 from medagent.benchmarks.simpleqa.settings import SimpleqaSettings
@@ -92,7 +92,7 @@ def runs_that_are_wrong() -> None:
     print(medagent.nothing)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
 
 
-async def episodes(context: medagent.EpisodeContext) -> medagent.Score:
+async def episodes(context: fhir.EpisodeContext) -> medagent.Score:
     """Episodes of both kinds."""
     with medagent.episode("task2_1", writes="execute") as blocking:
         said: str = blocking.act("GET x")
@@ -108,7 +108,7 @@ async def episodes(context: medagent.EpisodeContext) -> medagent.Score:
 
 def reads(a: str, b: str) -> list[str]:
     """What finished runs hold."""
-    found: medagent.Comparison | medagent.ScoreComparison | medagent.SetComparison = medagent.compare(a, b)
+    found = medagent.compare(a, b)
     gained = list(found.gained) if isinstance(found, medagent.Comparison) else []
     medagent.grade(a, rules="fair", ehr="patients.ndjson")
     rows = [row for row in medagent.load_run(a).rows() if isinstance(row, medagent.EpisodeRow)]

@@ -13,7 +13,6 @@ from medagent.agents.choice import AgentChoice
 from medagent.agents.unusable import kind_of
 from medagent.core.errors import ContextLimitError, ModelError
 from medagent.core.options import Setting
-from medagent.core.wire import Text
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.boundary import blame
 from medagent.engine.learning import Feedback
@@ -56,8 +55,8 @@ class CallRow(Row):
 class ReplyRow(CallRow):
     """The unchanged reply: its text, what the endpoint returned separately, and why it ended."""
 
-    reply: Text | None = None
-    reasoning: Text | None = None
+    reply: str | None = None
+    reasoning: str | None = None
     finish_reason: str | None = None
 
     def take(self, move: Move) -> None:

@@ -63,7 +63,8 @@ class ModelChoice:
             return cls(settings, plugin, arguments=arguments or {})
         from medagent.models.keys import located
 
-        return cls(located(settings, os.environ), price=find_price(settings.name))
+        settings = located(settings, os.environ)
+        return cls(settings, price=find_price(settings.name, settings.base_urls[0]))
 
     @property
     def label(self) -> str:
@@ -229,8 +230,11 @@ def check_prices(models: Sequence[ModelSettings], max_cost: float | None) -> Non
     """Raises UserError if `--max-cost` cannot be kept because a model has no price. A class states its costs."""
     if max_cost is None:
         return
+    from medagent.models.keys import base_urls
+
     for model in models:
-        if plugins.find(model.name, MODELS) is None and find_price(model.name) is None:
+        address = base_urls(model, os.environ)[0]
+        if plugins.find(model.name, MODELS) is None and find_price(model.name, address) is None:
             raise UserError(
                 f"--max-cost cannot be kept: {model.name} has no price. Add one to your price table "
                 "(docs/models.md), or limit tokens: --max-tokens-total"

@@ -24,8 +24,7 @@ from medagent.core.options import Option, RunOption, Setting
 from medagent.engine.files import file_digest
 from medagent.engine.settings import LIMITS, WHO, RunSettings
 from medagent.models.settings import ModelSettings
-from refsol.answer_files import read_answers
-from refsol.answers import AskedItem, majority, match_answers
+from refsol.answers import AskedItem, majority, match_answers, read_answers
 from refsol.files import InputFile, json_object
 
 BASELINES = ("majority", "gold", "empty")

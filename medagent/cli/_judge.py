@@ -92,7 +92,7 @@ def agree_command(
         str, typer.Option(help="How the judges' replies are read (default: as in the run).", show_default=False)
     ] = "",
     benchmark: options.BenchmarkCode = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: options.AsJson = False,
 ) -> None:
     """Compare two judges, or a judge and people: confusion table, agreement, Cohen's kappa, items that differ.
 

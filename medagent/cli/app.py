@@ -39,7 +39,6 @@ COMMANDS = {
     "simpleqa": Lazy("medagent.benchmarks.simpleqa.commands:app", "SimpleQA: score, export, the published prompt."),
     "imapscore": Lazy("medagent.benchmarks.imapscore.commands:app", "imapScore: score, explain, correlate."),
     "doctor": Lazy("medagent.cli._doctor:command", "Check this installation: one line per check, ok or what to do."),
-    "version": Lazy("medagent.cli._version:command", "Print the versions of medagent and Python."),
 }
 OVERVIEW = (
     "Run medical agents and models on medical benchmarks, store what they did, and grade it.\n\n"
@@ -65,9 +64,9 @@ app = typer.Typer(
 
 def _version(version: bool) -> None:
     if version:
-        from medagent.cli._version import command
+        from medagent.core.versions import versions
 
-        command()
+        print(", ".join(f"{name} {value}" for name, value in versions().items()))
         raise typer.Exit
 
 

@@ -9,7 +9,6 @@ UserError) pass through.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import time
 import traceback
@@ -20,11 +19,10 @@ from typing import Generic, Literal
 
 from medagent.core.clock import wall_clock
 from medagent.core.errors import EpisodeError, MedagentError, StopRunError, UserError
-from medagent.core.own_files import CLOSED, own_files
 from medagent.core.scrub import printable
 from medagent.engine._unit_limits import UNIT_UNLIMITED, UnitLimits, unit_limits
 from medagent.engine.job import U, Worker
-from medagent.engine.lane import Lane, WornError, current_lane
+from medagent.engine.lane import Lane, current_lane
 from medagent.engine.rows import R, Row
 
 Owner = Literal["agent", "model", "fhir", "grader", "benchmark"]
@@ -45,14 +43,10 @@ class PluginError(MedagentError):
         self.cause = cause
 
 
-class ClosedFilesError(WornError):
-    """User code closed files of this process, which can now only save rows."""
-
-
 @contextmanager
 def blame(owner: Owner) -> Iterator[None]:
     """Name the owner of the errors that user code raises inside. The innermost owner counts."""
-    process, were_closed = os.getpid(), own_files.closed
+    process = os.getpid()
     try:
         yield
     except MedagentError:
@@ -66,8 +60,6 @@ def blame(owner: Owner) -> Iterator[None]:
     finally:
         if os.getpid() != process:
             os._exit(0)  # user code forked and returned twice; the run belongs to the first process
-        if not were_closed and own_files.blames():
-            raise PluginError(owner, ClosedFilesError(), CLOSED)
 
 
 def _ends_the_task(error: BaseException) -> bool:
@@ -120,7 +112,6 @@ async def perform(
     end when the run ends, is abandoned.
     """
     row.started, clock = wall_clock(), time.monotonic()
-    own_files.watch()
     task = asyncio.create_task(_carry_out(worker, unit, row, lane, limits))
     overdue = cancelled = False
     try:
@@ -132,7 +123,7 @@ async def perform(
         await _ended(task)
     stop: StopRunError | UserError | None = None
     if task.done():
-        stop = _conclude(task, row) or _closed_files(row)
+        stop = _conclude(task, row)
     else:
         row = row.model_copy()  # an abandoned task may still change the original
     if not task.done() or task.cancelled():
@@ -170,9 +161,7 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 
 def _abandon(task: asyncio.Task[None], lane: Lane, unit: str) -> None:
-    """Abandon a task that ignores its cancellation. Raises StraysError if there are too many."""
-    asyncio.tasks._unregister_task(task)  # otherwise `asyncio.run` waits for it
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))  # freeing it would raise GeneratorExit in its code
+    """Abandon a task that ignores its cancellation. Raises WornError if there are too many."""
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # marks its error as read
     lane.strays.add(unit, lambda: not task.done())
 
@@ -194,19 +183,6 @@ def _conclude(task: asyncio.Task[None], row: Row) -> StopRunError | UserError | 
     except MedagentError as error:
         fail(row, PluginError("benchmark", error))
     return None
-
-
-def _closed_files(row: Row) -> StopRunError | None:
-    """The error that must stop the run if user code closed files of this process. Only the unit that closed them gets a
-    failure; rows of other units after that are cancelled.
-    """
-    if not own_files.closed:
-        return None
-    if row.error != CLOSED:
-        row.status, row.error = "cancelled", None
-    return ClosedFilesError(
-        f"an agent {CLOSED}; repeat the command to continue, with --workers 1 to give the agent a separate process"
-    )
 
 
 def fail(row: Row, failure: PluginError) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from medagent.core.errors import UserError
@@ -64,35 +63,8 @@ def write_parts(path: Path, parts: Iterable[str]) -> None:
 
 def write_changed(path: Path, text: str) -> None:
     """Write `text` unless the file already has it. An equal file keeps its modification time. Raises UserError."""
-    write_changed_parts(path, lambda: [text])
-
-
-def write_changed_parts(path: Path, parts: Callable[[], Iterable[str]]) -> None:
-    """The same for a text in parts, which is not in memory as a whole. If the text differs, `parts` is called twice.
-
-    Raises UserError.
-    """
-    if not _holds(path, _larger(parts())):
-        write_parts(path, _larger(parts()))
-
-
-def _holds(path: Path, parts: Iterable[str]) -> bool:
-    """Whether a file exists and consists of these parts."""
-    if not path.exists():
-        return False
-    with path.open("rb") as file:
-        for part in parts:
-            raw = part.encode("utf-8", "surrogatepass")
-            if file.read(len(raw)) != raw:
-                return False
-        return not file.read(1)
-
-
-def _larger(parts: Iterable[str]) -> Iterator[str]:
-    """The same text in fewer parts."""
-    left = iter(parts)
-    while some := list(islice(left, 1_000)):
-        yield "".join(some)
+    if not path.is_file() or path.read_bytes() != text.encode():
+        write_whole(path, text)
 
 
 def file_digest(path: Path) -> str:

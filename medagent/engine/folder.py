@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from medagent.core.errors import UserError
 from medagent.core.options import Setting, as_words
 from medagent.core.versions import versions
 from medagent.core.writing import writing
-from medagent.engine.files import MANIFEST, file_digest, note, noted, write_whole, written_files
+from medagent.engine.files import MANIFEST, note, noted, write_whole, written_files
 from medagent.engine.journal_file import JournalFile, ReadOnlyError
 from medagent.engine.report import DataRef
 from refsol.schema import fault_text
@@ -97,11 +97,6 @@ class RunFolder:
     def journal_path(self) -> Path:
         """The path of the first journal."""
         return self.path / "episodes.jsonl"
-
-    def digests(self, beside: Container[str]) -> dict[str, str]:
-        """The SHA-256 of each file by name, without the files in `beside`."""
-        files = (file for file in self.path.iterdir() if file.is_file() and file.name not in beside)
-        return {file.name: file_digest(file) for file in files}
 
     def _locked(self, overwrite: bool) -> JournalFile:
         try:
@@ -232,14 +227,3 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 def _damaged(path: Path, why: str) -> UserError:
     return UserError(f"{path}: is damaged ({why}); choose another --round, or pass --overwrite")
-
-
-def read_settings(folder: Path) -> dict[str, Setting]:
-    """The settings that decide the rows of a run. Raises UserError if `run.json` is missing or damaged."""
-    settings: dict[str, Setting] = read_run(folder)["settings"]
-    return settings
-
-
-def benchmark_of(folder: Path) -> str:
-    """The benchmark's name in a run's folder. Raises UserError if `run.json` is missing or damaged."""
-    return str(read_run(folder)["benchmark"])

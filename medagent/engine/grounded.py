@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from medagent.engine.intervals import GradedUnit
 from medagent.engine.report import GroundedRate, TableLine
-from refsol.grounds import NO_READING
 from refsol.intervals import stratified_wilson
+from refsol.reads import NO_READING
 
 GROUNDED = "grounded"
 """The name of the line and of the column."""

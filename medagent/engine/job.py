@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from medagent.core.lazy import LazySequence
 from medagent.engine.progress import Progress
 from medagent.engine.rows import R, Row
 from medagent.models.limiter import EndpointStats
@@ -23,14 +21,6 @@ class Unit(Protocol):
 
 
 U = TypeVar("U", bound=Unit)
-
-
-class LazyUnits(LazySequence[U]):
-    """Units that are made when they are needed. Their keys are known before."""
-
-    def __init__(self, keys: Sequence[str], make: Callable[[int], U]) -> None:
-        super().__init__(len(keys), make)
-        self.keys = keys
 
 
 U_contra = TypeVar("U_contra", bound=Unit, contravariant=True)
@@ -65,20 +55,12 @@ class Job(Protocol[U_contra, R]):
         """Open connections and files; they close with the context."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobFile:
-    """A file that a job opens. `make`, if set, makes the same file on another machine."""
-
-    path: Path
-    make: Callable[[], Path] | None = None
-
-
 @runtime_checkable
 class JobWithFiles(Protocol):
     """A job that opens files, which workers on other machines get too."""
 
     @property
-    def files(self) -> Sequence[JobFile]:
+    def files(self) -> Sequence[Path]:
         """The files that the job opens."""
 
     def moved(self, places: Mapping[Path, Path]) -> Any:

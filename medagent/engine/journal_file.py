@@ -2,24 +2,22 @@
 
 The operating system's lock belongs to the open file. It ends with its process, and removing a lock file does not let
 another run in. Before each line is written, the file is checked: if it was removed, moved or truncated, nothing more is
-written, so that nothing more is paid for. User code may close the descriptor, and its number may then belong to another
-file. So it is compared before each use, and if it is wrong, the file is opened and locked again.
+written, so that nothing more is paid for.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
-import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from medagent.core.errors import UserError
 
-T = TypeVar("T")
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 """The errors if another process has the lock."""
@@ -59,25 +57,21 @@ class JournalFile:
         self.rest = b""
         """The bytes after the last complete line: torn off by a crash, or being written."""
         try:
-            self._number: int | None = self._open()
+            self._file = _opened(path) if writable else path.open("rb", buffering=0)
         except OSError as error:
             kind = ReadOnlyError if writable and error.errno in _READ_ONLY else UserError
             raise kind(f"{path}: cannot be {'written' if writable else 'read'}: {error.strerror}") from None
-        self._status = os.fstat(self._number)
-        self._reopening = threading.Lock()
 
     def close(self) -> None:
         """Close the file and release the lock."""
-        number, self._number = self._number, None
-        if number is not None and self._is_own(number):
-            os.close(number)
+        self._file.close()
 
     def lines(self) -> Iterator[Line]:
         """All complete lines from the start; sets `rest` to the bytes after them."""
         size = crc32 = count = 0
         self.rest = b""
         try:
-            with self.path.open("rb", buffering=_AT_ONCE) as file:
+            with self._reporting("read"), self.path.open("rb", buffering=_AT_ONCE) as file:
                 for raw in file:
                     if not raw.endswith(b"\n"):
                         self.rest = raw
@@ -86,80 +80,48 @@ class JournalFile:
                     count += 1
                     size += len(raw)
                     crc32 = zlib.crc32(raw, crc32)
-        except OSError as error:
-            raise self._failed("read", error) from None
         finally:
             self.size, self.crc32, self.count = size, crc32, count
 
     def read(self, start: int, length: int) -> bytes:
         """Read bytes that were read or written before. Raises UserError."""
-        return self._do("read", lambda number: os.pread(number, length, start))
+        with self._reporting("read"):
+            return os.pread(self._file.fileno(), length, start)
 
     def cut(self, size: int) -> None:
         """Shorten the file to `size` bytes if it is longer. Raises UserError."""
-
-        def shorten(number: int) -> None:
-            if os.fstat(number).st_size > size:
-                os.ftruncate(number, size)
-
-        self._do("written", shorten)
+        with self._reporting("written"):
+            if os.fstat(self._file.fileno()).st_size > size:
+                os.ftruncate(self._file.fileno(), size)
 
     def append(self, raw: bytes) -> int:
         """Write a line; returns its start. Raises UserError if that fails (disk full) or the file was changed."""
         start = self.size
-        self._do("written", lambda number: self._write(number, raw))
+        with self._reporting("written"):
+            self._check()
+            self._write(raw)
         self.size += len(raw)
         self.crc32 = zlib.crc32(raw, self.crc32)
         return start
 
     def sync(self) -> None:
         """Write the file's data to the disk (fsync). Raises UserError."""
-        self._do("written", os.fsync)
+        with self._reporting("written"):
+            os.fsync(self._file.fileno())
 
-    def _do(self, verb: str, work: Callable[[int], T]) -> T:
-        """Call `work` with the file's descriptor; again if user code closes the descriptor meanwhile."""
-        try:
-            try:
-                return work(self._own_number())
-            except OSError as error:
-                if error.errno != errno.EBADF:
-                    raise
-            return work(self._own_number())
-        except OSError as error:
-            raise self._failed(verb, error) from None
-
-    def _own_number(self) -> int:
-        """The file's descriptor; a new one if the number no longer belongs to the file."""
-        with self._reopening:
-            if self._number is None:
-                raise OSError(errno.EBADF, "is closed")
-            if not self._is_own(self._number):
-                self._number = self._open()
-            return self._number
-
-    def _is_own(self, number: int) -> bool:
-        try:
-            return os.path.samestat(os.fstat(number), self._status)
-        except OSError:
-            return False
-
-    def _open(self) -> int:
-        return _opened(self.path) if self.writable else os.open(self.path, os.O_RDONLY)
-
-    def _write(self, number: int, raw: bytes) -> None:
-        self._check(number)
+    def _write(self, raw: bytes) -> None:
         rest = raw
         try:
             while rest:
-                rest = rest[os.write(number, rest) :]
+                rest = rest[self._file.write(rest) :]
         except OSError:
             with contextlib.suppress(OSError):
-                os.ftruncate(number, self.size)  # remove the incomplete row
+                os.ftruncate(self._file.fileno(), self.size)  # remove the incomplete row
             raise
 
-    def _check(self, number: int) -> None:
+    def _check(self) -> None:
         """Raises UserError if the file was moved, or if its size has changed."""
-        here = os.fstat(number)
+        here = os.fstat(self._file.fileno())
         try:
             there = os.stat(self.path)
         except OSError:
@@ -172,45 +134,35 @@ class JournalFile:
             return
         raise UserError(f"{self.path}: {what} during the run, so the run stops; the rows in the file still count")
 
-    def _failed(self, done: str, error: OSError) -> UserError:
-        return UserError(f"{self.path}: cannot be {done}: {error.strerror}")
+    @contextlib.contextmanager
+    def _reporting(self, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UserError(f"{self.path}: cannot be {verb}: {error.strerror}") from None
 
 
-def file_state(path: Path) -> str:
-    """`SIZE:CRC32` of a file, as in `Journal.state`; empty if it cannot be read."""
-    size = crc32 = 0
-    part = memoryview(bytearray(_AT_ONCE))
-    try:
-        with path.open("rb", buffering=0) as file:
-            while length := file.readinto(part):
-                size += length
-                crc32 = zlib.crc32(part[:length], crc32)
-    except OSError:
-        return ""
-    return f"{size}:{crc32:08x}"
-
-
-def _opened(path: Path) -> int:
-    """Open and lock the file, and check that it is still at its path. Returns its descriptor."""
+def _opened(path: Path) -> io.FileIO:
+    """Open and lock the file, and check that it is still at its path."""
     import fcntl
 
     while True:
-        number = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        file = path.open("ab+", buffering=0)
         try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            os.close(number)
+            file.close()
             if error.errno not in _BUSY:
                 raise UserError(f"{path.parent}: {_no_lock(error)}") from None
             raise UserError(
                 f"{path.parent}: process {_holder(path)} is writing to this folder; "
                 "wait until it ends, or choose another --round"
             ) from None
-        if path.exists() and os.path.samestat(os.fstat(number), os.stat(path)):
+        if path.exists() and os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
             with contextlib.suppress(OSError):  # only for people; the journal reports a full disk
                 path.with_name(PROCESS).write_text(f"{os.getpid()}\n", encoding="ascii")
-            return number
-        os.close(number)  # removed before it was locked
+            return file
+        file.close()  # removed before it was locked
 
 
 def _no_lock(error: OSError) -> str:

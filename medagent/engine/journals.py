@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from medagent.core.errors import UserError
 from medagent.core.options import Setting
 from medagent.engine._limits import Account
 from medagent.engine.files import note
-from medagent.engine.folder import read_run, read_settings
+from medagent.engine.folder import read_run
 from medagent.engine.journal import Journal, last_rows
-from medagent.engine.journal_file import JournalFile, file_state
+from medagent.engine.journal_file import JournalFile
 from medagent.engine.plan import JOURNAL
 from medagent.engine.rows import R, Row, Spent
 
@@ -33,7 +34,7 @@ class Journals:
     """The open journals of a run; a context manager. If not `writable`, no file in the folder is changed.
 
     `first` is the file of the first journal if the run's folder has opened it. `optional` makes the optional journals
-    too.
+    too. While they are open, garbage is collected less often.
     """
 
     def __init__(
@@ -45,17 +46,19 @@ class Journals:
         writable: bool = True,
         optional: bool = False,
     ) -> None:
-        self._stack = ExitStack()
         self._open: dict[str, Journal[Any]] = {}
         self._roles = {name: kind.role for name, kind in kinds.items()}
-        for name, kind in kinds.items():
-            if (writable and (optional or not kind.optional)) or (path / name).exists():
-                if writable:
-                    note(path / name)
-                file = first if first is not None and first.path == path / name else None
-                journal = Journal(path / name, kind.row, writable=writable, file=file)
-                self._stack.callback(journal.close)
-                self._open[name] = journal
+        with ExitStack() as stack:
+            stack.enter_context(few_collections())
+            for name, kind in kinds.items():
+                if (writable and (optional or not kind.optional)) or (path / name).exists():
+                    if writable:
+                        note(path / name)
+                    file = first if first is not None and first.path == path / name else None
+                    journal = Journal(path / name, kind.row, writable=writable, file=file)
+                    stack.callback(journal.close)
+                    self._open[name] = journal
+            self._stack = stack.pop_all()
 
     def __enter__(self) -> Journals:
         return self
@@ -104,9 +107,17 @@ class Journals:
         return sum((journal.account for other, journal in self._open.items() if other != name), Account())
 
 
-def states_of(folder: Path, kinds: Iterable[str]) -> dict[str, str]:
-    """The fingerprints of a folder's journals, as in `Journals.states`, without parsing rows."""
-    return {name: file_state(folder / name) for name in kinds if (folder / name).exists()}
+@contextmanager
+def few_collections() -> Iterator[None]:
+    """Collect garbage less often: episodes and grading make few cycles, and the search for them is slow."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def merged(spents: Sequence[Spent]) -> Spent:
@@ -127,7 +138,8 @@ class Run:
     @property
     def settings(self) -> dict[str, Setting]:
         """The settings that decide its rows. Raises UserError if `run.json` is missing or damaged."""
-        return read_settings(self.path)
+        settings: dict[str, Setting] = read_run(self.path)["settings"]
+        return settings
 
     @property
     def document(self) -> dict[str, Any]:

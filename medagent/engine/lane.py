@@ -24,11 +24,7 @@ _NAMED = 5
 
 
 class WornError(StopRunError):
-    """This process can run no more units; another one can."""
-
-
-class StraysError(WornError):
-    """Too many abandoned threads and tasks run in this process."""
+    """Too many abandoned threads and tasks run in this process. Another one can run the other units."""
 
 
 class Strays:
@@ -39,12 +35,12 @@ class Strays:
         self._running: list[tuple[str, Callable[[], bool]]] = []
 
     def add(self, unit: str, is_running: Callable[[], bool]) -> None:
-        """Count an abandoned thread or task until it ends. Raises StraysError if there are too many."""
+        """Count an abandoned thread or task until it ends. Raises WornError if there are too many."""
         self._running = [(left, runs) for left, runs in self._running if runs()] + [(unit, is_running)]
         if len(self._running) > self._most:
             units = ", ".join(unit for unit, _ in self._running[:_NAMED])
             more = ", …" if len(self._running) > _NAMED else ""
-            raise StraysError(
+            raise WornError(
                 f"the agents of {len(self._running)} units do not end and cannot be stopped: {units}{more}; "
                 "run such an agent with --workers 1, which replaces its process"
             )
@@ -71,7 +67,7 @@ class Lane:
         return self._thread is not None and self._thread.waiting > 0
 
     def end_unit(self, unit: str) -> None:
-        """Abandon the thread if it is still busy with the unit. Raises StraysError if there are too many."""
+        """Abandon the thread if it is still busy with the unit. Raises WornError if there are too many."""
         self.closing.clear()
         thread = self._thread
         if thread is not None and self.busy:

@@ -7,24 +7,20 @@ failures, owed units.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from medagent.core.errors import StopRunError, UserError
 from medagent.core.named_paths import remember_options
-from medagent.core.options import as_setting, options
 from medagent.engine._limits import Limits
 from medagent.engine._local import LocalExecutor
-from medagent.engine._memory import few_collections
 from medagent.engine._unit_limits import UnitLimits
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.figures import some_are
-from medagent.engine.files import MANIFEST
+from medagent.engine.files import MANIFEST, file_digest
 from medagent.engine.folder import RunFolder
 from medagent.engine.job import Executor
 from medagent.engine.journal_file import PROCESS
@@ -32,14 +28,12 @@ from medagent.engine.journals import Journals, Run
 from medagent.engine.learning import LEARNED, Learning, SequentialExecutor, agent_folder, folder_of, learns
 from medagent.engine.plan import JOURNAL, Plan, Stage
 from medagent.engine.progress import Progress
-from medagent.engine.report import Report
-from medagent.engine.report_file import ITEMS, REPORT, keep, read_report
-from medagent.engine.results import Graded, Standing, basis_of, compose, in_order, is_unchanged
-from medagent.engine.score_book import SCORES, ScoreBook
+from medagent.engine.report import ITEMS, REPORT, Report, write_report
+from medagent.engine.results import Graded, Standing, compose
 from medagent.engine.scores import Grader
-from medagent.engine.scoring import Scoring
+from medagent.engine.scoring import SCORES, Scoring, StoredScores
 from medagent.engine.settings import RunSettings
-from medagent.engine.units import Summary, Watch, run_units, unit_keys
+from medagent.engine.units import Summary, Watch, run_units
 
 _OWN = {REPORT, ITEMS, SCORES, "run.json", PROCESS, MANIFEST}
 """The engine's own files, which are ignored when the results are checked for changes."""
@@ -84,19 +78,13 @@ async def execute(
                 "randomness of the endpoint; pass --temperature 0.7, for example, to sample the model"
             )
         plan.prepare()
-        if (finished := _finished_report(plan, benchmark, grader, folder)) is not None:
-            say(_finished(folder.path, {}, {}))
-            return finished
-        with (
-            few_collections(),
-            Journals(
-                folder.path,
-                benchmark.journals,
-                first=folder.journal,
-                writable=folder.writable,
-                optional=settings.sequential is not None,
-            ) as journals,
-        ):
+        with Journals(
+            folder.path,
+            benchmark.journals,
+            first=folder.journal,
+            writable=folder.writable,
+            optional=settings.sequential is not None,
+        ) as journals:
             return await _carried_out(plan, benchmark, grader, folder, journals, quiet, say)
 
 
@@ -111,56 +99,33 @@ async def _carried_out(
 ) -> Report:
     """Run the stages, score every unit, and write the results."""
     items, settings = {item.id: item for item in plan.items}, plan.settings
-    judged: dict[str, Any] | None = {} if any(one.journal in benchmark.judgements for one in plan.stages) else None
-    scoring: Scoring[Any] = Scoring(items, grader, journals[JOURNAL], ScoreBook(folder.path / SCORES), judged)
-    reused = sum(_is_finished(journals, unit, settings.retry) for unit in _asked(plan, journals))
-    standing = replace(await _stages(plan, journals, folder, scoring, quiet, say), reused=reused)
+    stored = StoredScores(folder.path / SCORES, writable=folder.writable)
+
+    def scoring(judged: Mapping[str, Any] | None) -> Scoring[Any]:
+        return Scoring(items, grader, journals[JOURNAL], stored, judged)
+
+    is_judged = any(one.journal in benchmark.judgements for one in plan.stages)
+    asked = _asked(plan, journals)
+    reused = sum(_is_finished(journals, unit, settings.retry) for unit in asked)
+    standing = await _stages(plan, journals, folder, scoring({} if is_judged else None), quiet, say)
     if standing.stopped:
         say(_stopped(standing, benchmark.unit_noun))
     elif standing.exceeded:
         say(f"{standing.exceeded}.")
     idle = journals.idle and not standing.owed
-    before = folder.digests(_OWN | benchmark.journals.keys()) if idle else {}
+    own = _OWN | benchmark.journals.keys()
+    before = _digests(folder.path, own) if idle else {}
     run = Run(folder.path, journals)
-    scoring.judged_by(benchmark.judged(run))
-    scores = in_order(items, await scoring.of_units(_asked(plan, journals)))
-    allowed = benchmark.allow_unread(_source(plan))
-    graded = Graded(scores, grader.figures(scores), grader.rules, grader.digests, allow_unread=allowed)
+    scores = await scoring(benchmark.judged(run)).of_units(asked)
+    figures, allowed = grader.figures(scores), benchmark.allow_unread(_source(plan))
+    files = benchmark.write(run, scores) if folder.writable else ()
+    graded = Graded(scores, figures, grader.rules, grader.digests, files, allowed)
+    report = compose(benchmark, folder.path, graded, journals, replace(standing, reused=reused))
     if folder.writable:
-        graded = replace(graded, files=benchmark.write(run, scores))
-        scoring.write()
-    report = compose(benchmark, folder.path, graded, journals, standing)
-    if folder.writable:
-        keep(folder.path, report, basis_of(benchmark, journals, _request(plan)))
+        write_report(folder.path, report)
     if idle:
-        say(_finished(folder.path, before, folder.digests(_OWN | benchmark.journals.keys())))
+        say(_finished(folder.path, before, _digests(folder.path, own)))
     return report
-
-
-def _request(plan: Plan) -> str:
-    """The SHA-256 of a command's settings; empty for a command that runs finished units again."""
-    settings = plan.settings
-    if settings.retry or settings.sequential:
-        return ""
-    fields = [one for one in options(type(settings)) if one.option.kind not in ("address", "secret")]
-    choices = {one.flag: as_setting(getattr(settings, one.name)) for one in fields}
-    text = json.dumps([plan.command, plan.decides, plan.data.model_dump(), choices], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _finished_report(
-    plan: Plan, benchmark: Benchmark[Any, Any], grader: Grader[Any], folder: RunFolder
-) -> Report | None:
-    """The stored report if the same command has finished the run and its files are unchanged; otherwise None."""
-    stored, request = read_report(folder.path), _request(plan)
-    if stored is None or not request or request != stored.basis.request or not stored.report.complete:
-        return None
-    if not all(stored.holds(folder.path, name) for name in stored.basis.files):
-        return None
-    if not is_unchanged(benchmark, folder.path, stored, grader.digests):
-        return None
-    again = {"folder": str(folder.path), "command": plan.repeat or folder.command, "reused": len(stored.report.items)}
-    return stored.report.model_copy(update=again)
 
 
 def _source(plan: Plan) -> Any:
@@ -171,7 +136,7 @@ def _source(plan: Plan) -> Any:
 def _asked(plan: Plan, journals: Journals) -> Sequence[str]:
     """The units of the plan; if the plan only judges again, all units with a row."""
     answers = [stage for stage in plan.stages if stage.journal == JOURNAL]
-    return [unit for stage in answers for unit in unit_keys(stage.units())] or list(journals[JOURNAL].units)
+    return [unit.key for stage in answers for unit in stage.units()] or list(journals[JOURNAL].units)
 
 
 def _is_finished(journals: Journals, unit: str, retry: Sequence[str]) -> bool:
@@ -202,6 +167,12 @@ def _finished(folder: Path, before: Mapping[str, str], after: Mapping[str, str])
         f"{folder} is complete and was not changed. For another run, pass another --round; to delete this run and "
         "start again, pass --overwrite."
     )
+
+
+def _digests(folder: Path, beside: Container[str]) -> dict[str, str]:
+    """The SHA-256 of each file by name, without the files in `beside`."""
+    files = (file for file in folder.iterdir() if file.is_file() and file.name not in beside)
+    return {file.name: file_digest(file) for file in files}
 
 
 async def _stages(
@@ -248,7 +219,7 @@ async def _stage(
         units,
         journals[stage.journal],
         carries_out,
-        Watch(progress, scoring.of_row if stage.journal == JOURNAL else None, pending),
+        Watch(progress, scoring.of_unit if stage.journal == JOURNAL else None, pending),
         Limits(
             settings.max_cost,
             settings.max_tokens_total,
@@ -272,8 +243,7 @@ def executor(settings: RunSettings) -> Executor:
     """The executor of a run: this process, or a cluster if the settings name one."""
     limits = unit_limits(settings)
     if settings.cluster or settings.workers:
-        from medagent.engine._cluster import ClusterExecutor
-        from medagent.engine._cluster_demand import WorkerWait
+        from medagent.engine.cluster import ClusterExecutor, WorkerWait
 
         wait = WorkerWait.of(settings.wait_for_workers) if settings.wait_for_workers else None
         return ClusterExecutor(settings.cluster, settings.workers, settings.concurrency, limits, wait)

@@ -16,7 +16,6 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from medagent.core.wire import Text
 from medagent.engine.grounded import grounded_line, grounded_rate
 from medagent.engine.intervals import interval_notes, these_types
 from medagent.engine.report import ItemOutcome, Measure, TableLine, TableSection
@@ -51,8 +50,8 @@ class Check:
 
     name: str
     passed: bool
-    expected: Text = ""
-    actual: Text = ""
+    expected: str = ""
+    actual: str = ""
 
 
 @pydantic_dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +66,8 @@ class Score:
     value: float | None = None
     correct: bool | None = None
     kind: str = ""
-    reason: Text = ""
-    because: Text = ""
+    reason: str = ""
+    because: str = ""
     checks: tuple[Check, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
     part: Any = None
@@ -78,7 +77,7 @@ class Score:
     """Whether the unit is right and its agent had read the deciding data before it acted. False for any other right or
     wrong unit. None if no reading is needed, or if it is unknown.
     """
-    reading: Text = ""
+    reading: str = ""
     """The data that the agent of a right unit had not read, or the reason why `grounded` is None."""
 
     def __post_init__(self) -> None:
@@ -222,13 +221,6 @@ class Grader(ABC, Generic[RowT]):
 
     rules: str = ""
     """The rule set, if the benchmark has several."""
-
-    @property
-    def by_content(self) -> bool:
-        """Whether a score depends only on the item, the judgement, and the row without its unit, trial, times, calls
-        and `made_up` values. If so, `score` may be called once for rows that are otherwise equal.
-        """
-        return False
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -28,7 +28,7 @@ def mixed(
 
 
 def _lot(key: str) -> bytes:
-    return hashlib.sha256(f"medagent/{key}".encode("utf-8", "surrogatepass")).digest()
+    return hashlib.sha256(f"medagent/{key}".encode()).digest()
 
 
 def selected(ids: Sequence[str], settings: RunSettings, group: Callable[[str], str] = lambda _: "") -> list[str]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Generic
 
 from medagent.core.errors import ExecutorLostError, UserError
 from medagent.engine._feed import Feed
 from medagent.engine._limits import UNLIMITED, Limits
 from medagent.engine.figures import some_are
-from medagent.engine.job import Executor, Job, LazyUnits, U, Unit
+from medagent.engine.job import Executor, Job, U
 from medagent.engine.journal import Journal
 from medagent.engine.progress import Progress
 from medagent.engine.rows import R, Row
@@ -37,11 +36,11 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch(Generic[R]):
+class Watch:
     """What happens with a row after it is on disk: it is scored and displayed."""
 
     progress: Progress
-    score: Callable[[R], Awaitable[Scored | None]] | None = None
+    score: Callable[[str], Awaitable[Scored | None]] | None = None
     pending: bool = False
     """Whether the executor has work although no unit is owed."""
 
@@ -51,7 +50,7 @@ async def run_units(
     units: Sequence[U],
     journal: Journal[R],
     executor: Executor,
-    watch: Watch[R],
+    watch: Watch,
     limits: Limits = UNLIMITED,
     retry: Collection[str] = (),
 ) -> Summary:
@@ -60,16 +59,15 @@ async def run_units(
     Raises StopRunError if the endpoint refuses the whole run, UserError if the journal cannot be written. Finished
     units stay finished in every case.
     """
-    keys = unit_keys(units)
-    owed = [place for place, key in enumerate(keys) if journal.is_owed(key) or journal.status(key) in retry]
+    owed = [unit for unit in units if journal.is_owed(unit.key) or journal.status(unit.key) in retry]
     if owed and not journal.writable:
         raise UserError(f"{journal.path}: cannot be written, but {some_are(len(owed), len(units), 'units')} owed")
-    feed = Feed(map(units.__getitem__, owed), len(owed), journal, limits)
+    feed = Feed(iter(owed), len(owed), journal, limits)
     progress, beginning = watch.progress, _Beginning()
 
     async def durable(appended: Awaitable[None], row: R) -> None:
         await appended
-        scored = await watch.score(row) if watch.score is not None else None
+        scored = await watch.score(row.unit) if watch.score is not None else None
         progress.add(row, journal.spent, scored)
         if beginning.is_hopeless(row):
             feed.stop(f"the first {HOPELESS} units failed in the same way: {row.status}: {row.error}")
@@ -87,13 +85,8 @@ async def run_units(
                 await executor.run(job, feed.take, done, progress)
             except ExecutorLostError as error:
                 lost = str(error)
-    left = [key for key in keys if journal.is_owed(key)]
+    left = [unit.key for unit in units if journal.is_owed(unit.key)]
     return Summary(len(units), len(units) - len(left), left, lost or feed.stopped)
-
-
-def unit_keys(units: Sequence[Unit]) -> Sequence[str]:
-    """The keys of units. Lazy units are not made for this."""
-    return units.keys if isinstance(units, LazyUnits) else [unit.key for unit in units]
 
 
 @dataclass(slots=True)

@@ -12,7 +12,6 @@ process and shared.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from functools import cached_property, lru_cache
@@ -32,8 +31,8 @@ from medagent.fhir_episodes.protocol import Protocol
 from medagent.fhir_episodes.session import Outcome, Session, Turn
 from medagent.fhir_episodes.settings import FhirSettings
 from medagent.fhir_episodes.task import FhirItem, FhirTask
-from medagent.fhir_episodes.tools import Toolbox, ToolError
-from medagent.models.base import MadeCall, Tool, ToolCall
+from medagent.fhir_episodes.tools import Toolbox, call
+from medagent.models.base import Tool
 
 E = TypeVar("E", bound="OpenEpisode")
 T = TypeVar("T")
@@ -159,12 +158,7 @@ class OpenEpisode:
         return await self._session.act(message)
 
     async def _call(self, tool: str, arguments: dict[str, Any] | str) -> str:
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        try:
-            action = self._source.toolbox.action(ToolCall("", tool, text))
-        except ToolError as error:
-            return self._session.refuse(f"{tool}({text})", str(error), call=MadeCall(tool, text))
-        return await self._session.act(action, call=MadeCall(tool, text))
+        return await call(self._session, self._source.toolbox, tool, arguments)
 
 
 class Episode(OpenEpisode):

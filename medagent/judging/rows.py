@@ -10,7 +10,6 @@ from typing import Self
 from pydantic import BaseModel
 
 from medagent.agents.calls import Call, ReplyRow
-from medagent.core.wire import Text
 from medagent.engine.journal import checked_lines, parsed_line
 from medagent.engine.journal_file import JournalFile
 
@@ -22,7 +21,7 @@ class ExchangeRow(ReplyRow):
     """A message to a model and its reply, None if the call failed."""
 
     model: str
-    message: Text
+    message: str
 
     @classmethod
     def begin(cls, unit: Call) -> Self:
@@ -41,8 +40,8 @@ class Reply(BaseModel):
     unit: str
     status: str
     model: str = ""
-    reply: Text | None = None
-    reasoning: Text | None = None
+    reply: str | None = None
+    reasoning: str | None = None
     finish_reason: str | None = None
 
 

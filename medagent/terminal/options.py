@@ -25,5 +25,4 @@ OwnUrl = Annotated[
 AskedToken = Annotated[
     str | None, typer.Option("--token", envvar="MEDAGENT_SERVE_TOKEN", help="Require this bearer token from clients.")
 ]
-
 Insecure = Annotated[bool, typer.Option("--insecure", help="Listen beyond this machine without a token.")]

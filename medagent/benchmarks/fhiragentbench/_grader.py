@@ -40,18 +40,9 @@ class QuestionGrader(Grader[EpisodeRow]):
             "found": hashlib.sha256(options.encode()).hexdigest(),
         }
 
-    @property
-    def by_content(self) -> bool:
-        """See `Grader.by_content`."""
-        return True
-
     def score(self, item: QuestionItem, row: EpisodeRow, judged: Judged | None = None) -> Score:
         """See `Grader.score`."""
-        return self.graded(item, output_of(row, self.source), judged)
-
-    def graded(self, item: QuestionItem, output: Output, judged: Judged | None = None) -> Score:
-        """The score of an agent's output for a question."""
-        question, rules = item.asked, self.source.rule_set
+        question, output, rules = item.asked, output_of(row, self.source), self.source.rule_set
         compared = decide(question, output, rules)
         if judged is None:
             graded = grade_row(question, output, compared, rules=rules)

@@ -221,7 +221,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         """See `Benchmark.graded_file`. `path` is a published output file."""
         from medagent.benchmarks.fhiragentbench._output_file import graded_file
 
-        return graded_file(path, options)
+        return graded_file(self, path, options)
 
     def export_official(self, run: Run, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
         """See `Benchmark.export_official`: one output file per trial."""

@@ -18,9 +18,8 @@ from medagent.engine.files import file_digest
 from medagent.engine.report import TableLine, TableSection
 from medagent.engine.scores import Figures, Grader, Score, Scored, mean_line
 from refsol.imapscore.imap import Imap, Pair
-from refsol.imapscore.majority import AskedLabel, majority_scores
 from refsol.imapscore.records import recording_of
-from refsol.imapscore.score import score_recordings
+from refsol.imapscore.score import AskedLabel, majority_scores, score_recordings
 
 CEILING, FLOOR = "ceiling: the label itself", "floor: nothing said"
 WITHOUT_PENALTY = "without λ"

@@ -11,8 +11,7 @@ from typing import Any
 from medagent.benchmarks.imapscore.settings import ImapscoreSettings
 from medagent.core.errors import UserError
 from medagent.engine.scores import Item
-from refsol.answer_files import read_answers
-from refsol.answers import AskedItem, match_answers
+from refsol.answers import AskedItem, match_answers, read_answers
 from refsol.imapscore.graph import Linker
 from refsol.imapscore.ontologies import load_graph
 from refsol.imapscore.records import RatedAnswer, read_items

@@ -8,21 +8,28 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pydantic import BaseModel, ConfigDict
+
 from medagent.agents.base import Agent, AgentContext
-from medagent.benchmarks.medagentbench._figures import grade_document, item_document
+from medagent.benchmarks.medagentbench._figures import grade_document
 from medagent.benchmarks.medagentbench._grader import TaskGrader
-from medagent.benchmarks.medagentbench._packed import packed_task, resource_lines, unpacked_task
 from medagent.benchmarks.medagentbench.agents.replay import recorded_messages
-from medagent.benchmarks.medagentbench.facts import open_facts
-from medagent.benchmarks.medagentbench.inventory import patients_file
-from medagent.benchmarks.medagentbench.items import TaskItem, dataset_of, item_of, task_dicts
-from medagent.benchmarks.medagentbench.results.write import write_grade, write_trials
+from medagent.benchmarks.medagentbench.data import (
+    OpenFacts,
+    TaskItem,
+    dataset_of,
+    item_of,
+    open_facts,
+    patients_file,
+    task_dicts,
+)
+from medagent.benchmarks.medagentbench.results.files import write_grade, write_official, write_trials
 from medagent.benchmarks.medagentbench.settings import (
     AGENTS,
     MedAgentBenchGrading,
     MedAgentBenchSettings,
 )
-from medagent.benchmarks.medagentbench.tasks.dataset import Task, select
+from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task, select
 from medagent.core.errors import UserError
 from medagent.core.options import Setting, checked
 from medagent.engine.benchmark import Say
@@ -36,7 +43,21 @@ from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
 from medagent.fhir_episodes.episode import EpisodeRow, Scripted
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
-from refsol.medagentbench import KIND_WORDS, RULE_SETS, Baselines
+from refsol.files import read_json
+from refsol.medagentbench import KIND_WORDS, RULE_SETS, Baselines, KeyEhr, build_key, key_text
+from refsol.medagentbench.constants import Constants
+from refsol.schema import validator
+
+TASK, KEY = "task.json", "key.json"
+
+
+class PackedTask(BaseModel):
+    """The content of `task.json`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: Task
+    constants: Constants
 
 
 class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
@@ -46,7 +67,7 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
     example = "medagent run --version v2 --round r2 --model gpt-4o-mini"
     Settings = MedAgentBenchSettings
     Grading = MedAgentBenchGrading
-    rule_sets = ("official", *(name for name in RULE_SETS if name != "official"))
+    rule_sets = tuple(RULE_SETS)
     agents = AGENTS
     kept_out = ("medagent/benchmarks/medagentbench/tasks/data/",)
     kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
@@ -99,15 +120,30 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
 
     def resources(self, source: MedAgentBenchSettings) -> Iterable[bytes]:
         """See `FhirBenchmark.resources`."""
-        return resource_lines(dataset_of(source))
+        dataset = dataset_of(source)
+        if not dataset.bundled and dataset.hospital is None:
+            raise UserError(
+                f"data set {dataset.name!r} does not contain its patients, and the image needs them; export the "
+                "bundled data set or a folder made by `medagent data new`"
+            )
+        return _lines(dataset)
 
     def pack(self, source: MedAgentBenchSettings, item: Any) -> Mapping[str, bytes]:
         """See `FhirBenchmark.pack`. The files have the task, the constants, and the facts as an answer key."""
-        return packed_task(item, open_facts(source, dataset_of(source)).facts)
+        packed = PackedTask(task=item.stored, constants=item.dataset.constants)
+        facts = open_facts(source, dataset_of(source)).facts
+        key = build_key([item.stored.model_dump()], facts, packed.constants)
+        return {TASK: packed.model_dump_json(indent=1).encode() + b"\n", KEY: key_text(key).encode()}
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
         """See `FhirBenchmark.unpack`."""
-        return unpacked_task(folder)
+        packed = read_json(
+            folder / TASK, validator(PackedTask), expected="a task of the export is expected", error=UserError
+        )
+        source = MedAgentBenchSettings(dataset=str(folder / TASK))
+        dataset = Dataset("packed", "packed", (packed.task,), "", folder / TASK, alone=True, fixed=packed.constants)
+        facts = OpenFacts(KeyEhr(folder / KEY), "", at_once=True)
+        return item_of(packed.task, dataset, source), TaskGrader(source, "official", dataset, facts)
 
     def training_item(self, stream: Training, number: int) -> tuple[Mapping[str, Any], FhirItem]:
         """See `FhirBenchmark.training_item`. One set after another is generated from the seed."""
@@ -168,32 +204,29 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         """See `Benchmark.graded_file`."""
         from medagent.benchmarks.medagentbench.results_file import graded_file
 
-        return graded_file(path, checked(MedAgentBenchGrading, options)).report
+        return graded_file(self, path, options).report
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """See `Benchmark.write`: a results file and a grade file for each trial."""
         files = []
-        for trial, results in write_trials(run, run.path, scores[0].item.dataset, scores) if scores else ():
+        for trial, results in write_trials(run, scores[0].item.dataset, scores) if scores else ():
             done = [one for one in scores if one.trial == trial and one.status != "owed"]
-            document = {**grade_document(done, "official"), "items": [item_document(one) for one in done]}
-            files += [results.name, write_grade(results, document).name]
+            files += [results.name, write_grade(run, results, grade_document(done, "official")).name]
         return files
 
     def export_official(self, run: Run, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
         """Write the run in the form of the official runner: runs.jsonl, error.jsonl, overall.json."""
-        from medagent.benchmarks.medagentbench.results.official_runner import write_official
-
         return write_official(run, scores, out)
 
     def blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Sequence[Block]:
         """See `Benchmark.blocks`."""
-        from medagent.benchmarks.medagentbench.views.episode import episode_blocks
+        from medagent.benchmarks.medagentbench.views import episode_blocks
 
         return list(episode_blocks(item, row, score)) if isinstance(item, TaskItem) else []
 
     def panels(self, report: Report, scores: Sequence[Scored]) -> Sequence[Block]:
         """See `Benchmark.panels`."""
-        from medagent.benchmarks.medagentbench.views.episode import run_panels
+        from medagent.benchmarks.medagentbench.views import run_panels
 
         item = next((one.item for one in scores if isinstance(one.item, TaskItem)), None)
         return [] if item is None else list(run_panels(report, item.dataset))
@@ -230,3 +263,15 @@ class OwnAgent(Scripted):
         if self.kind == "reference":
             return (CodeReferenceAgent if self.code else ReferenceAgent)(AgentContext(base=base))
         return ConstantAgent(self.answers)
+
+
+def _lines(dataset: Dataset) -> Iterable[bytes]:
+    """The patients as lines of NDJSON."""
+    if dataset.hospital is not None:
+        with dataset.hospital.open("rb") as file:
+            yield from file
+        return
+    from fhir_server.synthetic.bundled import hospital
+
+    for line in hospital():
+        yield f"{line.rstrip()}\n".encode()

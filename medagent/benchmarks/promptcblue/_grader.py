@@ -15,8 +15,7 @@ from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.models.wording import strip_thinking
 from refsol.errors import InputError
 from refsol.promptcblue.parse import Edition, LineError, parse_answer
-from refsol.promptcblue.parts import sample_part, sample_score, task_score
-from refsol.promptcblue.score import Scores
+from refsol.promptcblue.score import Scores, sample_part, sample_score, task_score
 from refsol.promptcblue.tasks import TaskSpec
 
 

@@ -118,7 +118,7 @@ def export_command(
     """
     from medagent.benchmarks.simpleqa._folder import RunFiles
     from medagent.core.errors import UserError
-    from refsol.simpleqa.opencompass_files import write_opencompass
+    from refsol.simpleqa.opencompass import write_opencompass
 
     files = RunFiles(run)
     if not files.exist():

@@ -145,8 +145,8 @@ def test_a_full_disk_is_a_clear_error(tmp_path: Path) -> None:
 def test_progress_says_how_far_it_is_in_plain_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     journal = Journal(tmp_path / "j.jsonl", NumberRow)
 
-    async def right(row: NumberRow) -> Scored:
-        return Scored(Item(id=row.unit), 1, row.unit, row.status, Score(correct=row.unit != "n1"))
+    async def right(unit: str) -> Scored:
+        return Scored(Item(id=unit), 1, unit, "completed", Score(correct=unit != "n1"))
 
     watch = Watch(Progress(), right)
     asyncio.run(run_units(Counting(tokens=10, cost=0.001), numbers(4), journal, LocalExecutor(2), watch, Limits()))

@@ -9,13 +9,13 @@ is named by its path and also has its patients and constants.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationInfo, field_validator
 
 from medagent.benchmarks._task_files import TaskId, read_tasks
 from medagent.benchmarks.made_folders import HOSPITAL, SEED, checked_file
@@ -108,7 +108,7 @@ class Dataset:
             from medagent.benchmarks.medagentbench.generator.write import hospital_again
 
             return hospital_again(folder, self.manifest)
-        return checked_file(folder, self.manifest, HOSPITAL)
+        return checked_file(folder, self.manifest.files, HOSPITAL)
 
     @property
     def official_version(self) -> str | None:
@@ -176,7 +176,7 @@ def load_dataset(name: str, version: str) -> Dataset:
     if is_made(folder):
         manifest = read_manifest(folder)
         title = name if name == BUNDLED else manifest.name
-        return _read(checked_file(folder, manifest, path.name), title, version, manifest=manifest)
+        return _read(checked_file(folder, manifest.files, path.name), title, version, manifest=manifest)
     if not path.is_file():
         raise UserError(
             f"data set {name!r} is not imported yet ({path} does not exist); import it with `medagent data import "
@@ -244,3 +244,25 @@ def select(
             f"{', '.join(present)}: change --tasks, --ids or --limit"
         )
     return tuple(by_id[task_id] for task_id in order)
+
+
+def task_schema() -> dict[str, Any]:
+    """The JSON schema of a task file."""
+    form = TypeAdapter(tuple[Task, ...]).json_schema()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A task file of MedAgentBench",
+        **form,
+    }
+
+
+def task_warnings(dataset: Dataset) -> Iterator[str]:
+    """Tasks of a user's own file that cannot be graded or answered."""
+    for number, task in enumerate(dataset.tasks):
+        place = f"[{number}] {task.id!a}"
+        if task.type == "task1" and task.sol is None:
+            yield f"{place}: has no sol, so it cannot be graded"
+        if task.type != "task1" and not task.eval_MRN:
+            yield f"{place}: has no eval_MRN, so it cannot be graded"
+        if not task.instruction.strip():
+            yield f"{place}: has an empty instruction"

@@ -17,7 +17,7 @@ from medagent.benchmarks.promptcblue.benchmark import Promptcblue
 from medagent.benchmarks.promptcblue.settings import MINI, PromptcblueSettings
 from medagent.core.errors import StopRunError, UserError
 from medagent.models.base import Completion, Message
-from medagent.models.batches import _sender as sender
+from medagent.models.batches import _apis as apis
 from medagent.models.batches import model as batch
 from medagent.models.settings import ModelSettings
 from tests import runs
@@ -152,7 +152,7 @@ def test_results_of_any_size_are_downloaded_once(tmp_path: Path) -> None:
 
 
 def test_results_have_a_bound_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sender, "MOST_RESULT_BYTES", 1_000)
+    monkeypatch.setattr(apis, "MOST_RESULT_BYTES", 1_000)
     with BatchServer(lambda body: ANSWERS[asked(body)]) as server:
         assert run(server, tmp_path, ids=FIRST) == 2
         assert server.downloads == 1
