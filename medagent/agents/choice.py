@@ -84,7 +84,7 @@ class ModelChoice:
         if self.batches is not None:
             if self.plugin is not None or self.settings.name.startswith("scripted:"):
                 raise UserError(f"--batch: {self.settings.name} has no batch API")
-            from medagent.engine.files import note
+            from medagent.core.writing import note
             from medagent.models.batches.model import BatchModel
 
             note(self.batches)

@@ -21,7 +21,7 @@ from medagent.agents.choice import AgentChoice, check_arguments
 from medagent.agents.unusable import MOST
 from medagent.core.errors import UserError
 from medagent.core.options import Option, RunOption, Setting
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from medagent.engine.settings import LIMITS, WHO, RunSettings
 from medagent.models.settings import ModelSettings
 from refsol.answers import AskedItem, majority, match_answers, read_answers

@@ -18,8 +18,7 @@ from typing import Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from medagent.core.errors import UserError
-from medagent.core.writing import writing
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest, writing
 
 SEED, MANIFEST, HOSPITAL = "seed.txt", "dataset.json", "hospital.ndjson"
 """The files of a folder: the seed (if it was drawn at random), the manifest, and the patients."""

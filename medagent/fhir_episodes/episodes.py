@@ -20,9 +20,8 @@ from typing import Any, TypeVar
 from medagent.core.errors import UserError
 from medagent.core.options import checked, option_of, options
 from medagent.core.waiting import blocking
-from medagent.engine.scores import Grader, Score
-from medagent.engine.scoring import graded
-from medagent.engine.selection import mixed
+from medagent.engine.scores import Grader, Score, graded
+from medagent.engine.settings import mixed
 from medagent.fhir_data.embedded import EmbeddedEhr
 from medagent.fhir_data.record import Ehr, EhrSession
 from medagent.fhir_episodes.benchmark import FhirBenchmark

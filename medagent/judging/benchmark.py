@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.journals import JournalKind, Run
+from medagent.engine.folder import JournalKind, Run
 from medagent.engine.rows import Row
 from medagent.engine.scores import Judgement, unit_name
 from medagent.engine.settings import RunSettings

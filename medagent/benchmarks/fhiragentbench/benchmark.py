@@ -32,7 +32,7 @@ from medagent.core.errors import UserError
 from medagent.core.options import Setting, checked
 from medagent.engine.benchmark import Say
 from medagent.engine.blocks import Block
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef, Report
 from medagent.engine.scores import Grader, Judgement, Score, Scored, unit_name

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from medagent.core.version import __version__
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 
 AUTHORS = '[{ name = "The medagent authors" }]'
 
