@@ -92,6 +92,7 @@ def serve_mcp(benchmark: Any, values: dict[str, Any], port: _Port, idle: float, 
     with needs("mcp"):
         import medagent.integrations.mcp.server as mcp_server
     from medagent.integrations.mcp.run import serving
+    from medagent.integrations.web import Port
 
     settings = checked(benchmark.Settings, values)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # unwinds the stack, so the run's results are written
@@ -100,7 +101,7 @@ def serve_mcp(benchmark: Any, values: dict[str, Any], port: _Port, idle: float, 
         if port.http is None:
             await mcp_server.serve_stdio(offer)
         else:
-            await mcp_server.serve_http(offer, port.host, port.http, port.token)
+            await mcp_server.serve_http(offer, Port(port.host, port.http, token=port.token))
 
     asyncio.run(serving(benchmark, settings, serve, idle=idle, say=_say, names_tasks=names_tasks))
 
