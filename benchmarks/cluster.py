@@ -23,7 +23,7 @@ from medagent.engine.cluster import ClusterExecutor
 from medagent.engine.journal import Journal
 from medagent.engine.progress import Progress
 from medagent.engine.rows import Row
-from medagent.engine.units import Watch, run_units
+from medagent.engine.run import Watch, run_units
 from medagent.models.limiter import EndpointStats
 
 UNIT_S, UNITS, CONCURRENCY = 0.05, 300, 8

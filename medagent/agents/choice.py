@@ -17,11 +17,11 @@ from medagent.agents.chat import ChatAgent
 from medagent.core import plugins
 from medagent.core.code_digest import UNKNOWN, code_digest, has_file, state_of
 from medagent.core.errors import UserError
-from medagent.core.options import Names, Setting
+from medagent.core.options import Names, Setting, as_setting
 from medagent.core.plugins import Plugin
 from medagent.core.suggest import did_you_mean
 from medagent.engine.learning import agent_folder
-from medagent.engine.settings import RunSettings, as_arguments
+from medagent.engine.settings import RunSettings
 from medagent.models.base import ChatModel
 from medagent.models.limiter import EndpointStats
 from medagent.models.prices import Price, find_price
@@ -63,7 +63,8 @@ class ModelChoice:
             return cls(settings, plugin, arguments=arguments or {})
         from medagent.models.keys import located
 
-        return cls(located(settings, os.environ), price=find_price(settings.name))
+        settings = located(settings, os.environ)
+        return cls(settings, price=find_price(settings.name, settings.base_urls[0]))
 
     @property
     def label(self) -> str:
@@ -83,7 +84,7 @@ class ModelChoice:
         if self.batches is not None:
             if self.plugin is not None or self.settings.name.startswith("scripted:"):
                 raise UserError(f"--batch: {self.settings.name} has no batch API")
-            from medagent.engine.files import note
+            from medagent.core.writing import note
             from medagent.models.batches.model import BatchModel
 
             note(self.batches)
@@ -145,7 +146,7 @@ class AgentChoice:
             check_agent(agent.path, agent.load())
         check_arguments("agent", agent, settings.agent_arg)
         if agent is not None and learning(agent.load()) is not None and not settings.sequential:
-            raise UserError(f"--agent {settings.agent}: the agent learns from each score; pass --sequential")
+            raise UserError(f"--agent {settings.agent}: the agent learns from each score; pass --sequential score")
         if agent is None and model is None:
             raise UserError(NO_MODEL + (own[1] if len(own) > 1 else "FILE.py:Name"))
         return cls(model, agent, system=system, arguments=settings.agent_arg)
@@ -229,8 +230,11 @@ def check_prices(models: Sequence[ModelSettings], max_cost: float | None) -> Non
     """Raises UserError if `--max-cost` cannot be kept because a model has no price. A class states its costs."""
     if max_cost is None:
         return
+    from medagent.models.keys import base_urls
+
     for model in models:
-        if plugins.find(model.name, MODELS) is None and find_price(model.name) is None:
+        address = base_urls(model, os.environ)[0]
+        if plugins.find(model.name, MODELS) is None and find_price(model.name, address) is None:
             raise UserError(
                 f"--max-cost cannot be kept: {model.name} has no price. Add one to your price table "
                 "(docs/models.md), or limit tokens: --max-tokens-total"
@@ -268,7 +272,7 @@ def _state(flag: str, plugin: Plugin | None) -> dict[str, Setting]:
     """The attributes of an instance, in the form of a class's arguments."""
     if plugin is None or plugin.instance is None:
         return {}
-    return {flag: as_arguments(state_of(plugin.instance))}
+    return {flag: as_setting(state_of(plugin.instance))}
 
 
 def _made(plugin: Plugin, argument: Any, arguments: Mapping[str, Any]) -> Any:

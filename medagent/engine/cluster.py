@@ -37,12 +37,11 @@ from medagent.core.plugins import Plugin, local_files, module_digest
 from medagent.core.scrub import error_text, remember
 from medagent.core.version import __version__
 from medagent.core.wire import split_credentials, without_password
-from medagent.engine._local import CarryOut, opened, run_lanes
-from medagent.engine._unit_limits import UNIT_UNLIMITED, UnitLimits
-from medagent.engine.boundary import Performed, PluginError, fail
-from medagent.engine.files import file_digest
-from medagent.engine.job import Done, Job, JobWithFiles, Take, U
-from medagent.engine.lane import WornError
+from medagent.core.writing import file_digest
+from medagent.engine.boundary import Performed, PluginError, WornError, fail
+from medagent.engine.limits import UNIT_UNLIMITED, UnitLimits
+from medagent.engine.local import CarryOut, opened, run_lanes
+from medagent.engine.plan import Done, Job, JobWithFiles, Take, U
 from medagent.engine.progress import Progress
 from medagent.engine.rows import R
 from medagent.models.limiter import EndpointStats

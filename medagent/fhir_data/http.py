@@ -23,8 +23,7 @@ from medagent.core.scrub import error_text, hide, remember
 from medagent.core.wire import grants_access, split_credentials, without_password
 from medagent.fhir_data.record import EhrSession, Reply, TooMuchError
 from medagent.models.limiter import AdaptiveLimiter
-from medagent.models.outage import Outage
-from medagent.models.retry import EndpointFailure, RetryPolicy, call_with_retries, retry_after
+from medagent.models.retry import EndpointFailure, Outage, RetryPolicy, call_with_retries, retry_after
 
 if TYPE_CHECKING:
     import httpx
@@ -171,7 +170,7 @@ class _HttpSession:
         return await self._send("GET", target, None)
 
     async def post(self, target: str, body: str) -> Reply:
-        return await self._send("POST", target, body.encode("utf-8", "surrogatepass"))
+        return await self._send("POST", target, body.encode())
 
     async def rehearse(self, target: str, body: str) -> Reply | None:
         """Returns None: an external server carries out each request."""

@@ -1,9 +1,7 @@
 """`ChatModel` over HTTP: one or several replicas of an endpoint that uses one of the dialects.
 
-One attempt is one HTTP request. `failures.py` decides what its response means: repeat the request, end the episode, or
-stop the run. The client of all dialects is the `openai` package with its retries turned off, so that only `retry.py`
-repeats and counts. It gets an `httpx` client, whichever library the installed `openai` prefers. So all replicas share
-one connection pool, and tests can mock it.
+One attempt is one HTTP request. `meaning` decides what an error means: repeat the request, end the episode, or stop the
+run. Only `retry.py` repeats and counts.
 """
 
 from __future__ import annotations
@@ -17,29 +15,38 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import httpx
-import openai
-
-from medagent.core.errors import ContextLimitError, ModelError, StopRunError
+from medagent.core.errors import ContextLimitError, ModelError, RefusedError, StopRunError
 from medagent.core.scrub import error_text
-from medagent.models._failures import CONTEXT_LIMIT, meaning, provider_words
-from medagent.models._replica import Replica, open_replicas
-from medagent.models._replies import cost_of, delivered, whole
-from medagent.models._unsupported import Unsupported
 from medagent.models.base import Completion, Message, Tool, Usage
+from medagent.models.client import NoReplyError, Replica, TooLongError, open_replicas
 from medagent.models.dialects import dialect as dialect_of
-from medagent.models.dialects.base import ApiRequest, Dialect
+from medagent.models.dialects.base import ApiRequest, Dialect, Unsupported
+from medagent.models.endings import cost_of, delivered, whole
 from medagent.models.estimate import CallCutOffError, Estimator
 from medagent.models.limiter import AdaptiveLimiter, EndpointStats
-from medagent.models.outage import Outage
 from medagent.models.prices import Price
-from medagent.models.retry import EndpointFailure, RetryPolicy, call_with_retries
+from medagent.models.retry import EndpointFailure, Outage, RetryPolicy, call_with_retries, retry_after
 from medagent.models.settings import ModelSettings
-from medagent.models.transport import TooLongError
+from refsol.json_values import as_object, json_value, unicode_text
 
 MOST_REFUSALS_IN_A_ROW = 10
 _COMMENTS = re.compile(rb"(?::[^\r\n]*)?(?:[\r\n]+(?::[^\r\n]*)?)*")
 """Comment lines of an event stream, and empty lines."""
+RETRIED = {408, 409, 425, 429}
+STOPPING = {401, 402, 403, 404}
+STOPPING_CODES = {"insufficient_quota", "billing_not_active", "billing_error"}
+REFUSING_CODES = {"content_filter", "content_policy_violation", "invalid_prompt", "data_inspection_failed"}
+"""Error codes of a 400 with which a provider's filter rejects a prompt: Azure, OpenAI, DashScope."""
+
+# Messages for a conversation that is too long: OpenAI, vLLM, llama.cpp, TGI, Anthropic, Gemini, DashScope.
+CONTEXT_LIMIT = re.compile(
+    r"context[_ ](length|window|size|limit)|exceed_context|maximum context"
+    r"|(prompt|input|request)( is)? too (long|large)|input token count|range of input length|inputs. tokens"
+    r"|too many (input |prompt )?tokens|reduce the length",
+    re.IGNORECASE,
+)
+# Anthropic's message, with a 400, for an empty account.
+NO_CREDIT = re.compile(r"credit balance is too low", re.IGNORECASE)
 
 
 class ChatEndpoint:
@@ -59,7 +66,7 @@ class ChatEndpoint:
         self.name = settings.name
         self.settings = settings
         self._dialect = dialect or dialect_of(settings.api)
-        self._http, self._replicas = open_replicas(settings, self._dialect, os.environ)
+        self._replicas = open_replicas(settings, self._dialect, os.environ)
         self._limiter = AdaptiveLimiter(concurrency)
         self._policy = RetryPolicy(settings.max_retries, settings.retry_time_s)
         self._outage = Outage(settings.outage_time_s, settings.outage_attempts)
@@ -102,7 +109,8 @@ class ChatEndpoint:
 
     async def aclose(self) -> None:
         """Close connections."""
-        await self._http.aclose()
+        for replica in self._replicas:
+            await replica.http.aclose()
 
     async def _attempt(self, replica: Replica, request: ApiRequest) -> Completion:
         """One attempt. It counts for the outage check if it shows whether the endpoint is available."""
@@ -125,9 +133,9 @@ class ChatEndpoint:
             if self._stopped is not None:
                 raise self._stopped
             body = self._dialect.body(request, self.settings, self._unsupported)
-            content = _encoded(body)  # bytes, because the package makes a deep copy of any other body
+            content = _encoded(body)
             try:
-                # httpx's own time limit covers only silence, not the whole request.
+                # The client's own time limit covers only silence, not the whole request.
                 async with asyncio.timeout(self.settings.timeout_s):
                     response = await replica.post(content)
             except asyncio.CancelledError:
@@ -136,16 +144,12 @@ class ChatEndpoint:
                 raise CallCutOffError(paid) from None
             except TimeoutError:
                 raise EndpointFailure(f"{replica.shown}: no answer in {self.settings.timeout_s:g} s") from None
-            except openai.APIConnectionError as error:  # includes a timeout of the connection
-                cause = error.__cause__ or error
-                reason = error_text(f"{replica.shown}: {str(cause) or type(cause).__name__}")
-                if isinstance(error.__cause__, TooLongError):
-                    raise ModelError(f"{reason} (max_reply_bytes)") from None
-                raise EndpointFailure(reason) from None
-            except openai.APIStatusError as error:
-                if error.status_code in (400, 422) and self._learn(body, provider_words(error)):
+            except NoReplyError as error:
+                raise unanswered(error, replica) from None
+            if not response.is_success:
+                if response.status_code in (400, 422) and self._learn(body, provider_words(response)):
                     continue
-                raise self._refused(meaning(error, replica.key_advice)) from None
+                raise self._refused(meaning(response, replica.key_advice))
             self._refused_in_a_row = 0
             try:
                 completion = self._dialect.read(_json_object(response, replica.shown))
@@ -178,13 +182,10 @@ def _encoded(body: dict[str, Any]) -> bytes:
         text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
     except RecursionError:
         raise ModelError("the conversation cannot be sent: a message is nested too deeply") from None
-    try:
-        return text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair: models write it, but UTF-8 has no form for it
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    return unicode_text(text).encode()
 
 
-def _json_object(response: httpx.Response, shown: str) -> dict[str, Any]:
+def _json_object(response: Any, shown: str) -> dict[str, Any]:
     content, kind = response.content, response.headers.get("content-type", "no content type")
     if content[:1] in (b":", b"\n", b"\r"):  # OpenRouter sends comments before the reply to keep the connection open
         content = _COMMENTS.sub(b"", content, count=1)
@@ -198,3 +199,48 @@ def _json_object(response: httpx.Response, shown: str) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise EndpointFailure(f"{shown}: the reply is JSON, but not an object")
     return body
+
+
+def unanswered(error: NoReplyError, replica: Replica) -> Exception:
+    """What a request without a reply means: ModelError (this call) if it is too long, else EndpointFailure."""
+    return (ModelError if isinstance(error, TooLongError) else EndpointFailure)(error_text(f"{replica.shown}: {error}"))
+
+
+def meaning(response: Any, key_advice: str) -> Exception:
+    """What a response with a status other than 2xx means: EndpointFailure (try again); ModelError, RefusedError,
+    ContextLimitError (this call); StopRunError (the run). `key_advice` is added if the key was rejected.
+    """
+    status, words = response.status_code, provider_words(response)
+    code = as_object(_error(response)).get("code")
+    text = error_text(f"{response.url} answered {status}: {words}")
+    if status in (401, 403):
+        return StopRunError(f"{text} ({key_advice})")
+    if status in STOPPING or code in STOPPING_CODES or NO_CREDIT.search(words):
+        return StopRunError(text)
+    if status < 400:
+        location = error_text(str(response.headers.get("location")))
+        return StopRunError(f"{text} (pass the base URL that it redirects to: {location})")
+    if status in RETRIED or status >= 500:
+        return EndpointFailure(text, retry_after=retry_after(response.headers), throttled=status == 429)
+    if code in REFUSING_CODES:
+        return RefusedError(text)
+    return ContextLimitError(text) if CONTEXT_LIMIT.search(words) else ModelError(text)
+
+
+def provider_words(response: Any) -> str:
+    """The provider's message: the body's message if it has one, otherwise the body, with the error code."""
+    error = _error(response)
+    if isinstance(error, dict) and error:
+        text = error.get("message") or error.get("detail") or error
+        text = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+        code = error.get("code")
+        return f"{text} ({code})" if code and str(code) != str(response.status_code) else text
+    return str(error or response.text or response.reason_phrase)[:2000]
+
+
+def _error(response: Any) -> Any:
+    """The error in a body: an object, or a text. Gemini's OpenAI endpoint sends a list with one error."""
+    body = json_value(response.content)
+    if isinstance(body, list) and body:
+        body = body[0]
+    return body.get("error") or body if isinstance(body, dict) else body

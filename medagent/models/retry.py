@@ -119,13 +119,13 @@ async def call_with_retries(
     retries = Retries(policy, error)
     while True:
         try:
-            async with limiter.slot() as slot:
+            async with limiter.slot() as throttled:
                 began, started = wall_clock(), time.monotonic()
                 try:
                     value = await attempt()
                 except EndpointFailure as failure:
                     if failure.throttled:
-                        slot.throttled()
+                        throttled()
                     raise
                 finally:
                     latency = time.monotonic() - started
@@ -139,6 +139,31 @@ async def call_with_retries(
             limiter.stats.waits += 1
             limiter.stats.waited_s += wait
             await asyncio.sleep(wait)
+
+
+class Outage:
+    """Counts the failures of one endpoint since its last success, to detect that it is down."""
+
+    def __init__(self, seconds: float, attempts: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._attempts = attempts
+        self._clock = clock
+        self._failed = 0
+        self._since = 0.0
+
+    def succeeded(self) -> None:
+        """Record a success."""
+        self._failed = 0
+
+    def failed(self) -> str | None:
+        """Record a failure. Returns why the run should stop if there were enough failures for long enough."""
+        now = self._clock()
+        if self._failed == 0:
+            self._since = now
+        self._failed += 1
+        if self._failed < self._attempts or now - self._since < self._seconds:
+            return None
+        return f"no attempt has succeeded for {now - self._since:.0f} s; {self._failed} attempts failed"
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

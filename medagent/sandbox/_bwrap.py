@@ -1,4 +1,9 @@
-"""bubblewrap around CPython (Linux): namespaces without a network, a read-only Python, limits, a system call filter."""
+"""bubblewrap around CPython (Linux): namespaces without a network, a read-only Python, limits, a system call filter.
+
+The files that this Python needs (its executable, standard library and shared libraries) are mounted at fixed paths, so
+that code sees the same paths on every machine and no other file of the host. The needed libraries are listed by a
+Python that has loaded every extension module of the standard library.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +12,19 @@ import os
 import platform
 import re
 import shutil
+import struct
 import subprocess
 import sys
+import sysconfig
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from medagent.sandbox import _installation as installation
 from medagent.sandbox import _seccomp as seccomp
-from medagent.sandbox._ahead import StartedAhead
-from medagent.sandbox._pipe import PipeInterpreter, spawn, start_up
 from medagent.sandbox.base import MEGABYTE, Limits, SandboxError
+from medagent.sandbox.interpreters import Interpreter, Interpreters, spawn, start_up
 
 OLDEST = (0, 8)
 """The first version of bwrap with the needed options (`--disable-userns` and `--size`)."""
@@ -28,6 +33,29 @@ _SCRATCH = 32 * MEGABYTE
 _PACKAGES = "/packages"
 _NOBODY = "65534"
 _RESTRICTED = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+_HOME = "/python"
+_EXECUTABLE = f"{_HOME}/bin/python3"
+_LIBRARIES = f"{_HOME}/lib"
+_UNUSED = ("_tkinter", "readline", "_curses", "_curses_panel", "_dbm", "_gdbm", "_ctypes_test", "xxlimited")
+_PROBE = f"""
+import ctypes, importlib, importlib.machinery, os, sysconfig
+folder = sysconfig.get_path("platstdlib") + "/lib-dynload"
+for file in os.listdir(folder) if os.path.isdir(folder) else ():
+    name = file.partition(".")[0]
+    if not name.startswith("_test") and not name.startswith("xx") and name not in {_UNUSED!r}:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            pass
+for name in ("libstdc++.so.6", "libgcc_s.so.1"):
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        pass
+with open("/proc/self/maps") as maps:
+    print(*sorted({{line.split(None, 5)[5].strip() for line in maps if ".so" in line}}), sep="\\n")
+"""
+_PROBE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +83,18 @@ class Bwrap:
         return f"bubblewrap {number}, Python {platform.python_version()}"
 
     @asynccontextmanager
-    async def open(self, limits: Limits, ahead: int) -> AsyncIterator[StartedAhead]:
+    async def open(self, limits: Limits, ahead: int) -> AsyncIterator[Interpreters]:
         """See `Sandbox.open`."""
         self.version()
         if self.packages is not None and not self.packages.is_dir():
             raise SandboxError(f"--code-packages {self.packages}: no such folder")
         command = await asyncio.to_thread(_command, limits, self.packages)
         words = seccomp.program()
-        async with StartedAhead(lambda: _spawn(command, words, limits), ahead) as interpreters:
+        async with Interpreters(lambda: _spawn(command, words, limits), ahead) as interpreters:
             yield interpreters
 
 
-async def _spawn(command: list[str], words: bytes, limits: Limits) -> PipeInterpreter:
+async def _spawn(command: list[str], words: bytes, limits: Limits) -> Interpreter:
     """Start an interpreter, which reads its filter of system calls from a pipe."""
     reader, writer = os.pipe()
     try:
@@ -75,7 +103,7 @@ async def _spawn(command: list[str], words: bytes, limits: Limits) -> PipeInterp
         process = await spawn([command[0], "--seccomp", str(reader), *command[1:]], {}, (reader,))
     finally:
         os.close(reader)
-    return PipeInterpreter(process, limits)
+    return Interpreter(process, limits)
 
 
 def _command(limits: Limits, packages: Path | None) -> list[str]:
@@ -83,9 +111,9 @@ def _command(limits: Limits, packages: Path | None) -> list[str]:
     words = [str(executable()), "--unshare-all", "--unshare-user", "--disable-userns", "--uid", _NOBODY]
     words += ["--gid", _NOBODY, "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--clearenv"]
     words += ["--hostname", "sandbox"]
-    for host, seen in installation.mounts():
+    for host, seen in _mounts():
         words += ["--ro-bind", host, seen]
-    for place in installation.hidden():
+    for place in _hidden():
         words += ["--tmpfs", place, "--remount-ro", place]
     if packages is not None:
         words += ["--ro-bind", str(packages.resolve()), _PACKAGES]
@@ -93,16 +121,16 @@ def _command(limits: Limits, packages: Path | None) -> list[str]:
     variables = {
         "HOME": "/tmp",
         "LANG": "C.UTF-8",
-        "LD_LIBRARY_PATH": installation.LIBRARIES,
+        "LD_LIBRARY_PATH": _LIBRARIES,
         "MALLOC_ARENA_MAX": "1",
         "PYTHONHASHSEED": "0",
-        "PYTHONHOME": installation.HOME,
+        "PYTHONHOME": _HOME,
         "TZ": "UTC",
     }
     for name, value in variables.items():
         words += ["--setenv", name, value]
     code = start_up(limits, files=_SCRATCH, packages=[_PACKAGES] if packages else [])
-    return [*words, installation.EXECUTABLE, *code]
+    return [*words, _EXECUTABLE, *code]
 
 
 def executable() -> str | None:
@@ -131,3 +159,63 @@ def _version(path: str) -> tuple[int, ...] | None:
         return None
     numbers = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", done.stdout)
     return tuple(int(one) for one in numbers.groups() if one) if numbers else None
+
+
+@cache
+def _mounts() -> tuple[tuple[str, str], ...]:
+    """Files and folders of the host, each with its path in the sandbox. Raises SandboxError if one cannot be found."""
+    executable = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    paths = {_EXECUTABLE: executable, _loader(executable): ""}
+    for kind in ("stdlib", "platstdlib"):
+        folder = sysconfig.get_path(kind, vars=_base())
+        paths[f"{_HOME}/{'lib' if kind == 'stdlib' else sys.platlibdir}/{version}"] = folder
+    paths = {seen: host or os.path.realpath(seen) for seen, host in paths.items() if seen}
+    extensions = os.path.realpath(f"{sysconfig.get_path('platstdlib', vars=_base())}/lib-dynload")
+    for library in _libraries(executable):
+        if not library.startswith(f"{extensions}/"):
+            paths.update((f"{_LIBRARIES}/{name}", library) for name in _names(library))
+    return tuple((host, seen) for seen, host in paths.items())
+
+
+@cache
+def _hidden() -> tuple[str, ...]:
+    """Folders below the mounts that are hidden, since they have installed packages."""
+    seen = [(host, place) for host, place in _mounts() if Path(host).is_dir()]
+    names = ("site-packages", "dist-packages")
+    return tuple(sorted({f"{place}/{name}" for host, place in seen for name in names if Path(host, name).is_dir()}))
+
+
+def _base() -> dict[str, str]:
+    return dict.fromkeys(("base", "platbase", "installed_base", "installed_platbase"), sys.base_prefix)
+
+
+def _libraries(executable: str) -> list[str]:
+    command = [executable, "-I", "-S", "-c", _PROBE]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=True, env={})
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SandboxError(f"the files of {executable} cannot be found: {error}") from None
+    return done.stdout.split("\n")[:-1]
+
+
+def _names(library: str) -> list[str]:
+    """The names under which a library is loaded: its own, and those of links to it in the same folder."""
+    folder, own = os.path.split(library)
+    stem = own.partition(".so")[0].rpartition("-")[0] or own.partition(".so")[0]
+    near = (entry.name for entry in os.scandir(folder) if entry.is_symlink() and entry.name.startswith(stem))
+    return [own, *(name for name in near if os.path.realpath(f"{folder}/{name}") == os.path.realpath(library))]
+
+
+def _loader(executable: str) -> str:
+    """The program interpreter that an ELF file names (its PT_INTERP segment); "" for a static executable."""
+    data = Path(executable).read_bytes()
+    if data[:5] != b"\x7fELF\x02":
+        raise SandboxError(f"{executable} is not a 64-bit ELF file")
+    (offset,) = struct.unpack_from("<Q", data, 32)
+    size, count = struct.unpack_from("<HH", data, 54)
+    for place in range(offset, offset + size * count, size):
+        kind, _, start, _, _, length = struct.unpack_from("<IIQQQQ", data, place)
+        if kind == 3:
+            return data[start : start + length].rstrip(b"\0").decode()
+    return ""

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from medagent.sandbox._ahead import StartedAhead
-from medagent.sandbox._pipe import PipeInterpreter, spawn, start_up
 from medagent.sandbox.base import MEGABYTE, Limits, SandboxError
+from medagent.sandbox.interpreters import Interpreter, Interpreters, spawn, start_up
 
 _IMAGE = re.compile(r"\w[\w./:-]*@sha256:[0-9a-f]{64}")
 _SCRATCH = 32
@@ -59,7 +58,7 @@ class Docker:
         return f"{_ask(tool, '--version')}, {self.image}"
 
     @asynccontextmanager
-    async def open(self, limits: Limits, ahead: int) -> AsyncIterator[StartedAhead]:
+    async def open(self, limits: Limits, ahead: int) -> AsyncIterator[Interpreters]:
         """See `Sandbox.open`."""
         await asyncio.to_thread(self.version)
         tool = _tool()
@@ -67,7 +66,7 @@ class Docker:
         assert self.image is not None
         _ask(tool, "image", "inspect", self.image)
         spawned = partial(_spawn, tool, self.image, self.packages, limits)
-        async with StartedAhead(spawned, ahead) as interpreters:
+        async with Interpreters(spawned, ahead) as interpreters:
             yield interpreters
 
 
@@ -95,11 +94,11 @@ def arguments(name: str, image: str, packages: Path | None, limits: Limits) -> l
     return [*words, "--entrypoint", "python3", image, *code]
 
 
-async def _spawn(tool: str, image: str, packages: Path | None, limits: Limits) -> PipeInterpreter:
+async def _spawn(tool: str, image: str, packages: Path | None, limits: Limits) -> Interpreter:
     name = f"medagent-{uuid.uuid4().hex}"
     # The client needs its settings (DOCKER_HOST, HOME); a container gets none of them.
     process = await spawn([tool, *arguments(name, image, packages, limits)], dict(os.environ))
-    return PipeInterpreter(process, limits, partial(_kill, tool, name))
+    return Interpreter(process, limits, partial(_kill, tool, name))
 
 
 async def _kill(tool: str, name: str) -> None:

@@ -64,15 +64,25 @@ class Pipe:
         """Send a value. Raises TypeError, ValueError or RecursionError if it is not JSON or too long."""
         encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         data = bytearray()
-        for part in encoder.iterencode(
-            value
-        ):  # lists that contain each other twice and more can be far too long as text
+        for part in encoder.iterencode(value):  # lists that contain each other can be far too long as text
             data += part.encode("utf-8", "replace")
             if len(data) > self._most:
                 raise ValueError(f"over {self._most:,} bytes")
         left = memoryview(len(data).to_bytes(4, "big") + data)
         while left:
             left = left[os.write(self._out, left) :]
+
+    def call(self, program: int, name: str, args: Any, kwargs: Any) -> Any:
+        """The value of a request. Raises TypeError if it is not JSON, and RuntimeError if it failed."""
+        try:
+            self.send({"program": program, "call": name, "args": args, "kwargs": kwargs})
+        except (TypeError, ValueError, RecursionError) as error:
+            text = str(error).replace("MontyClassProxy", "class")
+            raise TypeError(f"{name}() takes JSON values: {text}") from None
+        reply = self.receive()
+        if "error" in reply:
+            raise RuntimeError(reply["error"])
+        return reply["value"]
 
     def receive(self) -> dict[str, Any]:
         """The next frame. At the end of the pipe, this process exits."""
@@ -218,7 +228,12 @@ class Kernel:
             done["limit"] = "processes"
         self._program = 0
         names = [name for name, value in vars(self._module).items() if self._own(name, value)]
-        done.update(output=self._output.text(), cut=self._output.cut, names=names[:NAMES], answer=self._answered())
+        done.update(
+            output=self._output.text(),
+            cut=self._output.cut,
+            names=names[:NAMES],
+            answer=as_json(vars(self._module).get(self._answer)),
+        )
         return done
 
     def _execute(self, code: str, file: str) -> None:
@@ -239,14 +254,7 @@ class Kernel:
             with self._lock:
                 if not self._program:
                     raise RuntimeError(f"{name}() was called after the end of its program")
-                try:
-                    self._pipe.send({"program": self._program, "call": name, "args": args, "kwargs": kwargs})
-                except (TypeError, ValueError, RecursionError) as error:
-                    raise TypeError(f"{name}() takes JSON values: {error}") from None
-                reply = self._pipe.receive()
-            if "error" in reply:
-                raise RuntimeError(reply["error"])
-            return reply["value"]
+                return self._pipe.call(self._program, name, args, kwargs)
 
         function.__name__ = function.__qualname__ = name
         return function
@@ -285,9 +293,6 @@ class Kernel:
             and name not in self._given
             and type(value) is not types.ModuleType
         )
-
-    def _answered(self) -> Any:
-        return as_json(vars(self._module).get(self._answer))
 
 
 def as_json(value: Any) -> Any:

@@ -6,8 +6,6 @@ It lacks `yield`, inheritance and most of the standard library. It works on mach
 from __future__ import annotations
 
 import json
-import os
-import platform
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,9 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from medagent.sandbox._ahead import StartedAhead
-from medagent.sandbox._pipe import PipeInterpreter, spawn
 from medagent.sandbox.base import MAX_FRAME, MEGABYTE, Limits, SandboxError
+from medagent.sandbox.interpreters import Interpreter, Interpreters, spawn
 
 _SUSPENSIONS = 100_000_000
 """The worker's own limit of requests and name lookups; so high that ours is reached first."""
@@ -49,7 +46,7 @@ class Monty:
             raise SandboxError("pydantic-monty is not installed") from None
 
     @asynccontextmanager
-    async def open(self, limits: Limits, ahead: int) -> AsyncIterator[StartedAhead]:
+    async def open(self, limits: Limits, ahead: int) -> AsyncIterator[Interpreters]:
         """See `Sandbox.open`."""
         self.version()
         if self.packages is not None:
@@ -63,14 +60,8 @@ class Monty:
         }
         command = [sys.executable, "-I", str(INSIDE), json.dumps(options)]
 
-        async def start() -> PipeInterpreter:
-            return PipeInterpreter(await spawn(command, _environment()), limits)
+        async def start() -> Interpreter:
+            return Interpreter(await spawn(command, {}), limits)
 
-        async with StartedAhead(start, ahead) as interpreters:
+        async with Interpreters(start, ahead) as interpreters:
             yield interpreters
-
-
-def _environment() -> dict[str, str]:
-    """The environment of a process: empty, except on Windows, which needs the path of the system."""
-    names = ("SYSTEMROOT",) if platform.system() == "Windows" else ()
-    return {name: os.environ[name] for name in names if name in os.environ}

@@ -61,26 +61,13 @@ class Kernel:
 
     def _feed(self, code: str, inputs: dict[str, Any] | None = None) -> Any:
         self._feeds.append(self._program)
-        return self._session.feed_run(
-            code, inputs=inputs, external_lookup=self._lookup, print_callback=lambda _, text: self._print(text)
-        )
+        return self._session.feed_run(code, inputs=inputs, external_lookup=self._lookup, print_callback=self._print)
 
-    def _print(self, text: str) -> None:
+    def _print(self, _: str, text: str) -> None:
         self._output.write(text)
 
     def _function(self, name: str) -> Callable[..., Any]:
-        def function(*args: Any, **kwargs: Any) -> Any:
-            try:
-                self._pipe.send({"program": self._program, "call": name, "args": args, "kwargs": kwargs})
-            except (TypeError, ValueError, RecursionError) as error:
-                text = str(error).replace("MontyClassProxy", "class")
-                raise TypeError(f"{name}() takes JSON values: {text}") from None
-            reply = self._pipe.receive()
-            if "error" in reply:
-                raise RuntimeError(reply["error"])
-            return reply["value"]
-
-        return function
+        return lambda *args, **kwargs: self._pipe.call(self._program, name, args, kwargs)
 
     def _assigned(self, code: str) -> list[str]:
         try:
@@ -126,8 +113,7 @@ def main() -> None:
     options = json.loads(sys.argv[1])
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # discards the messages of a worker that panics
     pipe, output = Pipe(options["frame"]), Output(options["output"])
-    if sys.platform != "win32":
-        restrict({"memory": 2 * options["memory"] + _ADDRESSES, "files": 0, "processes": None})
+    restrict({"memory": 2 * options["memory"] + _ADDRESSES, "files": 0, "processes": None})
     limits: monty.ResourceLimits = {
         "max_memory": options["memory"],
         "max_feed_duration_secs": options["seconds"],

@@ -1,12 +1,11 @@
-"""The types of the package: limits, the surface that code sees, a program's result, and the sandbox protocol."""
+"""The types of the package: limits, the surface that code sees, and a program's result."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from medagent.core.errors import MedagentError
 
@@ -110,40 +109,3 @@ class Ran:
     """The agent's variables after the program."""
     answer: Any = None
     """The value of the variable `Surface.answer`: JSON, or the `str` of another value."""
-
-
-class Interpreter(Protocol):
-    """One interpreter for one episode. After its end it cannot run anything."""
-
-    async def run(self, number: int, code: str, serve: Serve) -> Ran:
-        """Run a program; tracebacks name its number. Errors are in the result; only cancellation and errors of `serve`
-        other than CallError are raised.
-        """
-
-    async def close(self) -> None:
-        """End it, even while it runs a program. All its processes are gone afterwards."""
-
-
-class Interpreters(Protocol):
-    """An open sandbox."""
-
-    async def start(self, surface: Surface) -> Interpreter:
-        """A fresh interpreter. Raises SandboxError if none starts."""
-
-
-class Sandbox(Protocol):
-    """A way to run code, as a description that can be pickled; `choose.self_test` checks whether it works here."""
-
-    @property
-    def name(self) -> str:
-        """`bwrap`, `monty` or `docker`."""
-
-    @property
-    def install(self) -> str:
-        """The command that installs it."""
-
-    def version(self) -> str:
-        """Its version and that of its Python. Raises SandboxError if it is not installed."""
-
-    def open(self, limits: Limits, ahead: int) -> AbstractAsyncContextManager[Interpreters]:
-        """Open it; about `ahead` interpreters are started before they are needed. Raises SandboxError."""

@@ -17,7 +17,8 @@ from medagent.core.errors import UserError
 from medagent.sandbox._bwrap import Bwrap
 from medagent.sandbox._docker import Docker
 from medagent.sandbox._monty import Monty
-from medagent.sandbox.base import Interpreters, Limits, Sandbox, SandboxError, SandboxName, Surface
+from medagent.sandbox.base import Limits, SandboxError, SandboxName, Surface
+from medagent.sandbox.interpreters import Interpreters, Sandbox
 from medagent.sandbox.programs import Programs
 
 _TEST_LIMITS = Limits(seconds=10.0)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from medagent.sandbox.base import CallError, Interpreter, Interpreters, Limits, Ran, Serve, Surface
-from medagent.sandbox.wording import ProgramText, stop_reason
+from medagent.sandbox.base import CallError, Limits, Ran, Serve, Surface
+from medagent.sandbox.interpreters import Interpreter, Interpreters
+from medagent.sandbox.wording import program_text, stop_reason
 
 
 class Programs:
@@ -35,7 +36,7 @@ class Programs:
 
     def text(self, ran: Ran) -> str:
         """The reply to the agent about a program."""
-        return ProgramText(ran, self.limits).text
+        return program_text(ran, self.limits)
 
     async def _counted(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if name not in self._surface.uncounted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from medagent.sandbox.base import Failure, LimitName, Limits, Ran
 
@@ -30,27 +29,20 @@ def crash_reason(status: int | None) -> str:
     return "the program ended the interpreter" + (f" (exit status {status})" if status is not None else "")
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramText:
-    """The parts of a reply to a program; `text` joins them."""
-
-    ran: Ran
-    limits: Limits
-
-    @property
-    def text(self) -> str:
-        """The reply: output, number of cut characters, traceback, and a line for a limit or a lost interpreter."""
-        ran = self.ran
-        parts = [ran.output.rstrip("\n")] if ran.output else []
-        if ran.cut:
-            parts.append(f"[{ran.cut:,} more characters of output were cut; the limit is {self.limits.output:,}]")
-        if ran.failure is not None:
-            parts.append(traceback_text(ran.failure))
-        if ran.ended:
-            parts.append(f"Stopped: {ran.ended}. {_lost(ran.names)}")
-        elif ran.limit == "requests" and ran.failure is None:
-            parts.append(f"[{stop_reason('requests', self.limits)}]")
-        return "\n".join(parts) or "(no output)"
+def program_text(ran: Ran, limits: Limits) -> str:
+    """The reply to a program: output, number of cut characters, traceback, and a line for a limit or a lost
+    interpreter.
+    """
+    parts = [ran.output.rstrip("\n")] if ran.output else []
+    if ran.cut:
+        parts.append(f"[{ran.cut:,} more characters of output were cut; the limit is {limits.output:,}]")
+    if ran.failure is not None:
+        parts.append(traceback_text(ran.failure))
+    if ran.ended:
+        parts.append(f"Stopped: {ran.ended}. {_lost(ran.names)}")
+    elif ran.limit == "requests" and ran.failure is None:
+        parts.append(f"[{stop_reason('requests', limits)}]")
+    return "\n".join(parts) or "(no output)"
 
 
 def traceback_text(failure: Failure) -> str:

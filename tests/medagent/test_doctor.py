@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from importlib.metadata import PackageNotFoundError
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
@@ -108,20 +107,18 @@ def test_a_refused_key_must_be_mended_and_is_not_shown(monkeypatch: pytest.Monke
     assert KEY not in ran.out + ran.err
 
 
-def test_the_price_line_that_is_used_is_printed_with_its_table_and_date(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_price_that_is_used_is_printed_with_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = medagent("doctor", "--price", "gpt-4o-mini-2024-07-18", "--price", "unheard-of")
     said = lines(ran.out)
     line = said["price of gpt-4o-mini-2024-07-18"].removeprefix("ok   price of gpt-4o-mini-2024-07-18: ")
-    assert line.startswith("input 0.15, cached_input 0.075, output 0.6 US dollars per million tokens (gpt-4o-mini in ")
-    assert re.search(r"prices\.toml, of \d{4}-\d\d\)$", line)
+    assert line.startswith("$0.15/input MTok, $0.6/output MTok, $0.075/input cache read MTok")
+    assert line.endswith(f"(gpt-4o-mini of openai in genai-prices {version('genai-prices')})")
     assert (ran.code, "FAIL price of unheard-of: none, so the cost of its calls is unknown" in ran.out) == (1, True)
     own = tmp_path / "own.toml"
     own.write_text("[models.unheard-of]\ninput = 1\noutput = 2.5\n")
     monkeypatch.setenv("MEDAGENT_PRICES", str(own))
     line = lines(medagent("doctor", "--price", "unheard-of").out)["price of unheard-of"]
-    said_of_it = f"input 1, output 2.5 US dollars per million tokens (unheard-of in {own}, of no date)"
+    said_of_it = f"$1/input MTok, $2.5/output MTok (unheard-of in {own}, of no date)"
     assert line == f"ok   price of unheard-of: {said_of_it}"
 
 
@@ -146,7 +143,7 @@ def test_a_missing_package_must_be_mended(monkeypatch: pytest.MonkeyPatch) -> No
             raise PackageNotFoundError(name)
         return version(name)
 
-    monkeypatch.setattr("medagent.cli._examine.version", without_openai)
+    monkeypatch.setattr("medagent.cli._doctor.version", without_openai)
     ran = medagent("doctor")
     assert ran.code == 1
     assert "FAIL packages: openai not installed" in ran.out

@@ -26,8 +26,8 @@ from a2a.utils.errors import A2AError
 from medagent.core.errors import ModelError, StopRunError, UserError
 from medagent.core.scrub import error_text
 from medagent.models.base import Completion, Message, Model, Tool, Usage
+from medagent.models.client import ForeignHostError, GuardedClient, TooLongError
 from medagent.models.settings import ModelSettings
-from medagent.models.transport import guarded_client
 
 _FAILED = (TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_REJECTED, TaskState.TASK_STATE_CANCELED)
 
@@ -48,7 +48,8 @@ class A2AModel(Model):
         if len(settings.base_urls) != 1:
             raise UserError("an A2A agent needs its address: --base-url http://host:port")
         self._url = settings.base_urls[0]
-        self._http = guarded_client(self._url, settings.allow_hosts, settings.timeout_s, settings.max_reply_bytes)
+        hosts = {urlsplit(self._url).hostname or "", *settings.allow_hosts}
+        self._http = GuardedClient(hosts, settings.timeout_s, settings.max_reply_bytes)
         self._client: Any = None
         self._opening = asyncio.Lock()
         self._conversations: dict[str, _Conversation] = {}
@@ -62,7 +63,9 @@ class A2AModel(Model):
         try:
             async with asyncio.timeout(self.settings.timeout_s):
                 text = await self._send(self._conversations[session], messages[-1].content)
-        except (httpx.HTTPError, A2AClientError, A2AError, ValueError) as error:
+        except ForeignHostError as error:
+            raise StopRunError(error_text(f"{self._url}: the agent leads to another host: {error}")) from None
+        except (httpx.HTTPError, TooLongError, A2AClientError, A2AError, ValueError) as error:
             raise ModelError(f"{self._url}: {type(error).__name__}: {error}") from None
         except TimeoutError:
             raise ModelError(
@@ -100,22 +103,10 @@ class A2AModel(Model):
         async with self._opening:
             if self._client is None:
                 card = await A2ACardResolver(self._http, self._url).get_agent_card()
-                self._check_hosts([one.url for one in card.supported_interfaces])
                 factory = ClientFactory(ClientConfig(streaming=False, httpx_client=self._http))
                 self._client = factory.create(card)
                 self.name = f"a2a:{card.name}"
         return self._client
-
-    def _check_hosts(self, urls: Sequence[str]) -> None:
-        """Raises StopRunError if the agent's card sends clients to a host that the user has not named."""
-        allowed = {urlsplit(self._url).hostname, *self.settings.allow_hosts}
-        for url in urls:
-            if (host := urlsplit(url).hostname) not in allowed:
-                raise StopRunError(
-                    error_text(
-                        f"{self._url}: the agent's card names {url}, on another host; --allow-host {host} allows it"
-                    )
-                )
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -1,93 +1,125 @@
-"""The batch APIs of providers: how a batch is created, found, and read line by line."""
+"""The batch APIs of providers: how a batch is created, found, and read line by line; and the requests to them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Collection, Mapping
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import Any, BinaryIO
 
-import httpx
+import openai
 
 from medagent.core.errors import MedagentError
 from medagent.core.scrub import error_text
-from medagent.models.batches._sender import Sender
-from medagent.models.retry import EndpointFailure
-from refsol.json_values import as_object, json_value, objects
+from medagent.models.client import NoReplyError, Replica, TooLongError, connection_errors
+from medagent.models.endpoint import meaning, unanswered
+from medagent.models.limiter import AdaptiveLimiter
+from medagent.models.retry import EndpointFailure, RetryPolicy, call_with_retries
+from refsol.json_values import as_object, objects
 
 Bodies = Mapping[str, dict[str, Any]]
 """Request bodies by request name."""
-_BOUNDARY = "medagent-batch"
+MOST_RESULT_BYTES = 4_000_000_000
+"""The maximum size of one batch's results in bytes. They are stored on disk and read line by line."""
+_ENDPOINT = "/v1/chat/completions"
 _PAGE = 100
+
+
+class NotThereError(Exception):
+    """The API answered 404."""
 
 
 class BatchLostError(MedagentError):
     """A batch that will never have results. The text gives the reason."""
 
 
-class BatchApi(Protocol):
-    """A provider's batch API."""
+class Sender:
+    """Sends requests of `replica.client` to a batch API. `await send(…)` retries failures like every model request."""
 
-    async def prepare(self, bodies: Bodies) -> str:
-        """Returns a mark by which a batch can be found if the reply to its creation is lost. Costs nothing."""
+    def __init__(self, replica: Replica, limiter: AdaptiveLimiter, policy: RetryPolicy) -> None:
+        self.client, self.policy = replica.client, policy
+        self._replica, self._limiter = replica, limiter
 
-    async def create(self, mark: str, bodies: Bodies) -> str:
-        """Create the batch with one request. Returns its id. Raises EndpointFailure if it may or may not exist."""
+    async def __call__(self, request: Callable[..., Awaitable[Any]], *words: Any, **named: Any) -> Any:
+        """The reply to `request(…)`. Raises NotThereError, ModelError, StopRunError."""
+        attempt = partial(self.once, request, *words, **named)
+        return (await call_with_retries(attempt, limiter=self._limiter, policy=self.policy)).value
 
-    async def search(self, mark: str, requests: int, known: Collection[str]) -> str | None:
-        """The batch with this mark and number of requests that is not one of the known ones."""
+    async def once(self, request: Callable[..., Awaitable[Any]], *words: Any, **named: Any) -> Any:
+        """The reply to a single attempt. Raises EndpointFailure if its effect is unknown, and the errors above."""
+        try:
+            return await request(*words, **named)
+        except NoReplyError as error:
+            raise unanswered(error, self._replica) from None
+        except ValueError as error:
+            raise EndpointFailure(f"{self._replica.shown}: the reply of the batch API is not JSON: {error}") from None
+        except openai.APIStatusError as error:
+            failure = meaning(error.response, self._replica.key_advice)
+            raise NotThereError(str(failure)) if error.status_code == 404 else failure from None
 
-    async def ended(self, batch: str) -> list[str] | None:
-        """The URLs of the results, None while the batch is running. Raises BatchLostError."""
+    async def download(self, path: str, file: BinaryIO) -> None:
+        """Download a path to a file. Raises NotThereError, ModelError, StopRunError."""
 
-    def result(self, line: dict[str, Any]) -> tuple[str, dict[str, Any] | str]:
-        """The name of a request, and its reply or the reason why there is none."""
+        async def attempt() -> None:
+            file.seek(0)
+            file.truncate()
+            stream = await self.client.get(path, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object])
+            async with stream:
+                request, chunks = stream.response.request, stream.response.aiter_bytes()
+                while True:
+                    with connection_errors(request):
+                        chunk = await anext(chunks, b"")
+                    if not chunk:
+                        return
+                    file.write(chunk)
+                    if file.tell() > MOST_RESULT_BYTES:
+                        raise TooLongError(f"the results are longer than {MOST_RESULT_BYTES:,} bytes", request)
+
+        await self(attempt)
 
 
 class OpenAIBatches:
     """OpenAI's API: a JSON lines file is uploaded, the results are another file. The input file identifies a batch."""
 
     def __init__(self, send: Sender, url: str) -> None:
-        self._send = send
-        self._base = url.removesuffix("/chat/completions")
+        self._send, self._client = send, send.client
 
     async def prepare(self, bodies: Bodies) -> str:
-        """See `BatchApi`: the id of the uploaded file."""
+        """Upload the requests, which costs nothing. Returns the file's id, which finds the batch if the reply to its
+        creation is lost.
+        """
         lines = "".join(
-            json.dumps({"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": body}) + "\n"
+            json.dumps({"custom_id": name, "method": "POST", "url": _ENDPOINT, "body": body}) + "\n"
             for name, body in bodies.items()
         )
-        parts = (
-            f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--{_BOUNDARY}\r\n'
-            'Content-Disposition: form-data; name="file"; filename="requests.jsonl"\r\n'
-            f"Content-Type: application/jsonl\r\n\r\n{lines}\r\n--{_BOUNDARY}--\r\n"
-        )
-        kind = f"multipart/form-data; boundary={_BOUNDARY}"
-        return _id(await self._send("POST", f"{self._base}/files", parts.encode(), kind))
+        file = ("requests.jsonl", lines.encode(), "application/jsonl")
+        return _id(await self._send(self._client.files.create, file=file, purpose="batch"))
 
     async def create(self, mark: str, bodies: Bodies) -> str:
-        """See `BatchApi`."""
-        order = {"input_file_id": mark, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
-        return _id(await self._send.once("POST", f"{self._base}/batches", json.dumps(order).encode()))
+        """Create the batch with one request. Returns its id. Raises EndpointFailure if it may or may not exist."""
+        create = self._client.batches.create
+        return _id(await self._send.once(create, input_file_id=mark, endpoint=_ENDPOINT, completion_window="24h"))
 
     async def search(self, mark: str, requests: int, known: Collection[str]) -> str | None:
-        """See `BatchApi`."""
-        async for batch in _pages(self._send, f"{self._base}/batches", "after"):
+        """The batch with this mark and number of requests that is not one of the known ones."""
+        page = self._client.batches.list
+        async for batch in _batches(self._send, lambda last: page(limit=_PAGE, after=last or openai.omit)):
             if batch.get("input_file_id") == mark:
                 return str(batch["id"])
         return None
 
     async def ended(self, batch: str) -> list[str] | None:
-        """See `BatchApi`."""
-        state = _object(await self._send("GET", f"{self._base}/batches/{batch}"))
+        """The paths of the results, None while the batch is running. Raises BatchLostError."""
+        state = _members(await self._send(self._client.batches.retrieve, batch))
         if state.get("status") == "failed":
             raise BatchLostError(error_text(f"it failed: {json.dumps(state.get('errors'))}"))
         if state.get("status") not in ("completed", "expired", "cancelled"):
             return None
         files = [state[name] for name in ("output_file_id", "error_file_id") if state.get(name)]
-        return [f"{self._base}/files/{file}/content" for file in files]
+        return [f"/files/{file}/content" for file in files]
 
     def result(self, line: dict[str, Any]) -> tuple[str, dict[str, Any] | str]:
-        """See `BatchApi`."""
+        """The name of a request, and its reply or the reason why there is none."""
         response = as_object(line.get("response"))
         body = response.get("body")
         if response.get("status_code") != 200 or not isinstance(body, dict):
@@ -101,23 +133,23 @@ class AnthropicBatches:
     """
 
     def __init__(self, send: Sender, url: str) -> None:
-        self._send = send
+        self._send, self._client = send, send.client
         self._url = f"{url}/batches"
 
     async def prepare(self, bodies: Bodies) -> str:
-        """See `BatchApi`: the id of the newest batch; empty if there is none."""
-        async for batch in _pages(self._send, self._url, "after_id"):
+        """The id of the newest batch; empty if there is none."""
+        async for batch in _batches(self._send, self._page):
             return str(batch.get("id"))
         return ""
 
     async def create(self, mark: str, bodies: Bodies) -> str:
-        """See `BatchApi`."""
-        requests = [{"custom_id": name, "params": body} for name, body in bodies.items()]
-        return _id(await self._send.once("POST", self._url, json.dumps({"requests": requests}).encode()))
+        """See `OpenAIBatches`."""
+        body = {"requests": [{"custom_id": name, "params": body} for name, body in bodies.items()]}
+        return _id(await self._send.once(self._client.post, self._url, cast_to=openai.BaseModel, body=body))
 
     async def search(self, mark: str, requests: int, known: Collection[str]) -> str | None:
-        """See `BatchApi`."""
-        async for batch in _pages(self._send, self._url, "after_id"):
+        """See `OpenAIBatches`."""
+        async for batch in _batches(self._send, self._page):
             if batch.get("id") == mark:
                 return None
             counts = as_object(batch.get("request_counts")).values()
@@ -126,39 +158,44 @@ class AnthropicBatches:
         return None
 
     async def ended(self, batch: str) -> list[str] | None:
-        """See `BatchApi`."""
-        state = _object(await self._send("GET", f"{self._url}/{batch}"))
-        return [f"{self._url}/{batch}/results"] if state.get("processing_status") == "ended" else None
+        """See `OpenAIBatches`."""
+        url = f"{self._url}/{batch}"
+        state = _members(await self._send(self._client.get, url, cast_to=openai.BaseModel))
+        return [f"{url}/results"] if state.get("processing_status") == "ended" else None
 
     def result(self, line: dict[str, Any]) -> tuple[str, dict[str, Any] | str]:
-        """See `BatchApi`."""
+        """See `OpenAIBatches`."""
         result = as_object(line.get("result"))
         good = result.get("type") == "succeeded" and isinstance(result.get("message"), dict)
         return str(line.get("custom_id")), result["message"] if good else json.dumps(result)
 
+    async def _page(self, last: str) -> Any:
+        params: dict[str, object] = {"limit": _PAGE} | ({"after_id": last} if last else {})
+        return await self._client.get(self._url, cast_to=openai.BaseModel, options={"params": params})
 
-async def _pages(send: Sender, url: str, cursor: str) -> AsyncIterator[dict[str, Any]]:
-    """The batches of an account, newest first."""
+
+async def _batches(send: Sender, page: Callable[[str], Awaitable[Any]]) -> AsyncIterator[dict[str, Any]]:
+    """The batches of an account, newest first. `page` gets those after a batch."""
     last = ""
     while True:
-        page = _object(await send("GET", f"{url}?limit={_PAGE}" + (f"&{cursor}={last}" if last else "")))
-        batches = objects(page.get("data"))
+        reply = _members(await send(page, last))
+        batches = objects(reply.get("data"))
         for batch in batches:
             yield batch
-        if not page.get("has_more") or not batches:
+        if not reply.get("has_more") or not batches:
             return
         last = str(batches[-1].get("id"))
 
 
-def _object(response: httpx.Response) -> dict[str, Any]:
-    value = json_value(response.content)
-    if not isinstance(value, dict):
+def _members(reply: Any) -> dict[str, Any]:
+    """The members of a reply. `openai` returns a text if it is not JSON."""
+    if not isinstance(reply, openai.BaseModel):
         raise EndpointFailure("the reply of the batch API is not a JSON object")
-    return value
+    return reply.to_dict()
 
 
-def _id(response: httpx.Response) -> str:
-    value = _object(response).get("id")
+def _id(reply: Any) -> str:
+    value = _members(reply).get("id")
     if not isinstance(value, str) or not value:
         raise EndpointFailure("the reply of the batch API has no id")
     return value

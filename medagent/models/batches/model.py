@@ -16,20 +16,25 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from medagent.core.errors import EpisodeError, MedagentError, ModelError, StopRunError, UserError
 from medagent.core.scrub import error_text
-from medagent.models._replica import open_replicas
-from medagent.models._replies import cost_of, delivered, whole
-from medagent.models._unsupported import Unsupported
 from medagent.models.base import Completion, Message, Tool, Usage
-from medagent.models.batches._apis import AnthropicBatches, BatchApi, BatchLostError, OpenAIBatches
+from medagent.models.batches._apis import (
+    AnthropicBatches,
+    BatchLostError,
+    NotThereError,
+    OpenAIBatches,
+    Sender,
+)
 from medagent.models.batches._intents import Intent, Intents
-from medagent.models.batches._sender import NotThereError, Sender
+from medagent.models.client import open_replicas
 from medagent.models.dialects import dialect
-from medagent.models.dialects.base import ApiRequest
+from medagent.models.dialects.base import ApiRequest, Unsupported
+from medagent.models.endings import cost_of, delivered, whole
 from medagent.models.limiter import AdaptiveLimiter, EndpointStats
 from medagent.models.prices import Price
 from medagent.models.retry import EndpointFailure, Retries, RetryPolicy
@@ -70,18 +75,21 @@ class BatchModel:
         self.name = settings.name
         self._settings, self._path = settings, path
         self._dialect = dialect(settings.api)
-        self._http, (self._replica, *_) = open_replicas(settings, self._dialect, os.environ)
+        self._replica, *_ = open_replicas(settings, self._dialect, os.environ)
         self._limiter = AdaptiveLimiter(min(concurrency, 16))
         policy = RetryPolicy(settings.max_retries, settings.retry_time_s)
-        self._send = Sender(self._http, self._replica, self._limiter, policy, settings.timeout_s)
+        self._send = Sender(self._replica, self._limiter, policy)
         api = AnthropicBatches if settings.api == "anthropic" else OpenAIBatches
-        self._api: BatchApi = api(self._send, self._replica.url)
+        self._api: OpenAIBatches | AnthropicBatches = api(self._send, self._replica.url)
         self._price = price
         self._waiting: dict[str, _Waiting] = {}
-        self._intents: Intents | None = None
         self._settling = asyncio.Lock()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
+
+    @cached_property
+    def _intents(self) -> Intents:
+        return Intents(self._path, self.name)
 
     @property
     def stats(self) -> EndpointStats:
@@ -94,11 +102,9 @@ class BatchModel:
         """See `ChatModel.complete`. Takes as long as the batch."""
         body = self._dialect.body(ApiRequest(messages, tools, seed), self._settings, Unsupported())
         text = json.dumps([session, body], sort_keys=True)
-        name = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        name = hashlib.sha256(text.encode()).hexdigest()
         if name not in self._waiting or self._waiting[name].answer.done():
             self._waiting[name] = _Waiting(body)
-        if self._intents is None:
-            self._intents = Intents(self._path, self.name)
         intent = self._intents.of(name)
         if intent is not None and intent.batch is not None:
             self._watch(intent)
@@ -115,14 +121,13 @@ class BatchModel:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        await self._http.aclose()
+        await self._replica.http.aclose()
 
     def _start(self) -> None:
         self._tasks[f"submit {len(self._tasks)}"] = asyncio.ensure_future(self._submit())
 
     async def _submit(self) -> None:
         """Submit the requests that are in no batch, after it is known which batches exist."""
-        assert self._intents is not None
         async with self._settling:
             new = {name: one.body for name, one in self._waiting.items() if not one.answer.done()}
             try:
@@ -142,7 +147,6 @@ class BatchModel:
 
     async def _settle(self, intent: Intent) -> None:
         """Find out whether the batch of an intent exists. Searches twice, because the list may be delayed."""
-        assert self._intents is not None
         batch = await self._search(intent)
         if batch is None:
             self._intents.dropped(intent)
@@ -151,7 +155,6 @@ class BatchModel:
             self.stats.notes.append(f"{self.name}: batch {batch} with {len(intent.requests)} requests was found again")
 
     async def _search(self, intent: Intent) -> str | None:
-        assert self._intents is not None
         for pause in (0.0, SETTLE_S):
             await asyncio.sleep(pause)
             batch = await self._api.search(intent.mark, len(intent.requests), self._intents.batches)
@@ -161,7 +164,6 @@ class BatchModel:
 
     async def _create(self, bodies: Mapping[str, dict[str, Any]]) -> None:
         """Create a batch, but never twice: if it may already exist, search for it first."""
-        assert self._intents is not None
         try:
             mark = await self._api.prepare(bodies)
             intent = self._intents.begin(mark, list(bodies), sum(len(json.dumps(body)) for body in bodies.values()))
@@ -186,7 +188,6 @@ class BatchModel:
 
     async def _poll(self, intent: Intent, batch: str) -> None:
         """Wait for a batch and deliver its results. Requests without a usable reply go into another batch."""
-        assert self._intents is not None
         here = [name for name in intent.requests if self._intents.of(name) is intent]
         owed: dict[str, EpisodeError | None] = dict.fromkeys(here)
         try:
@@ -256,7 +257,6 @@ class BatchModel:
         """Record that requests have no usable reply in their batch; the next attempt submits them again."""
         if not errors:
             return
-        assert self._intents is not None
         try:
             self._intents.lose(batch, list(errors))
         except UserError as unwritable:

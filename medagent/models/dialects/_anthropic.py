@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator
 
-from medagent.models._unsupported import Unsupported
 from medagent.models.base import Completion, Message, ToolCall
 from medagent.models.dialects.base import (
     ANTHROPIC,
@@ -20,6 +19,7 @@ from medagent.models.dialects.base import (
     Count,
     Dialect,
     Text,
+    Unsupported,
     parsed,
     usage_of,
 )

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from medagent.models._unsupported import Unsupported
 from medagent.models.base import Completion, Message, ToolCall
 from medagent.models.dialects.base import (
     OPENAI,
@@ -14,6 +13,7 @@ from medagent.models.dialects.base import (
     Arguments,
     Dialect,
     Text,
+    Unsupported,
     as_text,
     counted,
     named,

@@ -8,14 +8,15 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from medagent.models._unsupported import ENCRYPTED_REASONING, Unsupported
 from medagent.models.base import Completion, Message, ToolCall
 from medagent.models.dialects.base import (
+    ENCRYPTED_REASONING,
     OPENAI,
     ApiRequest,
     Arguments,
     Dialect,
     Text,
+    Unsupported,
     as_text,
     counted,
     parsed,

@@ -8,9 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from medagent.models._unsupported import Unsupported
 from medagent.models.base import Completion
-from medagent.models.dialects.base import OPENAI, ApiRequest, Dialect, parsed
+from medagent.models.dialects.base import OPENAI, ApiRequest, Dialect, Unsupported, parsed
 from medagent.models.settings import ModelSettings
 
 

@@ -18,12 +18,12 @@ import pytest
 from medagent.core.errors import ModelError, StopRunError, UserError
 from medagent.core.plugins import Plugin
 from medagent.engine import cluster as executors
-from medagent.engine._limits import UNLIMITED, Limits
 from medagent.engine.cluster import IN_WORKER, ClusterExecutor, LackingError, Opening, WorkerWait, take_here
 from medagent.engine.journal import Journal
+from medagent.engine.limits import UNLIMITED, Limits
 from medagent.engine.progress import Progress
 from medagent.engine.rows import Row, Spent
-from medagent.engine.units import Summary, Watch, run_units
+from medagent.engine.run import Summary, Watch, run_units
 from medagent.models.limiter import EndpointStats
 from tests.dask_parts import dask
 from tests.medagent.engine.counting import Number, numbers

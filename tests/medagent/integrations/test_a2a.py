@@ -15,10 +15,12 @@ import httpx
 import pytest
 
 import medagent
-from medagent import Completion, HttpEpisodes, Message, Model, ModelSettings, Task, UserError
+from medagent import Completion, Message, Model, Task, UserError
 from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.core.errors import StopRunError
+from medagent.fhir import HttpEpisodes
 from medagent.integrations.a2a._assess import Assessment, Assessor, outcome, summary
+from medagent.models.settings import ModelSettings
 from tests.command import medagent as command
 from tests.medagent.benchmarks.medagentbench.http_agent import play
 from tests.serving import serving
@@ -109,13 +111,13 @@ def test_an_address_alone_is_a_request() -> None:
 def tournament(folder: Path, model: Model, **options: Any) -> Any:
     """The addresses of a green and a purple agent."""
     pytest.importorskip("a2a", reason="the extra a2a is not installed")
-    from medagent.integrations.a2a._app import create_app
-    from medagent.integrations.a2a._green import Green
-    from medagent.integrations.a2a._purple import Purple
+    from medagent.integrations.a2a.run import Green, Purple, create_app, with_records
 
-    with serving(_later := _Later()) as green, serving(other := _Later()) as purple, HttpEpisodes(green) as episodes:
-        from medagent.integrations.a2a.run import with_records
-
+    with (
+        serving(_later := _Later()) as green,
+        serving(other := _Later()) as purple,
+        HttpEpisodes(MedAgentBench(), green, {}) as episodes,
+    ):
         other.app = create_app(Purple(model), purple, "purple", "answers")
         assessor = Assessor(MedAgentBench(), {"results_dir": folder, **options}, episodes)
         _later.app = with_records(create_app(Green(assessor), green, "green", "assesses"), episodes)
@@ -251,12 +253,11 @@ def test_an_endless_reply_is_read_to_a_bound() -> None:
 
 def test_a_card_that_names_another_host_gets_no_message_unless_it_is_allowed() -> None:
     pytest.importorskip("a2a", reason="the extra a2a is not installed")
-    from medagent.integrations.a2a._app import create_app
-    from medagent.integrations.a2a._purple import Purple
+    from medagent.integrations.a2a.run import Purple, create_app
 
     with serving(later := _Later()) as url:
         elsewhere = url.replace("127.0.0.1", "localhost")
         later.app = create_app(Purple(ByText(ModelSettings(name="x"))), elsewhere, "purple", "answers")
-        with pytest.raises(StopRunError, match=r"card names http://localhost.*--allow-host localhost"):
+        with pytest.raises(StopRunError, match=r"another host: a request to localhost.*--allow-host localhost"):
             _asked(url)
         _asked(url, allow_hosts=["localhost"])

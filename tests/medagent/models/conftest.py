@@ -4,7 +4,6 @@ import gc
 from collections.abc import Iterator
 
 import pytest
-import respx
 
 KEY = "sk-a-secret-that-must-not-show"
 
@@ -25,10 +24,3 @@ def _no_search_for_cycles() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
-
-
-@pytest.fixture
-def respx_mock() -> Iterator[respx.MockRouter]:
-    """A router between every httpx client and its transport, whichever that is."""
-    with respx.mock(using="httpx") as router:
-        yield router

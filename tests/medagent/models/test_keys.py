@@ -6,13 +6,14 @@ import asyncio
 from typing import Any
 
 import pytest
-import respx
 
 from medagent.core.errors import StopRunError, UserError
 from medagent.models import open_model
+from medagent.models.client import open_replicas
+from medagent.models.dialects import dialect
 from medagent.models.keys import assign_keys, key_uses, origin
 from medagent.models.settings import ModelSettings
-from tests.loopback import ModelServer, chat_json, status
+from tests.loopback import ModelServer, status
 from tests.medagent.models.asking import QUESTION, ask, settings
 
 LOCAL, VENDOR, OPENAI = "http://127.0.0.1:8000", "https://vendor.example", "https://api.openai.com"
@@ -126,14 +127,12 @@ def test_the_wire_carries_each_endpoints_own_key(monkeypatch: pytest.MonkeyPatch
     assert not any("of-the-user" in value or "admin" in value for headers in sent for value in headers.values())
 
 
-def test_an_account_at_openai_goes_to_openai(respx_mock: respx.MockRouter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-first-0123456789")
+def test_an_account_at_openai_goes_to_openai(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-of-the-user")
-    route = respx_mock.post("https://api.openai.com/v1/chat/completions").respond(json=chat_json("good", {}))
-    assert ask(settings()).text == "good"
-    headers = route.calls[0].request.headers
-    assert headers["authorization"] == "Bearer sk-first-0123456789"
-    assert headers["openai-organization"] == "org-of-the-user"
+    (replica,) = open_replicas(settings(), dialect("chat"), {"OPENAI_API_KEY": "sk-first-0123456789"})
+    assert replica.url == "https://api.openai.com/v1/chat/completions"
+    assert replica.http.own_headers["Authorization"] == "Bearer sk-first-0123456789"
+    assert replica.http.own_headers["OpenAI-Organization"] == "org-of-the-user"
 
 
 def test_anthropics_key_goes_by_its_own_header(monkeypatch: pytest.MonkeyPatch) -> None:

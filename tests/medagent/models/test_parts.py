@@ -6,10 +6,12 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 
+import genai_prices
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 from medagent.core.errors import ModelError, UserError
 from medagent.models import open_model
 from medagent.models.base import Completion, Message, Usage
-from medagent.models.limiter import AdaptiveLimiter, Slot
+from medagent.models.limiter import AdaptiveLimiter
 from medagent.models.prices import find_price
 from medagent.models.retry import EndpointFailure, RetryPolicy, retry_after
 from medagent.models.scripted import ScriptedModel
@@ -90,21 +92,21 @@ def test_the_limiter_is_fair_and_bounded() -> None:
     assert asyncio.run(run()) == (3, list(range(20)))
 
 
-async def _throttled(slot: Slot) -> None:
-    async with slot:
+async def _throttled(limiter: AdaptiveLimiter) -> None:
+    async with limiter.slot() as throttled:
         await asyncio.sleep(0)  # the others of a burst are let in before the first answer
-        slot.throttled()
+        throttled()
         raise EndpointFailure("429")
 
 
 def test_the_limiter_halves_once_for_what_was_under_way_and_never_below_one() -> None:
     async def run() -> list[int]:
         limiter, limits = AdaptiveLimiter(5), list[int]()
-        await asyncio.gather(*(_throttled(limiter.slot()) for _ in range(3)), return_exceptions=True)
+        await asyncio.gather(*(_throttled(limiter) for _ in range(3)), return_exceptions=True)
         limits.append(limiter.stats.limit)
         for _ in range(2):
             with pytest.raises(EndpointFailure):
-                await _throttled(limiter.slot())
+                await _throttled(limiter)
             limits.append(limiter.stats.limit)
         for _ in range(1 + 2 + 3 + 4):
             async with limiter.slot():
@@ -138,9 +140,44 @@ def test_prices_in_the_config_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert price.cost(Usage(250_000, 125_000)) == 2
 
 
-@pytest.mark.parametrize("name", ["a-local-model", "gpt-4o-mini-audio-preview", "llama-2024-01-01"])
+@pytest.mark.parametrize("name", ["a-local-model", "gpt-4o-of-somebody", "llama-2024-01-01"])
 def test_an_unknown_price_is_none(name: str) -> None:
     assert find_price(name) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "base_url", "source"),
+    [
+        ("gpt-4o", "https://api.openai.com/v1", "gpt-4o of openai"),
+        ("openai/gpt-4o", "https://openrouter.ai/api/v1", "of openrouter"),
+        ("gpt-4o", "http://127.0.0.1:8000/v1", "gpt-4o of openai"),
+        ("claude-sonnet-4-5-20250929", "https://api.anthropic.com/v1", "claude-sonnet-4-5 of anthropic"),
+    ],
+)
+def test_a_price_is_that_of_the_provider_at_the_base_url(model: str, base_url: str, source: str) -> None:
+    assert source in str(find_price(model, base_url))
+
+
+def test_tokens_of_the_cache_have_their_own_prices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    usage = Usage(prompt=1_000_000, cached=400_000, cache_written=100_000, completion=100_000, unreported=100_000)
+    table = tmp_path / "prices.toml"
+    row = '[models."claude-haiku-4-5"]\ninput = 1\ncached_input = 0.1\ncache_write = 1.25\noutput = 5\n'
+    published = find_price("claude-haiku-4-5")
+    table.write_text(f'date = "2026-11"\n{row}')
+    monkeypatch.setenv("MEDAGENT_PRICES", str(table))
+    own = find_price("claude-haiku-4-5")
+    assert own is not None
+    assert published is not None
+    assert own.cost(usage) == published.cost(usage) == pytest.approx(0.5 + 0.04 + 0.125 + 1.0)
+    assert str(own).endswith(f"(claude-haiku-4-5 in {table}, of 2026-11)")
+    assert own.cost(Usage(prompt=10, cached=20, cache_written=5)) == pytest.approx(10 * 0.1 / 1e6)
+
+
+def test_no_price_is_fetched() -> None:
+    before = threading.active_count()
+    assert find_price("gpt-4o") is not None
+    assert threading.active_count() == before  # genai-prices fetches in a thread, if it is asked to
+    assert not genai_prices.wait_prices_updated_sync(timeout=0)
 
 
 def test_a_dated_snapshot_costs_what_its_model_does() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from medagent.core.errors import ContextLimitError, ModelError, RefusedError, StopRunError
 from medagent.models.base import Completion, Message, Tool, ToolCall, Usage
-from medagent.models.outage import Outage
+from medagent.models.retry import Outage
 from tests.loopback import Fault, ModelServer, anthropic_json, chat_json, responses_json, status
 from tests.medagent.models.asking import QUESTION, ask, settings
 from tests.medagent.models.conftest import KEY
@@ -156,7 +156,7 @@ def test_a_compressed_reply_is_read(pack: Any) -> None:
 
 def test_what_is_called_compressed_and_is_not_is_a_failure() -> None:
     fault = Fault(headers={"Content-Encoding": "gzip"}, body=b"plain")
-    with ModelServer(faults=lambda _: fault) as server, pytest.raises(ModelError, match="the answer is not gzip"):
+    with ModelServer(faults=lambda _: fault) as server, pytest.raises(ModelError, match="cannot be decompressed"):
         ask(settings(server.url, max_retries=0))
 
 

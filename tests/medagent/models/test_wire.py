@@ -1,16 +1,12 @@
-"""What goes over the wire and how replies are read, with the HTTP layer mocked."""
+"""What goes over the wire and how replies are read."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from typing import Any, get_args
 
-import httpx
-import openai
 import pytest
-import respx
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,10 +16,9 @@ from medagent.models.dialects import dialect
 from medagent.models.endpoint import ChatEndpoint
 from medagent.models.retry import EndpointFailure
 from medagent.models.settings import Api
-from tests.conftest import NetworkRefusedError
+from tests.loopback import Call, Fault, ModelServer, status
 from tests.medagent.models.asking import QUESTION, ask, settings, with_model
 
-BASE = "https://models.example/v1"
 SEARCH = Tool("search", "Search patients.", {"type": "object", "properties": {"name": {"type": "string"}}})
 TOOL_TALK = (
     Message("system", "You are a clerk."),
@@ -37,48 +32,20 @@ def chat(message: Any, **more: Any) -> dict[str, Any]:
     return {"choices": [{"message": message, "finish_reason": "stop"}], **more}
 
 
-def refused(message: str, **error: Any) -> httpx.Response:
-    return httpx.Response(400, json={"error": {"message": message, **error}})
-
-
-def sent(route: respx.Route) -> list[dict[str, Any]]:
-    return [json.loads(call.request.content) for call in route.calls]
-
-
-@pytest.fixture
-def chat_route(respx_mock: respx.MockRouter) -> respx.Route:
-    return respx_mock.post(f"{BASE}/chat/completions")
-
-
-@pytest.mark.skipif(openai.__version__.startswith("2."), reason="openai 2 uses the mocked httpx by itself")
-def test_a_client_without_the_injection_meets_a_real_socket(respx_mock: respx.MockRouter) -> None:
-    """The mock of these tests works because the model injects its client: the package's own is not mocked."""
-    route = respx_mock.post(f"{BASE}/chat/completions").respond(json=chat({"content": "x"}))
-
-    async def forget() -> None:
-        async with openai.AsyncOpenAI(base_url=BASE, api_key="k", max_retries=0) as client:
-            await client.post("/chat/completions", body={}, cast_to=object)
-
-    with pytest.raises((NetworkRefusedError, openai.APIConnectionError)):
-        asyncio.run(forget())
-    assert not route.called
-    assert ask(settings(BASE)).text == "x"
-
-
-def test_chat_completions(chat_route: respx.Route) -> None:
+def test_chat_completions() -> None:
     usage = {
         "prompt_tokens": 100,
         "completion_tokens": 50,
         "prompt_tokens_details": {"cached_tokens": 40},
         "completion_tokens_details": {"reasoning_tokens": 30},
     }
-    chat_route.respond(json=chat({"content": "FINISH([60])"}, usage=usage))
-    completion = ask(settings(BASE, name="gpt-4o-mini"), seed=7)
+    with ModelServer(chat({"content": "FINISH([60])"}, usage=usage)) as server:
+        completion = ask(settings(server.url, name="gpt-4o-mini"), seed=7)
     assert completion.text == "FINISH([60])"
     assert completion.usage == Usage(100, 50, 40, 30)
     assert completion.cost == pytest.approx((60 * 0.15 + 40 * 0.075 + 50 * 0.60) / 1e6)
     assert completion.finish_reason == "stop"
-    assert sent(chat_route) == [
+    assert [call.body for call in server.calls] == [
         {
             "model": "gpt-4o-mini",
             "messages": [{"role": "user", "content": "How old is S1?"}],
@@ -88,39 +55,39 @@ def test_chat_completions(chat_route: respx.Route) -> None:
     ]
 
 
-def test_chat_tools(chat_route: respx.Route) -> None:
+def test_chat_tools() -> None:
     calls = [
         {"id": "a", "type": "function", "function": {"name": "search", "arguments": '{"name": '}},
         {"type": "function", "function": {"name": "search", "arguments": {"name": "Ann"}}},
         "no call",
     ]
-    chat_route.respond(json=chat({"content": None, "tool_calls": calls}))
-    completion = ask(settings(BASE), TOOL_TALK, tools=[SEARCH])
+    with ModelServer(chat({"content": None, "tool_calls": calls})) as server:
+        completion = ask(settings(server.url), TOOL_TALK, tools=[SEARCH])
     assert completion.text == ""
     assert completion.tool_calls == (
         ToolCall("a", "search", '{"name": '),
         ToolCall("call_2", "search", '{"name": "Ann"}'),
     )
-    (body,) = sent(chat_route)
+    body = server.calls[0].body
     assert body["tools"][0]["function"]["name"] == "search"
     assert body["messages"][2]["tool_calls"][0]["function"] == {"name": "search", "arguments": '{"name": "Ann"}'}
     assert body["messages"][3] == {"role": "tool", "content": "found", "tool_call_id": "c1"}
 
 
-def test_responses(respx_mock: respx.MockRouter) -> None:
+def test_responses() -> None:
     output = [
         {"type": "reasoning", "summary": [{"type": "summary_text", "text": "She was born in 1963."}]},
         {"type": "message", "content": [{"type": "output_text", "text": "Looking."}]},
         {"type": "function_call", "call_id": "c2", "name": "search", "arguments": "{}"},
     ]
     usage = {"input_tokens": 9, "output_tokens": 5, "output_tokens_details": {"reasoning_tokens": 4}}
-    route = respx_mock.post(f"{BASE}/responses").respond(json={"output": output, "usage": usage})
-    completion = ask(settings(BASE, api="responses"), TOOL_TALK, tools=[SEARCH], seed=1)
+    with ModelServer({"output": output, "usage": usage}) as server:
+        completion = ask(settings(server.url, api="responses"), TOOL_TALK, tools=[SEARCH], seed=1)
     assert completion.text == "Looking."
     assert completion.reasoning == "She was born in 1963."
     assert completion.tool_calls == (ToolCall("c2", "search", "{}"),)
     assert completion.usage == Usage(9, 5, 0, 4)
-    (body,) = sent(route)
+    body = server.calls[0].body
     assert "max_output_tokens" not in body
     assert body["store"] is False
     assert body["include"] == ["reasoning.encrypted_content"]
@@ -151,23 +118,22 @@ def test_responses(respx_mock: respx.MockRouter) -> None:
         ({"content": "\U0001f600"}, "\U0001f600", None),
     ],
 )
-def test_what_a_message_may_hold(
-    chat_route: respx.Route, message: dict[str, Any], text: str | None, reasoning: str | None
-) -> None:
-    chat_route.respond(content=json.dumps(chat(message)), headers={"content-type": "application/json"})
-    completion = ask(settings(BASE))
+def test_what_a_message_may_hold(message: dict[str, Any], text: str | None, reasoning: str | None) -> None:
+    with ModelServer(chat(message)) as server:
+        completion = ask(settings(server.url))
     assert completion.text == ('ab{"type": "image", "url": "u"}' if text is None else text)
     assert completion.reasoning == reasoning
 
 
-def test_usage_that_makes_no_sense_is_no_usage(chat_route: respx.Route) -> None:
-    chat_route.respond(json=chat({"content": "a"}, usage={"prompt_tokens": "many", "completion_tokens": -3}))
-    assert ask(settings(BASE)).usage == Usage(known=False)
+def test_usage_that_makes_no_sense_is_no_usage() -> None:
+    with ModelServer(chat({"content": "a"}, usage={"prompt_tokens": "many", "completion_tokens": -3})) as server:
+        assert ask(settings(server.url)).usage == Usage(known=False)
 
 
-def test_json_under_another_content_type_is_read(chat_route: respx.Route) -> None:
-    chat_route.respond(content=json.dumps(chat({"content": "a"})), headers={"content-type": "text/plain"})
-    assert ask(settings(BASE)).text == "a"
+def test_json_under_another_content_type_is_read() -> None:
+    plain = Fault(headers={"Content-Type": "text/plain"}, body=json.dumps(chat({"content": "a"})).encode())
+    with ModelServer(faults=[plain]) as server:
+        assert ask(settings(server.url)).text == "a"
 
 
 JSON = st.recursive(
@@ -202,51 +168,49 @@ def test_any_reply_is_a_completion_or_an_endpoint_failure(reply: dict[str, Any])
 
 REFUSALS = [
     (
-        refused("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'."),
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'.",
         "max_tokens",
         "max_completion_tokens",
     ),
     (
-        refused("Unsupported value: 'temperature' does not support 0 with this model.", param="temperature"),
+        "Unsupported value: 'temperature' does not support 0 with this model.",
         "temperature",
         "rejects temperature",
     ),
-    (refused("Unrecognized request argument supplied: seed"), "seed", "rejects seed"),
+    ("Unrecognized request argument supplied: seed", "seed", "rejects seed"),
 ]
 
 
-@pytest.mark.parametrize(("answer", "field", "note"), REFUSALS, ids=["max_tokens", "temperature", "seed"])
-def test_a_field_that_the_model_refuses_is_sent_once(
-    chat_route: respx.Route, answer: httpx.Response, field: str, note: str
-) -> None:
-    def endpoint(request: httpx.Request) -> httpx.Response:
-        return answer if field in json.loads(request.content) else httpx.Response(200, json=chat({"content": "a"}))
+@pytest.mark.parametrize(("words", "field", "note"), REFUSALS, ids=["max_tokens", "temperature", "seed"])
+def test_a_field_that_the_model_refuses_is_sent_once(words: str, field: str, note: str) -> None:
+    def refuse(call: Call) -> Fault | None:
+        return status(400, message=words) if field in call.body else None
 
     async def use(model: ChatEndpoint) -> list[str]:
         return [(await model.complete(QUESTION, seed=1)).text for _ in range(3)]
 
-    chat_route.mock(side_effect=endpoint)
-    texts, model = with_model(settings(BASE, max_tokens=2048), use)
+    with ModelServer("a", faults=refuse) as server:
+        texts, model = with_model(settings(server.url, max_tokens=2048), use)
     assert texts == ["a"] * 3
-    assert [field in body for body in sent(chat_route)] == [True, False, False, False]
+    assert [field in call.body for call in server.calls] == [True, False, False, False]
     assert model.stats.retries == 0
     assert len(model.stats.notes) == 1
     assert note in model.stats.notes[0]
     if field == "max_tokens":
-        assert sent(chat_route)[1]["max_completion_tokens"] == 2048
+        assert server.calls[1].body["max_completion_tokens"] == 2048
 
 
-def test_a_value_out_of_range_is_not_mended_silently(chat_route: respx.Route) -> None:
-    chat_route.mock(return_value=refused("Invalid 'temperature': decimal above maximum value."))
-    with pytest.raises(ModelError, match="above maximum"):
-        ask(settings(BASE, temperature=5))
-    assert chat_route.call_count == 1
+def test_a_value_out_of_range_is_not_mended_silently() -> None:
+    fault = status(400, message="Invalid 'temperature': decimal above maximum value.")
+    with ModelServer(faults=lambda _: fault) as server, pytest.raises(ModelError, match="above maximum"):
+        ask(settings(server.url, temperature=5))
+    assert len(server.calls) == 1
 
 
-def test_extra_fields_are_sent_as_they_are(chat_route: respx.Route) -> None:
-    chat_route.respond(json=chat({"content": "a"}))
-    ask(settings(BASE, temperature=None, max_tokens=None, extra={"reasoning_effort": "low"}))
-    assert sent(chat_route)[0] == {
+def test_extra_fields_are_sent_as_they_are() -> None:
+    with ModelServer("a") as server:
+        ask(settings(server.url, temperature=None, max_tokens=None, extra={"reasoning_effort": "low"}))
+    assert server.calls[0].body == {
         "model": "any-model",
         "messages": [{"role": "user", "content": "How old is S1?"}],
         "reasoning_effort": "low",
@@ -261,7 +225,7 @@ def test_extra_fields_are_sent_as_they_are(chat_route: respx.Route) -> None:
         ({"detail": "FastAPI says so"}, "FastAPI says so"),
     ],
 )
-def test_the_providers_words_whatever_their_form(chat_route: respx.Route, body: dict[str, str], words: str) -> None:
-    chat_route.respond(404, json=body)
-    with pytest.raises(StopRunError, match=words):
-        ask(settings(BASE))
+def test_the_providers_words_whatever_their_form(body: dict[str, str], words: str) -> None:
+    fault = Fault(status=404, body=json.dumps(body).encode())
+    with ModelServer(faults=[fault]) as server, pytest.raises(StopRunError, match=words):
+        ask(settings(server.url))

@@ -85,7 +85,7 @@ def test_an_old_bwrap_on_the_path_is_not_used(tmp_path: Path, monkeypatch: pytes
 def test_a_bwrap_that_is_refused_is_not_used(
     text: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("medagent.sandbox._pipe.START_SECONDS", 1.0)
+    monkeypatch.setattr("medagent.sandbox.interpreters.START_SECONDS", 1.0)
     program(tmp_path, "bwrap", f'if [ "$1" = --version ]; then echo bubblewrap 9.0; else {text}; fi')
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert (asyncio.run(self_test(Bwrap())) or "").startswith(problem)
