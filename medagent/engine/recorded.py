@@ -85,7 +85,7 @@ def grade_rows(
         **figures.details,
     )
 
-    verdicts = opposed(own, scores, others.items())
+    verdicts = opposed(own, scores, ((name, one) for name, some in others.items() for one in some))
     rows = zip(scores, file.rows, strict=True)
     return GradedFile(report, scores, [GradedUnit(one, row, verdicts.get(one.unit, {})) for one, (_, _, row) in rows])
 
