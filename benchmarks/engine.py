@@ -7,13 +7,13 @@ The ideal time is that of an engine without cost: each lane does its episodes at
 also measured with other engines (`engine_peers.py`).
 
 `python -m benchmarks.engine --trials N` measures N trials of the 300 tasks by the reference agent instead, as whole
-processes: the run; then the same command, `leaderboard`, `grade` and `report` on the finished run; and last the CPU of
-the process that drives a run. The limits are those for 300 trials. With `--varied`, the requests differ by trial,
-so that no two rows are equal; `--folder` keeps the run, and a finished one is measured again without the run.
+processes: the run; then `show` (which opens the run), the same command, `grade` and `report` on the finished run; and
+last the CPU of the process that drives a run. With `--varied`, the requests differ by trial, so that no two rows are
+equal; the limits are those for 100 such trials. `--folder` keeps the run, and a finished one is measured again without
+the run.
 
-Choices that these figures led to: with Python's default thresholds, garbage collection took a quarter of a run's CPU
-(`medagent/engine/_memory.py`); the search for the end of a journal line takes a fifth of the time of a regular
-expression, and a packed place a quarter of the memory of a pair (`_journal_line.py` and `journal.py` there).
+With Python's default thresholds, garbage collection took a quarter of a run's CPU (`few_collections` in
+`medagent/engine/folder.py`).
 """
 
 from __future__ import annotations
@@ -38,12 +38,11 @@ from benchmarks.process import medagent
 from benchmarks.table import machine, row
 from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
-from medagent.engine._local import LocalExecutor
-from medagent.engine._memory import few_collections
+from medagent.engine.folder import few_collections
 from medagent.engine.journal import Journal
+from medagent.engine.local import LocalExecutor
 from medagent.engine.progress import Progress
-from medagent.engine.run import executor
-from medagent.engine.units import Watch, run_units
+from medagent.engine.run import Watch, executor, run_units
 from medagent.fhir_episodes.episode import EpisodeRow
 from tests.loopback import ModelServer
 from tests.medagent.benchmarks.medagentbench.oracle import text_reply
@@ -173,19 +172,18 @@ def trials(count: int, place: Path, *, varied: bool) -> None:
     run = (*command, "--trials", str(count), "--results-dir", str(place))
     folder, what = place / f"v2_r2_{name}", f"{count} trials of 300 tasks{', rows that differ' if varied else ''}"
     medagent("ehr", "build")
-    if is_finished := (folder / "report.json").is_file():
-        medagent(*run)  # other code may have made its report
-    for title, limit, memory, words in (
-        *([] if is_finished else [("the run", "", "", run)]),
-        ("the same command again", "≤ 3", "", run),
-        ("leaderboard", "≤ 3", "", ("leaderboard", str(folder))),
-        ("grade", "≤ 12", "≤ 600", ("grade", str(folder))),
-        ("report", "≤ 30", "≤ 400", ("report", str(folder), "-o", str(place / "report.html"))),
+    is_finished = (folder / "report.json").is_file()
+    for title, limit, words in (
+        *([] if is_finished else [("the run", "", run)]),
+        ("open", "≤ 5", ("show", str(folder))),
+        ("the same command again", "", run),
+        ("grade", "≤ 40", ("grade", str(folder))),
+        ("report", "≤ 60", ("report", str(folder), "-o", str(place / "report.html"))),
     ):
         cost = medagent(*words)
-        row(f"{what}, {title}: CPU", "" if varied else limit, cost.cpu, "s")
+        row(f"{what}, {title}: CPU", limit if varied else "", cost.cpu, "s")
         row(f"{what}, {title}: wall", "", cost.seconds, "s")
-        row(f"{what}, {title}: peak memory", "" if varied else memory, cost.peak, "MB")
+        row(f"{what}, {title}: peak memory", "≤ 500" if varied else "", cost.peak, "MB")
     row(f"{what}, report: size", "", (place / "report.html").stat().st_size / 1e6, "MB")
 
 

@@ -1,4 +1,4 @@
-"""Measures offline grading of a results file with 300 items, from its bytes to rates, baselines and other rule sets.
+"""Measures offline grading of a results file with 300 items, from its bytes to the report of `medagent.grade`.
 
 Run: `python -m benchmarks.grading`. Prints the best of five for reading and grading the file with an answer key, for
 the same with the NDJSON file of the key (read each time), and for a single item. The items are test vectors.
@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from refsol.medagentbench import KeyEhr, NdjsonEhr, build_key, grade_file, grade_item, write_key
+import medagent
+from refsol.medagentbench import KeyEhr, NdjsonEhr, build_key, grade_item, write_key
 from tests.shared_data import DATA, read_xz
 
 PACKED = DATA / "medagentbench"
@@ -55,7 +56,9 @@ def main() -> None:
     tasks = json.loads(read_xz(PACKED / "tasks.json.xz"))
     cases = [json.loads(line) for line in read_xz(PACKED / "cases.jsonl.xz").splitlines()]
     with tempfile.TemporaryDirectory() as name:
-        results, facts, key = (Path(name) / file for file in ("results.json", "ehr.ndjson", "key.json"))
+        names = ("results.json", "tasks.json", "ehr.ndjson", "key.json")
+        results, task_file, facts, key = (Path(name) / file for file in names)
+        task_file.write_text(json.dumps(tasks), encoding="utf-8")
         document = results_of(cases, {task["id"]: task for task in tasks})
         results.write_text(json.dumps(document), encoding="utf-8")
         facts.write_text(read_xz(PACKED / "ehr.ndjson.xz"), encoding="utf-8")
@@ -63,15 +66,15 @@ def main() -> None:
         by_task = {task["id"]: task for task in tasks}
         ehr = KeyEhr(key)
         figures = {
-            "with a key, official": best(lambda: grade_file(results, tasks, KeyEhr(key))),
+            "with a key, official": best(lambda: medagent.grade(results, tasks=task_file, key=key)),
             "with a key, three rule sets": best(
-                lambda: grade_file(results, tasks, KeyEhr(key), also=("fair", "state"))
+                lambda: medagent.grade(results, tasks=task_file, key=key, side_by_side=True)
             ),
-            "with the NDJSON file, official": best(lambda: grade_file(results, tasks, NdjsonEhr(facts))),
+            "with the NDJSON file, official": best(lambda: medagent.grade(results, tasks=task_file, ehr=facts)),
         }
         every = best(lambda: [grade_item(by_task[c["task_id"]], c["answer"], c["post_history"], ehr) for c in cases])
     for name, milliseconds in figures.items():
-        print(f"{len(document['results'])} items {name}: {milliseconds:.1f} ms")
+        print(f"{len(document['results'])} items {name}: {milliseconds:.0f} ms")
     print(f"one item: {every / len(cases) * 1000:.0f} µs")
 
 

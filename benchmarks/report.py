@@ -20,14 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import medagent
-from medagent.benchmarks.base import of_folder
-from medagent.engine.blocks import ConversationBlock, Details, ItemDetail, Message
-from medagent.engine.graded_units import GradedRun
-from medagent.engine.results import report_of
-from medagent.engine.score_book import SCORES, ScoreBook
-from medagent.reports.page.document import RunPage
-from medagent.reports.page.render import render
-from medagent.reports.page.run_page import details_of
+from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
+from medagent.engine.blocks import Block, ConversationBlock, Message
+from medagent.engine.folder import Journals
+from medagent.engine.results import GradedRun, GradedUnit
+from medagent.engine.scores import SCORES, StoredScores
+from medagent.reports.page.render import RunPage, render
 
 CHARACTERS = 20_000
 WORDS = ("potassium", "magnesium", "glucose", "patient", "order", "reading", "morning", "dose", "route", "clinic")
@@ -38,14 +36,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         report = medagent.run_sync("medagentbench", agent="reference", results_dir=Path(folder))
         place = Path(report.folder)
-        run = of_folder(place)
-        page = RunPage("reference", report_of(run, place), Details())
-        with GradedRun(run, place, {}, ScoreBook(place / SCORES)) as graded:
-            details = details_of(run, page.report, graded.units)
-            items = [replace(item, blocks=item.made) for item in details.items()]
+        benchmark = LongEpisodes()
+        with Journals.of_folder(place, benchmark.journals) as journals:
+            run = GradedRun(benchmark, place, journals, {}, StoredScores(place / SCORES))
+            page = RunPage("enlarged", run.report, benchmark, run.scores, list(run.units()))
         for episodes in sizes:
             started = time.process_time()
-            text = "".join(render([_enlarged(page, details, items, episodes)], {}))
+            text = "".join(render([_enlarged(page, episodes)], {}))
             made = time.process_time() - started
             file = Path(folder) / f"{episodes}.html"
             file.write_text(text, encoding="utf-8")
@@ -54,22 +51,27 @@ def main() -> None:
                 print(f"      {name}: {figure}", flush=True)
 
 
-def _enlarged(page: RunPage, details: Details, items: Sequence[ItemDetail], episodes: int) -> RunPage:
-    """A run of `episodes` episodes, each with a transcript of about the same length."""
-    outcomes = {one.item: one for one in page.report.items}
+class LongEpisodes(MedAgentBench):
+    """MedAgentBench, with transcripts of about the same length."""
+
+    def blocks(self, item: Any, row: Any, score: Any) -> Sequence[Block]:
+        return list(map(_as_long, super().blocks(item, row, score)))
+
+
+def _enlarged(page: RunPage, episodes: int) -> RunPage:
+    """A run of `episodes` episodes."""
+    units: list[GradedUnit] = list(page.units)
     random.seed(0)
     made, reported = [], []
     for number in range(episodes):
-        item = items[number % len(items)]
-        trial = number // len(items) + 1
+        unit = units[number % len(units)]
+        scored = replace(unit.scored, trial=number // len(units) + 1)
         correct = number % 7 != 0
         kind = "" if correct else ("wrong-value", "order-wrong")[number % 2]
-        outcome = replace(outcomes[item.item], trial=trial, correct=correct, kind=kind)
-        blocks = [_as_long(block) for block in item.made]
-        made.append(replace(item, trial=trial, blocks=blocks, digest=b"", outcome=outcome))
-        reported.append(outcome)
+        made.append(replace(unit, scored=scored))
+        reported.append(replace(scored.outcome, correct=correct, kind=kind))
     report = page.report.model_copy(update={"items": tuple(reported)})
-    return RunPage("enlarged", report, replace(details, items=lambda: made))
+    return replace(page, report=report, units=made)
 
 
 def _as_long(block: Any) -> Any:

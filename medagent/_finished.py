@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import combinations
@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from medagent.benchmarks.base import DEFAULT, find, of_folder
 from medagent.core.errors import UserError
-from medagent.core.options import Setting, checked
+from medagent.core.options import Setting, options
 from medagent.core.scrub import remember_environment
+from medagent.core.suggest import did_you_mean
+from medagent.core.writing import write_parts
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.files import write_parts
-from medagent.engine.graded_units import GradedRun
-from medagent.engine.journals import Run
+from medagent.engine.folder import Journals, Run
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import ItemOutcome
-from medagent.engine.results import graded_report, report_of
-from medagent.engine.score_book import SCORES, ScoreBook
-from medagent.engine.scores import Paired
+from medagent.engine.results import GradedFile, GradedRun, graded_report, last_report, report_of
+from medagent.engine.scores import SCORES, Paired, StoredScores
 
 if TYPE_CHECKING:
-    from medagent.reports.page.document import RunPage
+    from medagent.reports.page.render import RunPage
 
 Code = str | type[Benchmark[Any, Any]]
 """An import path or a class: the code of a benchmark that is not installed."""
@@ -36,19 +35,19 @@ def is_run(path: Path) -> bool:
     return (path / "run.json").is_file()
 
 
-def check_options(benchmark: Benchmark[Any, Any], path: Path, options: Mapping[str, Any]) -> None:
-    """Raises UserError for an option that the benchmark of a run does not have."""
-    for name in options:
-        if name not in benchmark.GradeOptions.model_fields:
-            raise UserError(f"--{name.replace('_', '-')} does not apply to {path}, a run of {benchmark.name}")
+def check_options(benchmark: Benchmark[Any, Any], path: Path, names: Iterable[str]) -> None:
+    """Raises UserError for an option that the grading of the benchmark does not have."""
+    known = {one.flag for one in options(benchmark.Grading or benchmark.Settings, "grade")}
+    if strange := next((flag for name in names if (flag := name.replace("_", "-")) not in known), None):
+        suggestion = did_you_mean(strange, known)
+        raise UserError(f"--{strange} does not apply to {path}, a run of {benchmark.name}.{suggestion}")
 
 
-def graded_file(path: Path, options: Mapping[str, Any], *, every_rule: bool = False) -> Any:
+def graded_file(path: Path, options: Mapping[str, Any], *, every_rule: bool = False) -> GradedFile:
     """Grade a results file of MedAgentBench. Raises UserError, InputError."""
     from medagent.benchmarks.medagentbench import results_file
-    from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
 
-    return results_file.graded_file(path, checked(MedAgentBenchGrading, options), every_rule=every_rule)
+    return results_file.graded_file(find(DEFAULT), path, options, every_rule=every_rule)
 
 
 def outcomes_of(path: Path, code: Code | None, options: Mapping[str, Any]) -> Sequence[ItemOutcome]:
@@ -92,7 +91,7 @@ def _settings(path: Path) -> Mapping[str, Setting]:
 def check_same_items(a: Path, b: Path, code: Code | None) -> None:
     """Raises UserError if two runs have different questions under the same ids."""
     if not (is_run(a) and is_run(b)):
-        from medagent.benchmarks.medagentbench.results.patients import check_same_patients
+        from medagent.benchmarks.medagentbench.results_file import check_same_patients
 
         check_same_patients(a, b)
         return
@@ -113,46 +112,40 @@ def _questions(folder: Path, code: Code | None) -> dict[str, str]:
     return {item.id: item.question for item in benchmark.items(benchmark.source(Run(folder), {}))}
 
 
-class PageWriter:
-    """Writes the HTML report of runs, or of results files of MedAgentBench.
+def write_page(runs: Sequence[str | Path], out: str | Path, code: Code | None, options: Mapping[str, Any]) -> int:
+    """Write the HTML report of runs, or of results files of MedAgentBench. Returns its size in bytes.
 
-    It reuses the scores and parts of the previous page, so that the page of a run in progress can be written often.
+    Raises UserError.
     """
+    from medagent.reports.page.render import render
 
-    def __init__(self, runs: Sequence[str | Path], code: Code | None, options: Mapping[str, Any]) -> None:
-        from medagent.reports.page.pack import Parts
+    remember_environment(os.environ)
+    paths = list(map(Path, runs))
+    with ExitStack() as stack:
+        pages = [_page(path, code, options, stack) for path in paths]
+        names = [page.label for page in pages]
+        if len(set(names)) < len(names):
+            pages = [replace(page, label=str(path)) for page, path in zip(pages, paths, strict=True)]
+        pairs = combinations(enumerate(paths), 2)
+        paired = {(i, j): official_score(one, other, code) for (i, one), (j, other) in pairs}
+        official = {places: score for places, score in paired.items() if score is not None}
+        write_parts(Path(out), render(pages, official))
+    return Path(out).stat().st_size
 
-        self._runs, self._code, self._options = list(map(Path, runs)), code, options
-        self._books: dict[Path, ScoreBook] = {}
-        self._parts = Parts()
 
-    def write(self, out: str | Path) -> int:
-        """Write the page; returns its size in bytes. Raises UserError."""
-        from medagent.reports.page.render import render
+def _page(path: Path, code: Code | None, options: Mapping[str, Any], stack: ExitStack) -> RunPage:
+    """A run on a page. `stack` keeps its journals open, because rows are read while the page is written."""
+    from medagent.reports.page.render import RunPage
 
-        remember_environment(os.environ)
-        with ExitStack() as stack:
-            pages = [self._page(run, stack) for run in self._runs]
-            names = [page.label for page in pages]
-            if len(set(names)) < len(names):
-                pages = [replace(page, label=str(run)) for page, run in zip(pages, self._runs, strict=True)]
-            pairs = combinations(enumerate(self._runs), 2)
-            paired = {(i, j): official_score(one, other, self._code) for (i, one), (j, other) in pairs}
-            official = {places: score for places, score in paired.items() if score is not None}
-            write_parts(Path(out), render(pages, official, self._parts))
-        return Path(out).stat().st_size
-
-    def _page(self, path: Path, stack: ExitStack) -> RunPage:
-        from medagent.reports.page.document import RunPage
-        from medagent.reports.page.run_page import details_of
-
-        if not is_run(path):
-            file = graded_file(path, self._options, every_rule=True)
-            details = details_of(find(DEFAULT), file.report, file.units)
-            return RunPage(path.stem if path.is_file() else path.name, file.report, details)
-        benchmark = of_folder(path, self._code)
-        check_options(benchmark, path, self._options)
-        book = self._books.setdefault(path, ScoreBook(path / SCORES))
-        report = graded_report(benchmark, path, self._options) if self._options else report_of(benchmark, path, book)
-        run = stack.enter_context(GradedRun(benchmark, path, self._options, book))
-        return RunPage(path.resolve().name, report, details_of(benchmark, report, run.units))
+    if not is_run(path):
+        file = graded_file(path, options, every_rule=True)
+        label = path.stem if path.is_file() else path.name
+        return RunPage(label, file.report, find(DEFAULT), file.scores, file.units)
+    benchmark = of_folder(path, code)
+    check_options(benchmark, path, options)
+    journals = stack.enter_context(Journals.of_folder(path, benchmark.journals))
+    if options:
+        run = GradedRun(benchmark, path, journals, options, StoredScores())
+    else:
+        run = GradedRun(benchmark, path, journals, {}, StoredScores(path / SCORES), last_report(path, journals))
+    return RunPage(path.resolve().name, run.report, benchmark, run.scores, run.units())

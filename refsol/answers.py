@@ -1,17 +1,33 @@
 """Recorded answers from the files of several tools, matched with the items that they answer.
 
-Supported: this project's runs, JSON lines with `id` and `answer`, PromptCBLUE's predictions, OpenCompass' predictions,
-lm-evaluation-harness' samples, Inspect's logs (`.eval`, `.json`), HELM's scenario states and displayed predictions.
-`answer_files.py` reads them. This module defines an answer and matches it: by id, otherwise by the recorded question,
-otherwise by place if the tool preserves the data's order. An answer without an item is an error.
+| tool | what is read |
+|---|---|
+| this project | a run's folder or its `episodes.jsonl`; JSON lines with `id` and `answer`; PromptCBLUE's predictions |
+| OpenCompass | `predictions/<model>/<data set>.json` or its parts, the folder above, or one file |
+| lm-evaluation-harness | `samples_<task>_<time>.jsonl`, or a folder with such files |
+| Inspect | a log, `.eval` (a zip) or `.json` |
+| HELM | a run's folder: `scenario_state.json`, or `instances.json` with `display_predictions.json` |
+
+The model's original text is read, not the text that a tool's filter extracted. An answer is matched by id, otherwise by
+the recorded question, otherwise by place if the tool preserves the data's order. An answer without an item is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
+from refsol._opencompass import Parts, data_sets, dataset_of, in_order, read_entries
 from refsol.errors import InputError
+from refsol.files import Fault, FaultsError, InputFile, anything, json_object, read_json
+from refsol.json_values import as_object, json_value
 
 MAX_LISTED = 20
 
@@ -163,3 +179,326 @@ def _fits(item: AskedItem, prompt: str) -> bool:
 
 def _plain(text: str) -> str:
     return " ".join(text.split())
+
+
+_SAMPLES = re.compile(r"samples_(.+?)(?:_\d{4}-\d{2}-\d{2}T[\d.\-:]+)?")
+_UNIT = re.compile(r"(.+?)(?:#(\d+))?")
+_CUT = {"length": "length", "max_tokens": "length", "model_length": "length"}
+_HELM = ("scenario_state.json", "display_predictions.json")
+Answers = Iterator[RecordedAnswer]
+
+
+def read_answers(path: Path) -> AnswerFile:
+    """The answers in a file or folder. Raises InputError if the layout is unknown or the file is damaged."""
+    try:
+        return _read(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (AttributeError, TypeError, KeyError, IndexError) as error:  # some value has another form
+        raise InputError(f"{path}: does not match the format of its tool ({error}); {_known()}") from None
+
+
+def _read(path: Path) -> AnswerFile:
+    if path.is_dir():
+        return _folder(path)
+    if path.suffix == ".eval":
+        return _inspect(path, _zipped(path))
+    if path.suffix == ".json" and _is_one_document(path):
+        return _document(path)
+    tool, answers = _lines(path)
+    return AnswerFile(str(path), tool, path.stem, tuple(answers))
+
+
+def _folder(path: Path) -> AnswerFile:
+    if (path / "run.json").is_file() and (path / "episodes.jsonl").is_file():
+        settings = read_json(path / "run.json", json_object).get("settings") or {}
+        run = _read(path / "episodes.jsonl")
+        return replace(run, path=str(path), model=str(settings.get("agent") or settings.get("model")))
+    if state := next((path / name for name in _HELM if (path / name).is_file()), None):
+        return replace(_document(state), path=str(path))
+    if samples := sorted([*path.glob("samples_*.jsonl"), *path.glob("*/samples_*.jsonl")]):
+        answers = [answer for file in samples for answer in _lines(file)[1]]
+        return AnswerFile(str(path), "lm-evaluation-harness", path.name, tuple(answers))
+    inner = path / "predictions"
+    models = [one for one in sorted(inner.iterdir()) if one.is_dir()] if inner.is_dir() else [path]
+    if len(models) > 1:
+        raise InputError(f"{inner}: has answers of several models; name one: {', '.join(str(one) for one in models)}")
+    if not models or not any(models[0].glob("*.json")):
+        raise InputError(f"{path}: has no readable answers; {_known()}")
+    answers = [one for name, parts in data_sets(models[0]).items() for one in _opencompass(name, parts)]
+    return AnswerFile(str(path), "OpenCompass", models[0].name, tuple(answers))
+
+
+def _known() -> str:
+    return (
+        "read are a run's folder, JSON lines with id and answer, OpenCompass' predictions, lm-evaluation-harness'"
+        " samples_*.jsonl, Inspect's .eval and .json, HELM's scenario_state.json and display_predictions.json"
+    )
+
+
+def _is_one_document(path: Path) -> bool:
+    """Whether a `.json` file is one value and not JSON lines, as PromptCBLUE's files are."""
+    with InputFile(path) as file:
+        first = file.text().lstrip().partition("\n")[0]
+    return "target" not in as_object(json_value(first))
+
+
+def _document(path: Path) -> AnswerFile:
+    value = read_json(path, anything)
+    if isinstance(value, dict) and "samples" in value and "eval" in value:
+        return _inspect(path, (value, value["samples"] or []))
+    if isinstance(value, dict) and isinstance(value.get("request_states"), list):
+        model = str((value.get("adapter_spec") or {}).get("model") or path.parent.name)
+        return AnswerFile(str(path), "HELM", model, tuple(_helm_states(path, value["request_states"])))
+    if isinstance(value, list) and value and all(isinstance(one, dict) and "predicted_text" in one for one in value):
+        return AnswerFile(str(path), "HELM", path.parent.name, tuple(_helm_predictions(path, value)))
+    if isinstance(value, dict) and "0" in value:
+        name = dataset_of(path)
+        parts: Parts = {None: path} if name == path.stem else data_sets(path.parent)[name]
+        return AnswerFile(str(path), "OpenCompass", path.parent.name, tuple(_opencompass(name, parts)))
+    raise InputError(f"{path}: has no readable answers; {_known()}")
+
+
+def _lines(path: Path) -> tuple[str, list[RecordedAnswer]]:
+    """The answers in JSON lines, and the tool whose form the first line has."""
+    with InputFile(path, expected="each line must be one answer") as file:
+        rows = list(file.json_lines(json_object, torn_tail=True))
+    if not rows:
+        raise InputError(f"{path}: has no answers")
+    first = rows[0][1]
+    forms = [(tool, read) for tool, keys, read in _FORMS if keys <= first.keys()]
+    if not forms:
+        raise InputError(f"{path}:{rows[0][0]}: is not an answer (it needs id and answer); {_known()}")
+    tool, read = forms[0]
+    answers: list[RecordedAnswer] = []
+    with InputFile(path, expected="each line must be one answer") as file:
+        for line, row in rows:
+            try:
+                answers += read(row, f"{path}:{line}")
+            except FaultsError as error:
+                for fault in error.faults:
+                    file.fault(fault.text, line=line, place=fault.place)
+    if tool == "this project's run":  # a later row of a unit replaces an earlier one
+        answers = list({(answer.id, answer.trial): answer for answer in answers}.values())
+    if tool == "lm-evaluation-harness":
+        name = _SAMPLES.fullmatch(path.stem)
+        answers = [replace(answer, group=name[1] if name else "") for answer in answers]
+    return tool, answers
+
+
+def _text(row: Mapping[str, Any], key: str) -> str | None:
+    """The text under a key; None for null. Raises FaultsError if it is missing or not a text."""
+    if key not in row:
+        raise FaultsError([Fault("is missing", (key,))])
+    text = row[key]
+    if not isinstance(text, str | None):
+        raise FaultsError([Fault("is not a text", (key,))])
+    return text
+
+
+def _plain_line(row: dict[str, Any], place: str) -> Answers:
+    """`{"id", "answer"}`, optionally with `language`, `trial`, `finish_reason` and `reasoning`."""
+    trial = row.get("trial", 1)
+    if not isinstance(trial, int) or trial < 1:
+        raise FaultsError([Fault("is not a whole number from 1", ("trial",))])
+    yield RecordedAnswer(
+        _text(row, "answer"),
+        place,
+        id=_id(row, "id"),
+        group=str(row.get("language") or row.get("task") or ""),
+        trial=trial,
+        question=str(row.get("question") or ""),
+        reasoning=row.get("reasoning") or None,
+        finish_reason=_finish(row.get("finish_reason")),
+    )
+
+
+def _run_line(row: dict[str, Any], place: str) -> Answers:
+    """A row of this project's `episodes.jsonl`. A failed unit has no answer."""
+    unit = str(row["unit"])
+    item, trial = unit, 1
+    if (match := _UNIT.fullmatch(unit)) and match[2] and ("/" in unit or unit.count("#") > 1):
+        item, trial = match[1], int(match[2])
+    text = row.get("reply", row.get("answer"))
+    if text is None and row["status"] in ("completed", "cut", "empty", "only_thought"):
+        raise FaultsError([Fault("has no reply: only runs of single questions have answers")])
+    yield RecordedAnswer(
+        text, place, item, trial=trial, reasoning=row.get("reasoning"), finish_reason=row.get("finish_reason")
+    )
+
+
+def _promptcblue_line(row: dict[str, Any], place: str) -> Answers:
+    yield RecordedAnswer(
+        _text(row, "target"),
+        place,
+        id=_id(row, "sample_id") if "sample_id" in row else "",
+        question=str(row["input"]),
+        group=str(row.get("task_dataset") or ""),
+    )
+
+
+def _lm_eval_line(row: dict[str, Any], place: str) -> Answers:
+    """A sample: `doc_id` is its place, `doc` the data's row, `resps` the responses, one list per repetition."""
+    doc = row["doc"] if isinstance(row.get("doc"), dict) else {}
+    named = next((key for key in ("id", "qid", "sample_id", "original_index") if doc.get(key) is not None), None)
+    question = next((doc[key] for key in ("question", "problem", "input") if isinstance(doc.get(key), str)), "")
+    responses = row["resps"]
+    if not isinstance(responses, list) or not responses or not isinstance(responses[0], list):
+        raise FaultsError([Fault("is not a list of lists of texts", ("resps",))])
+    if any(not isinstance(text, str) for text in responses[0]):
+        raise FaultsError([Fault("has no texts; only generated answers can be read", ("resps",))])
+    for trial, text in enumerate(responses[0], 1):
+        yield RecordedAnswer(
+            text,
+            place,
+            id="" if named is None else str(doc[named]),
+            position=row["doc_id"] if isinstance(row["doc_id"], int) else None,
+            question=question,
+            trial=trial,
+        )
+
+
+def _id(row: Mapping[str, Any], key: str) -> str:
+    value = row[key]
+    if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
+        raise FaultsError([Fault("is neither a text nor a whole number", (key,))])
+    return str(value)
+
+
+def _finish(reason: object) -> str | None:
+    return _CUT.get(reason, reason) if isinstance(reason, str) else None
+
+
+_FORMS: tuple[tuple[str, set[str], Callable[[dict[str, Any], str], Answers]], ...] = (
+    ("this project's run", {"unit", "status"}, _run_line),
+    ("lm-evaluation-harness", {"doc_id", "resps"}, _lm_eval_line),
+    ("PromptCBLUE", {"input", "target"}, _promptcblue_line),
+    ("JSON lines", {"id", "answer"}, _plain_line),
+)
+
+
+def _opencompass(name: str, parts: Parts) -> Answers:
+    """Predictions: keys "0", "1", … over all parts of a data set, in the data's order."""
+    offset = 0
+    for part in in_order(parts):
+        file = read_entries(parts[part])
+        size = len(file.entries) // file.replicas
+        for number, entry in enumerate(file.entries):
+            trial, place = divmod(number, size)
+            gold = entry.gold if isinstance(entry.gold, dict) else {}
+            yield RecordedAnswer(
+                entry.prediction,
+                f"{parts[part]}: {place}",
+                id=next((str(gold[key]) for key in ("qid", "id", "sample_id") if gold.get(key) is not None), ""),
+                position=offset + place,
+                question=str(gold.get("question") or _prompt(entry.prompt)),
+                group=name,
+                trial=trial + 1,
+            )
+        offset += size
+
+
+def _prompt(value: Any) -> str:
+    """A prompt as one text: chat messages are joined. OpenCompass stores a message's text as `prompt`, others as
+    `content`.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return _prompt(value.get("prompt") or value.get("content") or value.get("text") or "")
+    return "\n".join(map(_prompt, value)) if isinstance(value, list) else ""
+
+
+def _zipped(path: Path) -> tuple[dict[str, Any], list[Any]]:
+    """The header and the samples of Inspect's zip file.
+
+    It is compressed with zstandard. zipfile reads that since Python 3.14; before, the package zipfile-zstd adds it.
+    """
+    with suppress(ImportError):
+        import zipfile_zstd  # noqa: F401  # adds zstandard to zipfile
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
+            start = "header.json" if "header.json" in archive.namelist() else "_journal/start.json"
+            return json.loads(archive.read(start)), [json.loads(archive.read(name)) for name in sorted(names)]
+    except NotImplementedError:
+        raise InputError(
+            f"{path}: is compressed with zstandard; `pip install zipfile-zstd` (medagent[inspect] and"
+            " medagent[imapscore] include it), or convert it: `inspect log convert --to json`"
+        ) from None
+    except (OSError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: is not an Inspect log: {error}") from None
+
+
+def _inspect(path: Path, log: tuple[dict[str, Any], list[Any]]) -> AnswerFile:
+    header, samples = log
+    spec = header.get("eval") or {}
+    answers = []
+    for number, sample in enumerate(samples):
+        place = f"{path}: samples[{number}]"
+        if not isinstance(sample, dict) or "id" not in sample:
+            raise InputError(f"{place}: is not a sample")
+        output = sample.get("output") or {}
+        choice = (output.get("choices") or [{}])[0]
+        text, thoughts = _content((choice.get("message") or {}).get("content"))
+        failed = sample.get("error") or (text is None and not output.get("completion"))
+        answers.append(
+            RecordedAnswer(
+                None if failed else text if text is not None else output.get("completion"),
+                place,
+                id=str(sample["id"]),
+                question=_prompt(sample.get("input")),
+                trial=int(sample.get("epoch") or 1),
+                reasoning=thoughts or None,
+                finish_reason=_finish(choice.get("stop_reason")),
+            )
+        )
+    return AnswerFile(str(path), "Inspect", str(spec.get("model") or path.stem), tuple(answers))
+
+
+def _content(content: Any) -> tuple[str | None, str]:
+    """A message's text and, separately, its reasoning."""
+    if not isinstance(content, list):
+        return (content if isinstance(content, str) else None), ""
+    parts = [part for part in content if isinstance(part, dict)]
+    text = "".join(str(part.get("text") or "") for part in parts if part.get("type") == "text")
+    return text, "".join(str(part.get("reasoning") or "") for part in parts if part.get("type") == "reasoning")
+
+
+def _helm_states(path: Path, states: list[Any]) -> Answers:
+    for number, state in enumerate(states):
+        place = f"{path}: request_states[{number}]"
+        if not isinstance(state, dict) or not isinstance(state.get("instance"), dict):
+            raise InputError(f"{place}: is not a request state")
+        if state.get("reference_index") is not None:
+            raise InputError(f"{place}: is a multiple-choice request; only generated answers can be read")
+        result, instance = state.get("result") or {}, state["instance"]
+        completion = (result.get("completions") or [{}])[0] if result.get("success", True) else {}
+        yield RecordedAnswer(
+            completion.get("text"),
+            place,
+            id=str(instance.get("id") or ""),
+            question=_prompt(instance.get("input")),
+            trial=int(state.get("train_trial_index") or 0) + 1,
+            finish_reason=_finish((completion.get("finish_reason") or {}).get("reason")),
+        )
+
+
+def _helm_predictions(path: Path, rows: list[Any]) -> Answers:
+    """`display_predictions.json`; the questions are in `instances.json` beside it."""
+    beside = path.with_name("instances.json")
+    instances = read_json(beside, anything) if beside.is_file() else []
+    questions = {
+        str(one.get("id")): str((one.get("input") or {}).get("text") or "")
+        for one in instances
+        if isinstance(one, dict)
+    }
+    for number, row in enumerate(rows):
+        id_ = str(row.get("instance_id") or "")
+        yield RecordedAnswer(
+            row["predicted_text"] if isinstance(row["predicted_text"], str) else None,
+            f"{path}: [{number}]",
+            id=id_,
+            question=questions.get(id_, ""),
+            trial=int(row.get("train_trial_index") or 0) + 1,
+        )

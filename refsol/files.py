@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NoReturn, TypeVar, cast, get_args
 
 from refsol.errors import InputError
+from refsol.json_values import unicode_json
 
 Encoding = Literal["utf-8", "gbk", "gb18030"]
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 MAX_LISTED = 20
-NOT_UNICODE = "is not Unicode (half of a surrogate pair)"
 
 T = TypeVar("T")
 Validator = Callable[[Any], T]
@@ -72,26 +72,6 @@ def json_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise FaultsError([Fault("is not a JSON object")])
     return value
-
-
-def is_unicode(text: str) -> bool:
-    """Whether a text can be encoded as UTF-8. JSON escapes can spell half of a surrogate pair, which cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def in_unicode(validate: Validator[T]) -> Validator[T]:
-    """The same validator, but it also rejects every text in the value that is not valid Unicode."""
-
-    def validate_texts(value: Any) -> T:
-        if wrong := list(_not_unicode(value, ())):
-            raise FaultsError([Fault(NOT_UNICODE, steps) for steps in wrong])
-        return validate(value)
-
-    return validate_texts
 
 
 def read_text(path: Path, *, encoding: Encoding = "utf-8", error: type[Exception] = InputError) -> str:
@@ -185,8 +165,8 @@ class InputFile:
             self._raise()
 
     def json(self, validate: Validator[T]) -> T:
-        """The value of a whole JSON file. Raises the error if it is not valid."""
-        text = self.text()
+        """The value of a whole JSON file, in valid Unicode. Raises the error if it is not valid."""
+        text = unicode_json(self.text())
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -199,7 +179,8 @@ class InputFile:
         self._raise()
 
     def json_lines(self, validate: Validator[T], *, torn_tail: bool = False) -> Iterator[tuple[int, T]]:
-        """The values of JSON lines with their line numbers. An invalid line becomes a fault and is left out.
+        """The values of JSON lines with their line numbers, in valid Unicode. An invalid line becomes a fault and is
+        left out.
 
         `torn_tail`: a last line without a newline that is not JSON was not written completely; it is not a fault.
         """
@@ -211,7 +192,7 @@ class InputFile:
                 self.stop("is one JSON document, not JSON lines (one object per line)", line=number)
             first = False
             try:
-                value = validate(json.loads(text))
+                value = validate(json.loads(unicode_json(text)))
             except FaultsError as error:
                 for fault in error.faults:
                     self.fault(fault.text, line=number, place=fault.place)
@@ -270,15 +251,6 @@ def _why(error: Exception) -> str:
     if isinstance(error, EOFError):
         return "the compressed file is cut off"
     return (isinstance(error, OSError) and error.strerror) or str(error)
-
-
-def _not_unicode(value: Any, steps: Steps) -> Iterator[Steps]:
-    if isinstance(value, str):
-        if not is_unicode(value):
-            yield steps
-    elif isinstance(value, dict | list):
-        for step, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _not_unicode(inner, (*steps, step))
 
 
 def _not_json(error: Exception) -> str:

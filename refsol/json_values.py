@@ -1,9 +1,30 @@
-"""JSON that others wrote, whose form is unknown."""
+"""Texts and JSON that others wrote.
+
+Half of a surrogate pair is not a character, and UTF-8 cannot hold it, but models, programs and JSON files contain such
+halves. `unicode_text` and `unicode_json` replace them where a text enters: a reply, a message, a file. From there on,
+every text is valid Unicode.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
+
+_SURROGATES = re.compile(
+    r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+"""An escaped backslash, an escaped pair, or half of one. A JSON text has backslashes only in its strings."""
+
+
+def unicode_text(text: str) -> str:
+    """The text with U+FFFD for each half of a surrogate pair."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def unicode_json(text: str) -> str:
+    """A JSON text with U+FFFD for each half of a surrogate pair, escaped or not."""
+    return _SURROGATES.sub(lambda match: match[0] if len(match[0]) != 6 else r"\ufffd", unicode_text(text))
 
 
 def json_value(text: str | bytes, other: Any = None) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from refsol.files import NOT_UNICODE, Fault, FaultsError, Steps, Validator
+from refsol.files import Fault, FaultsError, Steps, Validator
 
 T = TypeVar("T")
 
@@ -23,18 +23,16 @@ _WORDS = {
     "int_from_float": "is not a whole number",
     "int_parsing": "is not a whole number",
     "int_type": "is not a whole number",
-    "is_instance_of": "is not a text",
     "list_type": "is not a list",
     "missing": "is missing",
     "model_attributes_type": "is not a JSON object",
     "model_type": "is not a JSON object",
     "none_required": "is not null",
     "string_type": "is not a text",
-    "string_unicode": NOT_UNICODE,
+    "string_unicode": "is not Unicode",
     "tuple_type": "is not a list",
 }
-"""Messages by pydantic error type. `is_instance_of` is for texts that may contain lone surrogates (`InstanceOf[str]`).
-"""
+"""Messages by pydantic error type."""
 
 
 _BOUNDS = {

@@ -215,3 +215,19 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
+    """The length of the longest common subsequence."""
+    places: dict[Hashable, int] = {}
+    bit = 1
+    for token in first:
+        places[token] = places.get(token, 0) | bit
+        bit <<= 1
+    full = bit - 1
+    row = full
+    for token in second:
+        match = row & places.get(token, 0)
+        if match:
+            row = (row + match | row - match) & full
+    return len(first) - row.bit_count()

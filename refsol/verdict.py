@@ -1,7 +1,7 @@
 """The result of grading an item: a `Verdict` with `Check`s. Each check has the expected and the actual value as text.
 
-Values are shown as JSON of at most 200 characters, with ASCII escapes if JSON needs them, so that lone surrogates,
-giant integers and deep nesting can always be printed.
+Values are shown as JSON of at most 200 characters, with ASCII escapes, so that giant integers and deep nesting can
+always be printed.
 """
 
 from __future__ import annotations

@@ -17,10 +17,12 @@ import typer.main
 
 import medagent
 import medagent.blocks
+import medagent.engine
+import medagent.fhir
 import medagent.judging
 import medagent.rl
 import medagent.testing
-from medagent.benchmarks.medagentbench.results.write import result_item
+from medagent.benchmarks.medagentbench.results.files import result_item
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.cli.app import app
 from medagent.engine.report import Report
@@ -54,7 +56,10 @@ PUBLIC = {
     "medagent": medagent.__all__,
     "medagent.judging": medagent.judging.__all__,
     "medagent.integrations.inspect.tools": ("fhir_tools", "finish"),  # needs the extra inspect
+    "medagent.benchmarks.medagentbench.settings": ("MedAgentBenchSettings",),
     "medagent.blocks": medagent.blocks.__all__,
+    "medagent.engine": medagent.engine.__all__,
+    "medagent.fhir": medagent.fhir.__all__,
     "medagent.rl": medagent.rl.__all__,
     "medagent.testing": medagent.testing.__all__,
 }

@@ -11,7 +11,8 @@ import pytest
 
 import medagent
 from medagent.core.errors import UserError
-from medagent.engine.report import ItemOutcome, Report, TableLine
+from medagent.engine import ItemOutcome, Spent, TableLine
+from medagent.engine.report import Report
 from tests.shared_data import ROOT
 
 CELLS = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]
@@ -75,7 +76,7 @@ def test_cost_is_drawn_against_score(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "agg")
     line = TableLine(name="overall", n=4, value=0.5, interval=(0.2, 0.8))
     cheap, dear = (
-        Report(benchmark="b", folder=f"results/{name}", overall=line, spent=medagent.Spent(cost=cost, calls=1))
+        Report(benchmark="b", folder=f"results/{name}", overall=line, spent=Spent(cost=cost, calls=1))
         for name, cost in (("cheap", 0.5), ("dear", 2.0))
     )
     _, costs = cheap.plot(dear).axes
@@ -94,6 +95,7 @@ def test_a_grader_without_an_overall_line_has_one(tmp_path: Path, monkeypatch: p
 
 BENCHMARK = """
 import medagent
+from medagent.engine import Figures
 
 
 class Grader(medagent.Grader):
@@ -101,7 +103,7 @@ class Grader(medagent.Grader):
         return medagent.Score(correct=row.reply == item.target)
 
     def figures(self, scores):
-        return medagent.Figures()
+        return Figures()
 
 
 class Sums(medagent.Benchmark):

@@ -42,7 +42,15 @@ NAV: dict[str, tuple[str, ...]] = {
     "FHIR": ("fhir-server.md", "fhir-developers.md", "testing.md", "ci.md"),
     "Your own": ("agents.md", "benchmarks.md", "architecture.md"),
 }
-PUBLIC = ("medagent", "medagent.blocks", "medagent.testing", "fhir_server", "refsol.medagentbench")
+PUBLIC = (
+    "medagent",
+    "medagent.blocks",
+    "medagent.engine",
+    "medagent.fhir",
+    "medagent.testing",
+    "fhir_server",
+    "refsol.medagentbench",
+)
 """Packages whose `__all__` is the public surface."""
 LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?((?:https?:)?//[^\"'\s>]+)")
 """What a browser loads of itself; a link is followed by its reader alone."""

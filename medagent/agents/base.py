@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from medagent.core.errors import UserError
-from medagent.engine.boundary import PluginError, blame
-from medagent.engine.lane import beside, current_lane
+from medagent.engine.boundary import PluginError, beside, blame, current_lane
 from medagent.engine.rows import Spent
 from medagent.models.base import MadeCall
 from medagent.models.estimate import CallCutOffError
+from refsol.json_values import unicode_text
 
 if TYPE_CHECKING:
     from medagent.engine.learning import Feedback
@@ -49,17 +49,18 @@ class Move:
 
     def __post_init__(self) -> None:
         """Check the types, because other types would fail later in the journal. Raises PluginError."""
-        if type(self.text) is not str:
-            if not isinstance(self.text, str):
-                raise _misfit(f"yielded {type(self.text).__name__}, expected str")
-            object.__setattr__(self, "text", str.__str__(self.text))  # a subclass of str may have overridden methods
+        for name in ("text", "reasoning", "problem", "finish_reason"):
+            value = getattr(self, name)
+            if isinstance(value, str):  # a subclass of str may have overridden methods
+                object.__setattr__(self, name, unicode_text(str.__str__(value)))
+            elif name == "text":
+                raise _misfit(f"yielded {type(value).__name__}, expected str")
+            elif value is not None:
+                raise _misfit(f"Move.{name} is {type(value).__name__}, expected str or None")
         if len(self.text) > LONGEST_MESSAGE:
             raise _misfit(f"yielded {len(self.text):,} characters; a message may have {LONGEST_MESSAGE:,}")
         if self.call is not None and not isinstance(self.call, MadeCall):
             raise _misfit(f"Move.call is {type(self.call).__name__}, expected MadeCall or None")
-        for name in ("reasoning", "problem", "finish_reason"):
-            if (value := getattr(self, name)) is not None and not isinstance(value, str):
-                raise _misfit(f"Move.{name} is {type(value).__name__}, expected str or None")
 
 
 def _misfit(text: str) -> PluginError:

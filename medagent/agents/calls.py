@@ -13,15 +13,13 @@ from medagent.agents.choice import AgentChoice
 from medagent.agents.unusable import kind_of
 from medagent.core.errors import ContextLimitError, ModelError
 from medagent.core.options import Setting
-from medagent.core.wire import Text
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.boundary import blame
 from medagent.engine.learning import Feedback
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef
 from medagent.engine.rows import Row, Spent
-from medagent.engine.selection import selected
-from medagent.engine.settings import RunSettings
+from medagent.engine.settings import RunSettings, selected
 from medagent.models.base import Message
 from medagent.models.limiter import EndpointStats
 from medagent.models.wording import strip_thinking
@@ -56,8 +54,8 @@ class CallRow(Row):
 class ReplyRow(CallRow):
     """The unchanged reply: its text, what the endpoint returned separately, and why it ended."""
 
-    reply: Text | None = None
-    reasoning: Text | None = None
+    reply: str | None = None
+    reasoning: str | None = None
     finish_reason: str | None = None
 
     def take(self, move: Move) -> None:

@@ -14,7 +14,7 @@ from fhir_server.synthetic.bundled import PROFILE, hospital
 from medagent.benchmarks.made_folders import (
     MANIFEST,
     Made,
-    Manifest,
+    MadeSet,
     Order,
     counted,
     differing_files,
@@ -51,7 +51,7 @@ class SetGenerator(Generic[M]):
             raise UserError(f"--per-type: {order.per_type} is too low; {needed}")
         return make_folder(folder, order.seed, lambda seed: self._make(folder, order, seed, private=order.seed is None))
 
-    def differing(self, folder: Path, manifest: Manifest, seed: str) -> list[str]:
+    def differing(self, folder: Path, manifest: MadeSet, seed: str) -> list[str]:
         """How the files of a folder differ from what the seed gives, one text per file.
 
         The set is regenerated in another folder. Raises UserError for a folder of another generator.

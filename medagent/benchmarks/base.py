@@ -9,7 +9,7 @@ from medagent.core import plugins
 from medagent.core.errors import UserError
 from medagent.core.suggest import did_you_mean
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.folder import benchmark_of
+from medagent.engine.folder import read_run
 
 if TYPE_CHECKING:
     from medagent.fhir_episodes.benchmark import FhirBenchmark
@@ -65,7 +65,7 @@ def of_folder(folder: Path, code: str | type[Benchmark[Any, Any]] | None = None)
     A folder is untrusted input, so no code that it names is imported. Raises UserError if the benchmark is not
     installed.
     """
-    name = benchmark_of(folder)
+    name = str(read_run(folder)["benchmark"])
     own = find(code) if code is not None else None
     group = next((group for group in (GROUP, UNLISTED) if name in plugins.entry_points(group)), None)
     if own is not None and (name == own.name or group is None):

@@ -17,10 +17,9 @@ from medagent.benchmarks.base import find, names
 from medagent.core.errors import UserError
 from medagent.core.scrub import safe_name
 from medagent.engine.benchmark import Benchmark, Say
-from medagent.engine.journals import JournalKind, Run
+from medagent.engine.folder import JournalKind, Run
 from medagent.engine.plan import JOURNAL, Plan, Stage
-from medagent.engine.report import DataRef, ShownMessage, TableSection
-from medagent.engine.report_file import read_report
+from medagent.engine.report import DataRef, ShownMessage, TableSection, read_report
 from medagent.engine.scores import Figures, Grader, Item, Score, Scored, mean_line
 from medagent.engine.settings import RunSettings
 from medagent.judging.benchmark import JudgedBenchmark
@@ -42,7 +41,7 @@ def judged_benchmark(benchmark: Benchmark[Any, Any]) -> JudgedBenchmark[Any, Any
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckedPanel:
     """A benchmark with known cases, and the panel that labels them."""
 
     benchmark: JudgedBenchmark[Any, Any]
@@ -65,7 +64,7 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
     row = ExchangeRow
     unit_noun = "cases"
 
-    def __init__(self, check: Check | None = None) -> None:
+    def __init__(self, check: CheckedPanel | None = None) -> None:
         self._check = check
 
     @property
@@ -73,7 +72,7 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
         """See `Benchmark.journals`. All calls are calls of judges."""
         return {JOURNAL: JournalKind(ExchangeRow, "judge")}
 
-    def source(self, run: Run, options: Mapping[str, Any]) -> Check:
+    def source(self, run: Run, options: Mapping[str, Any]) -> CheckedPanel:
         """See `Benchmark.source`. Raises UserError if the benchmark is not installed: a folder's code is not run."""
         if self._check is not None:
             return self._check
@@ -84,7 +83,7 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
                 "figures"
             )
         benchmark = judged_benchmark(find(name))
-        return Check(benchmark, Judging(run.path, benchmark.rubric).panels()[-1])
+        return CheckedPanel(benchmark, Judging(run.path, benchmark.rubric).panels()[-1])
 
     def items(self, source: Any) -> Sequence[CaseItem]:
         """See `Benchmark.items`."""
@@ -112,8 +111,8 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
         reply = [] if row.reply is None else [ShownMessage("judge", row.reply, row.reasoning)]
         return [ShownMessage("prompt", row.message), *reply]
 
-    def _of(self, source: Any) -> Check:
-        check = source if isinstance(source, Check) else self._check
+    def _of(self, source: Any) -> CheckedPanel:
+        check = source if isinstance(source, CheckedPanel) else self._check
         assert check is not None
         return check
 
@@ -121,7 +120,7 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
 class CaseGrader(Grader[ExchangeRow]):
     """Grades a judge's label: it is right if the case accepts it."""
 
-    def __init__(self, check: Check) -> None:
+    def __init__(self, check: CheckedPanel) -> None:
         self._check = check
 
     def score(self, item: CaseItem, row: ExchangeRow, judged: Any = None) -> Score:
@@ -162,7 +161,7 @@ def check_plan(
         for case in cases
     ]
     folder = run.run_folder(_check_name(benchmark.name), "+".join(panel.names))
-    check = JudgeCheck(Check(benchmark, panel))
+    check = JudgeCheck(CheckedPanel(benchmark, panel))
     plan = Plan(
         settings=run,
         folder=folder,
@@ -185,8 +184,7 @@ def checked_judges(results: Path, benchmark: str, panel: Panel[Any]) -> Iterator
     """The results of earlier checks of these judges with the same prompt, as texts."""
     for judge in panel.names:
         for folder in sorted(results.glob(f"{_check_name(benchmark)}_*")):
-            stored = read_report(folder) if folder.name.endswith(safe_name(f"_{judge}")) else None
-            report = stored.report if stored else None
+            report = read_report(folder) if folder.name.endswith(safe_name(f"_{judge}")) else None
             if report and report.overall and report.settings.get("judge-prompt-digest") == panel.prompt.digest:
                 value, trusted = report.overall.value or 0.0, not report.unusable
                 words = "may be trusted" if trusted else "is not to be trusted alone"

@@ -18,8 +18,7 @@ from typing import Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from medagent.core.errors import UserError
-from medagent.core.writing import writing
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest, writing
 
 SEED, MANIFEST, HOSPITAL = "seed.txt", "dataset.json", "hospital.ndjson"
 """The files of a folder: the seed (if it was drawn at random), the manifest, and the patients."""
@@ -73,16 +72,12 @@ class Made(BaseModel):
         )
 
 
-class Files(Protocol):
-    """A manifest of files."""
+class MadeSet(Protocol):
+    """The manifest of a set that may have been made from a seed."""
 
     @property
     def files(self) -> Mapping[str, str]:
         """The SHA-256 of each file of the set by name."""
-
-
-class Manifest(Files, Protocol):
-    """A manifest that says how the set was made."""
 
     @property
     def made(self) -> Made | None:
@@ -133,10 +128,10 @@ def write_manifest(folder: Path, manifest: BaseModel) -> None:
     (folder / MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
-def checked_file(folder: Path, manifest: Files, name: str) -> Path:
-    """The path of a file of a set. Raises UserError if its digest differs from the manifest."""
+def checked_file(folder: Path, files: Mapping[str, str], name: str) -> Path:
+    """The path of a file of a set. `files` has the digests of the manifest. Raises UserError if the file's differs."""
     path = folder / name
-    if file_digest(path) != manifest.files.get(name):
+    if file_digest(path) != files.get(name):
         raise UserError(
             f"{path}: is not the file that {MANIFEST} beside it names (its SHA-256 differs); import or make the data "
             "set again"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from medagent.cli._benchmarks import own_options, per_benchmark
@@ -16,60 +15,53 @@ app = group(
     "Example: medagent a2a green --port 9009 --limit 30"
 )
 
-
-@app.callback()
-def _group() -> None:
-    pass
-
-
 GREEN_OPTIONS = ("ehr", "limit", "concurrency", "timeout", "unit_time", "results_dir")
-GREEN_HELP = """Assess agents that speak A2A on a benchmark, as the green agent of a tournament.
-
-A message starts an assessment. It is the purple agent's address, or {"participants": {"agent": "http://…"}, "config":
-{"mode": "fhir", "limit": 10}}. In mode text (default), the agent acts turn by turn in the text protocol. In mode fhir,
-it gets a private FHIR base, and its writes there are graded. Each assessment is a run in its own folder.
-
-Example: medagent a2a green --port 9009 --limit 30
-"""
 
 
-def green_function(benchmark: Any) -> Callable[..., None]:
-    """The function behind `medagent a2a green NAME`."""
+def green(
+    benchmark: Any,
+    values: dict[str, Any],
+    port: options.Port = 9009,
+    host: options.Host = "127.0.0.1",
+    url: options.OwnUrl = None,
+    token: options.AskedToken = None,
+    insecure: options.Insecure = False,
+) -> None:
+    """Assess agents that speak A2A on a benchmark, as the green agent of a tournament.
 
-    def green(
-        values: dict[str, Any],
-        port: options.Port = 9009,
-        host: options.Host = "127.0.0.1",
-        url: options.OwnUrl = None,
-        token: options.AskedToken = None,
-        insecure: options.Insecure = False,
-    ) -> None:
-        import asyncio
+    A message starts an assessment. It is the purple agent's address, or {"participants": {"agent": "http://…"},
+    "config": {"mode": "fhir", "limit": 10}}. In mode text (default), the agent acts turn by turn in the text protocol.
+    In mode fhir, it gets a private FHIR base, and its writes there are graded. Each assessment is a run in its own
+    folder.
 
-        from medagent.integrations.extras import needs
-        from medagent.integrations.web import Port
+    Example: medagent a2a green --port 9009 --limit 30
+    """
+    import asyncio
 
-        with needs("a2a"):
-            from medagent.integrations.a2a.run import serve_green
-        asyncio.run(serve_green(benchmark, values, Port(host, port, url, token, insecure)))
+    from medagent.integrations.extras import needs
+    from medagent.integrations.web import Port
 
-    function = with_options(fields_of(benchmark.Settings, *own_options(benchmark), *GREEN_OPTIONS))(green)
-    function.__doc__ = GREEN_HELP
-    return function
+    with needs("a2a"):
+        from medagent.integrations.a2a.run import serve_green
+    asyncio.run(serve_green(benchmark, values, Port(host, port, url, token, insecure)))
 
 
 app.add_typer(
-    per_benchmark("medagent a2a green", green_function, "Assess agents that speak A2A on a benchmark.", fhir=True),
+    per_benchmark(
+        "medagent a2a green",
+        green,
+        "Assess agents that speak A2A on a benchmark.",
+        lambda benchmark: fields_of(benchmark.Settings, *own_options(benchmark), *GREEN_OPTIONS),
+        fhir=True,
+    ),
     name="green",
 )
 
-PURPLE_OPTIONS = (
-    *("model", "base_url", "api", "api_key_env", "temperature", "max_tokens", "timeout", "extra", "concurrency"),
-)
+PURPLE_OPTIONS = "model base_url api api_key_env temperature max_tokens timeout extra concurrency"
 
 
 @app.command("purple", cls=GroupedCommand)
-@with_options(fields_of(RunSettings, *PURPLE_OPTIONS))
+@with_options(fields_of(RunSettings, *PURPLE_OPTIONS.split()))
 def purple(
     values: dict[str, Any],
     port: options.Port = 9010,

@@ -6,22 +6,32 @@ benchmark imports no other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from medagent.terminal.groups import command
+from medagent.terminal.settings import with_options
 
 
 def per_benchmark(
-    words: str, function: Callable[[Any], Callable[..., None]], help: str, *, fhir: bool = False, argument: bool = False
+    words: str,
+    function: Callable[..., None],
+    help: str,
+    fields: Callable[[Any], Sequence[Any]],
+    doc: Callable[[Any], str | None] | None = None,
+    *,
+    fhir: bool = False,
+    argument: bool = False,
 ) -> typer.Typer:
     """A group with a command per benchmark. `words` is the command line up to the benchmark's name.
 
-    `function` makes the function that a benchmark's command runs. `fhir`: fail for benchmarks without a FHIR session.
-    `argument`: the command has an argument, so a first word that is not a benchmark is that argument.
+    `function` gets the benchmark and the values of its options, which are `fields`; `doc` is the command's help (by
+    default the function's docstring). `fhir`: fail for benchmarks without a FHIR session. `argument`: the command has
+    an argument, so a first word that is not a benchmark is that argument.
     """
 
     commands: dict[tuple[type, str], Any] = {}
@@ -54,7 +64,9 @@ def per_benchmark(
             more = f"Other benchmarks: {others} (--help shows each)."
             if fhir:
                 more = f"Another benchmark with FHIR sessions: {words} NAME."
-            commands[made] = command(cmd_name, function(benchmark), more if cmd_name == DEFAULT else None)
+            own = with_options(fields(benchmark))(partial(function, benchmark))
+            own.__doc__ = doc(benchmark) if doc else function.__doc__
+            commands[made] = command(cmd_name, own, more if cmd_name == DEFAULT else None)
             return commands[made]
 
     app = typer.Typer(cls=PerBenchmark, add_completion=False, rich_markup_mode=None)
@@ -64,9 +76,10 @@ def per_benchmark(
 
 def own_options(benchmark: Any) -> list[str]:
     """The names of the options that select a FHIR benchmark's tasks, such as `dataset` and `version`."""
-    from medagent.fhir_episodes.settings import EpisodeSettings
+    from medagent.core.options import options
+    from medagent.fhir_episodes.settings import FhirSettings
 
-    return [name for name in benchmark.Episodes.model_fields if name not in EpisodeSettings.model_fields]
+    return [one.name for one in options(benchmark.Settings, "episode") if one.name not in FhirSettings.model_fields]
 
 
 def _names_one(args: list[str], argument: bool) -> bool:

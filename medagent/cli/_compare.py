@@ -27,7 +27,7 @@ FailUnder = Annotated[
 ]
 
 
-@with_options(fields_of(MedAgentBenchGrading, "tasks", "ehr", "key", "fhir"))
+@with_options(fields_of(MedAgentBenchGrading, "tasks", "ehr", "key", "fhir"), defaults=False)
 def command(
     facts: dict[str, Any],
     runs: Annotated[
@@ -54,9 +54,8 @@ def command(
     """
     import medagent._api as api
     from medagent.core.errors import UserError
-    from medagent.engine.files import write_whole
-    from medagent.reports.compare_table import document
-    from medagent.reports.compare_views import junit, markdown, with_reports
+    from medagent.core.writing import write_whole
+    from medagent.reports.compare_views import document, junit, markdown, print_compared
 
     if len(runs) < 2:
         raise UserError("pass at least two runs")
@@ -65,41 +64,25 @@ def command(
     first, *others = runs
     comparisons = {other: api.compare(first, other, benchmark=benchmark, **facts) for other in others}
     if as_markdown or junit_file is not None:
-        compared = with_reports(
-            comparisons, {other: api.grade(other, benchmark=benchmark, **facts) for other in comparisons}
-        )
+        reports = {other: api.grade(other, benchmark=benchmark, **facts) for other in comparisons}
         if junit_file is not None:
-            write_whole(junit_file, junit(first, compared))
+            write_whole(junit_file, junit(first, comparisons, reports))
         if as_markdown:
-            print(markdown(first, compared), end="")
+            print(markdown(first, comparisons, reports), end="")
     if as_json:
-        print(document(list(comparisons.values())))
+        print(document(comparisons))
     elif not as_markdown:
-        _print(first, comparisons)
+        print_compared(first, comparisons)
     if fail_under is not None and _under(first, comparisons, fail_under):
         raise typer.Exit(1)
 
 
 def _under(first: Path, comparisons: dict[Path, Any], limit: float) -> bool:
     """Whether a run's difference to the first is below the limit; a warning names each such run."""
-    from medagent.engine.figures import percent
+    from medagent.core.figures import percent
     from medagent.reports.tables import say
 
     under = {other: one.difference for other, one in comparisons.items() if one.difference < limit}
     for other, difference in under.items():
         say(f"{other}: {percent(difference)} compared with {first} is below --fail-under {limit:g}")
     return bool(under)
-
-
-def _print(first: Path, comparisons: dict[Path, Any]) -> None:
-    from medagent.reports.compare_table import print_comparison, print_comparisons
-    from medagent.reports.siblings import SetComparison, print_sets
-
-    paired = {other: one for other, one in comparisons.items() if not isinstance(one, SetComparison)}
-    for other, one in comparisons.items():
-        if isinstance(one, SetComparison):
-            print_sets(first, other, one)
-    if len(paired) == 1:
-        print_comparison(first, *paired.popitem())
-    elif paired:
-        print_comparisons(first, list(paired), list(paired.values()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -45,7 +47,6 @@ def push(
     Example: medagent ehr push --to http://localhost:8080/fhir
     """
     from medagent.fhir_data.push import push as push_data
-    from medagent.reports.counter import Counter
     from medagent.reports.tables import say
 
     server = server_options.open_server(to, fhir_header, ca_file)
@@ -101,7 +102,6 @@ def copy(
     Example: medagent ehr copy --from http://localhost:8080/fhir copy.ndjson
     """
     from medagent.fhir_data.copy import copy as copy_server
-    from medagent.reports.counter import Counter
 
     server = server_options.open_server(source, fhir_header, ca_file)
     print(copy_server(server, file, Counter("resources")))
@@ -116,11 +116,39 @@ def stats(data: _Data, as_json: options.AsJson = False) -> None:
     import json
 
     from medagent.fhir_data.store import count_types
-    from medagent.reports.tables import print_table
+    from medagent.reports.tables import Table, print_table
 
     counts = count_types(data)
     if as_json:
         print(json.dumps(counts, indent=1))
         return
-    rows = [[name, str(count)] for name, count in counts.items()]
-    print_table(str(data), ["type", "resources"], [*rows, [], ["all", str(sum(counts.values()))]])
+    rows = [*counts.items(), (), ("all", sum(counts.values()))]
+    print_table(Table(["type", "resources"], rows, str(data)))
+
+
+LINE_EVERY_S = 5.0
+
+
+class Counter:
+    """A callback with the finished and the total number. It shows them on one line of a terminal, otherwise on a line
+    every few seconds, on standard error. `unit` is a plural.
+    """
+
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
+        self._started: tuple[float, int] | None = None
+        self._shown = time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show `done` of `total`."""
+        now = time.monotonic()
+        since, first = self._started = self._started or (now, done)
+        text = f"{done:,} of {total:,} {self._unit}"
+        if done > first:
+            rate = (done - first) / max(now - since, 1e-6)
+            text += f", {rate:,.0f} a second, {(total - done) / rate:,.0f} s left"
+        if sys.stderr.isatty():
+            print(f"\r{text}\x1b[K", end="\n" if done >= total else "", file=sys.stderr, flush=True)
+        elif done >= total or now - self._shown >= LINE_EVERY_S:
+            self._shown = now
+            print(text, file=sys.stderr, flush=True)

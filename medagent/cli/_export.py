@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,18 +11,13 @@ from medagent.cli._benchmarks import per_benchmark
 from medagent.engine.settings import WHICH
 from medagent.terminal.groups import group
 from medagent.terminal.options import BenchmarkCode
-from medagent.terminal.settings import fields_of, with_options
+from medagent.terminal.settings import fields_of
 
 app = group(
     "Write a run, or a benchmark's tasks (harbor), in the form of another tool.\n\n"
     "Example: medagent export official results/v2_r2_reference official/"
 )
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
-
-
-@app.callback()
-def _group() -> None:
-    pass
 
 
 @app.command("official")
@@ -149,42 +143,38 @@ def mlflow(
     print(export_mlflow(run, out, experiment, benchmark))
 
 
-HARBOR = """A benchmark's tasks as folders that Harbor runs.
+def harbor(
+    benchmark: Any,
+    values: dict[str, Any],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+) -> None:
+    """A benchmark's tasks as folders that Harbor runs.
 
-Any agent in a container can act in them. The record is served over HTTP, and the reward is 1.0 or 0.0.
+    Any agent in a container can act in them. The record is served over HTTP, and the reward is 1.0 or 0.0.
 
-Example: medagent export harbor tasks/ --version v2 --per-type 3
+    Example: medagent export harbor tasks/ --version v2 --per-type 3
 
-Example: medagent export harbor tasks/ --dataset fresh
-"""
+    Example: medagent export harbor tasks/ --dataset fresh
+    """
+    from medagent.integrations.harbor.tasks import export_harbor
+
+    done = export_harbor(benchmark, folder, values)
+    if done.unsolved:
+        print(f"without solution/, because the reference agent fails: {', '.join(done.unsolved)}")
+    print(f"{folder}: {done.tasks} tasks. Run them: harbor run -p {folder} -a oracle")
 
 
-def _harbor_function(benchmark: Any) -> Callable[..., None]:
-    """The function behind `medagent export harbor NAME`."""
-
-    def harbor(
-        values: dict[str, Any],
-        folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
-    ) -> None:
-        from medagent.integrations.harbor.tasks import export_harbor
-
-        done = export_harbor(benchmark, folder, values)
-        if done.unsolved:
-            print(f"without solution/, because the reference agent fails: {', '.join(done.unsolved)}")
-        print(f"{folder}: {done.tasks} tasks. Run them: harbor run -p {folder} -a oracle")
-
-    which = [field for field in fields_of(benchmark.Settings) if field.option.group == WHICH]
-    fields = [field for field in which if field.name != "trials"]
-    function = with_options(fields)(harbor)
-    function.__doc__ = HARBOR
-    return function
+def _which(benchmark: Any) -> list[Any]:
+    """The options that select tasks."""
+    return [field for field in fields_of(benchmark.Settings) if field.option.group == WHICH and field.name != "trials"]
 
 
 app.add_typer(
     per_benchmark(
         "medagent export harbor",
-        _harbor_function,
+        harbor,
         "A benchmark's tasks as folders that Harbor runs.",
+        _which,
         fhir=True,
         argument=True,
     ),

@@ -70,7 +70,7 @@ def again_command(
     """
     from medagent.benchmarks.base import of_folder
     from medagent.benchmarks.judge_check import judged_benchmark
-    from medagent.engine.journals import Run
+    from medagent.engine.folder import Run
     from medagent.judging.judging import Judging
     from medagent.judging.plans import again_plan
     from medagent.reports.runs import carry_out
@@ -92,7 +92,7 @@ def agree_command(
         str, typer.Option(help="How the judges' replies are read (default: as in the run).", show_default=False)
     ] = "",
     benchmark: options.BenchmarkCode = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: options.AsJson = False,
 ) -> None:
     """Compare two judges, or a judge and people: confusion table, agreement, Cohen's kappa, items that differ.
 

@@ -25,22 +25,22 @@ def command(
 ) -> None:
     """Print the scores of runs as a Markdown table, with the data and settings of each.
 
-    A run is graded again if its files or the grading code have changed since it ended. An archive is checked first, as
-    by `medagent submit check`, and a wrong one is refused. Archives whose episodes cannot be replayed are in separate
-    tables.
+    Every run is graded again. An archive is checked first, as by `medagent submit check`, and a wrong one is refused.
+    Archives whose episodes cannot be replayed are in separate tables.
 
     Example: medagent leaderboard results/v2_r2_* > results/leaderboard.md
     """
     from medagent._finished import is_run
     from medagent.benchmarks.base import of_folder
     from medagent.core.errors import UserError
-    from medagent.engine.results import ranked_report
+    from medagent.engine.results import graded_report
     from medagent.reports.leaderboard import leaderboard
 
     if strange := [run for run in runs if not is_run(run) and run.suffix != ".zip"]:
         raise UserError(f"{strange[0]}: not a run's folder (it has no run.json)")
     entries = [
-        (ranked_report(of_folder(run, benchmark), run), None) if is_run(run) else _of_pack(run, dataset) for run in runs
+        (graded_report(of_folder(run, benchmark), run, {}), None) if is_run(run) else _of_pack(run, dataset)
+        for run in runs
     ]
     print(leaderboard(entries), end="")
 

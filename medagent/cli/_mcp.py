@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,19 +9,7 @@ import typer
 
 from medagent.cli._benchmarks import own_options, per_benchmark
 from medagent.core.errors import UserError
-from medagent.terminal.settings import fields_of, with_options
-
-HELP = """Offer a benchmark's tasks to an MCP client; with --fhir URL or --ehr FILE, offer that FHIR data instead.
-
-The tools for tasks are list_tasks, start_task, the FHIR functions and finish. To grade the finished episodes, pass the
-run's folder to `medagent grade`. The tools for FHIR data are fhir_search, fhir_read, fhir_capabilities and, with
---writes execute, fhir_create. With --fhir or --ehr and an option that selects tasks (--dataset), the tasks use that
-data.
-
-Example: claude mcp add medagent -- medagent mcp --version v2 --round mine
-
-Example: medagent mcp --fhir http://localhost:8080/fhir --http 8000
-"""
+from medagent.terminal.settings import fields_of
 
 PLAYED_OPTIONS = (
     "ehr",
@@ -38,78 +24,69 @@ PLAYED_OPTIONS = (
 """The settings of a run that apply when an MCP client acts."""
 
 
-def mcp_function(benchmark: Any) -> Callable[..., None]:
-    """The function behind `medagent mcp NAME`."""
-    names = own_options(benchmark)
+def mcp(
+    benchmark: Any,
+    values: dict[str, Any],
+    http: Annotated[
+        int | None,
+        typer.Option("--http", min=0, max=65535, metavar="PORT", help="Streamable HTTP instead of stdio."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="With --http: the address to listen on.")] = "127.0.0.1",
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="MEDAGENT_SERVE_TOKEN", help="With --http: require this bearer token from clients."),
+    ] = None,
+    idle: Annotated[float, typer.Option(min=1, help="End an episode after this many idle seconds.")] = 1800.0,
+    results_dir: Annotated[
+        Path | None,
+        typer.Option(help="The folder of runs  [default: results in your data folder]"),
+    ] = None,
+) -> None:
+    """Offer a benchmark's tasks to an MCP client; with --fhir URL or --ehr FILE, offer that FHIR data instead.
 
-    def mcp(
-        values: dict[str, Any],
-        http: Annotated[
-            int | None,
-            typer.Option("--http", min=0, max=65535, metavar="PORT", help="Streamable HTTP instead of stdio."),
-        ] = None,
-        host: Annotated[str, typer.Option(help="With --http: the address to listen on.")] = "127.0.0.1",
-        token: Annotated[
-            str | None,
-            typer.Option(envvar="MEDAGENT_SERVE_TOKEN", help="With --http: require this bearer token from clients."),
-        ] = None,
-        idle: Annotated[float, typer.Option(min=1, help="End an episode after this many idle seconds.")] = 1800.0,
-        results_dir: Annotated[
-            Path | None,
-            typer.Option(help="The folder of runs  [default: results in your data folder]"),
-        ] = None,
-    ) -> None:
-        from medagent.core.paths import data_dir
+    The tools for tasks are list_tasks, start_task, the FHIR functions and finish. To grade the finished episodes, pass
+    the run's folder to `medagent grade`. The tools for FHIR data are fhir_search, fhir_read, fhir_capabilities and,
+    with --writes execute, fhir_create. With --fhir or --ehr and an option that selects tasks (--dataset), the tasks use
+    that data.
 
-        if host != "127.0.0.1" and http is None:
-            raise UserError("--host needs --http PORT")
-        values["results_dir"] = results_dir or data_dir() / "results"  # clients may start servers in any folder, even /
-        serve_mcp(benchmark, values, _Port(http, host, token), idle, names_tasks=any(name in values for name in names))
+    Example: claude mcp add medagent -- medagent mcp --version v2 --round mine
 
-    function = with_options(fields_of(benchmark.Settings, *names, *PLAYED_OPTIONS))(mcp)
-    function.__doc__ = HELP
-    return function
-
-
-@dataclass(frozen=True, slots=True)
-class _Port:
-    """The port for clients; `http` is None for standard input and output."""
-
-    http: int | None
-    host: str
-    token: str | None
-
-
-def serve_mcp(benchmark: Any, values: dict[str, Any], port: _Port, idle: float, *, names_tasks: bool) -> None:
-    """Serve until the client disconnects or a signal arrives. Raises UserError."""
+    Example: medagent mcp --fhir http://localhost:8080/fhir --http 8000
+    """
     import asyncio
     import signal
     import sys
 
     from medagent.core.options import checked
+    from medagent.core.paths import data_dir
     from medagent.integrations.extras import needs
+    from medagent.reports.tables import say
 
+    if host != "127.0.0.1" and http is None:
+        raise UserError("--host needs --http PORT")
     with needs("mcp"):
         import medagent.integrations.mcp.server as mcp_server
     from medagent.integrations.mcp.run import serving
     from medagent.integrations.web import Port
 
-    settings = checked(benchmark.Settings, values)
+    # clients may start servers in any folder, even /
+    settings = checked(benchmark.Settings, {**values, "results_dir": results_dir or data_dir() / "results"})
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # unwinds the stack, so the run's results are written
 
     async def serve(offer: Any) -> None:
-        if port.http is None:
+        if http is None:
             await mcp_server.serve_stdio(offer)
         else:
-            await mcp_server.serve_http(offer, Port(port.host, port.http, token=port.token))
+            await mcp_server.serve_http(offer, Port(host, http, token=token))
 
-    asyncio.run(serving(benchmark, settings, serve, idle=idle, say=_say, names_tasks=names_tasks))
-
-
-def _say(text: str) -> None:
-    import sys
-
-    print(text, file=sys.stderr)
+    names_tasks = any(name in values for name in own_options(benchmark))
+    asyncio.run(serving(benchmark, settings, serve, idle=idle, say=say, names_tasks=names_tasks))
 
 
-app = per_benchmark("medagent mcp", mcp_function, "Offer tasks, or a FHIR server, to any MCP client.", fhir=True)
+app = per_benchmark(
+    "medagent mcp",
+    mcp,
+    "Offer tasks, or a FHIR server, to any MCP client.",
+    lambda benchmark: fields_of(benchmark.Settings, *own_options(benchmark), *PLAYED_OPTIONS),
+    fhir=True,
+)

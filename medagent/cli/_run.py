@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from medagent.cli._benchmarks import per_benchmark
-from medagent.terminal.settings import fields_of, with_options
+from medagent.terminal.settings import fields_of
 
 OUTPUT = "Output"
 
@@ -19,46 +19,35 @@ def _output(*flags: str, help: str) -> Any:
     return typer.Option(*flags, help=help, rich_help_panel=OUTPUT, show_default=False)
 
 
-def run_function(benchmark: Any) -> Callable[..., None]:
-    """The function behind `medagent run NAME`, with a parameter for each option of the benchmark's settings."""
+def run(
+    benchmark: Any,
+    values: dict[str, Any],
+    config: Annotated[Path | None, _output("--config", help="A TOML file with defaults for these options.")] = None,
+    report: Annotated[
+        Path | None, _output("--report", help="Write an HTML report every minute and at the end.")
+    ] = None,
+    quiet: Annotated[bool, _output("--quiet", "-q", help="No progress.")] = False,
+    as_json: Annotated[bool, _output("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """The function behind `medagent run NAME`."""
+    from medagent.cli._config import defaults
+    from medagent.core.options import checked
+    from medagent.reports.runs import carry_out
+    from medagent.reports.tables import say
 
-    def run(
-        values: dict[str, Any],
-        config: Annotated[Path | None, _output("--config", help="A TOML file with defaults for these options.")] = None,
-        report: Annotated[
-            Path | None, _output("--report", help="Write an HTML report every minute and at the end.")
-        ] = None,
-        quiet: Annotated[bool, _output("--quiet", "-q", help="No progress.")] = False,
-        as_json: Annotated[bool, _output("--json", help="Print JSON instead of a table.")] = False,
-    ) -> None:
-        from medagent.cli._config import defaults
-        from medagent.core.options import checked
-        from medagent.reports.runs import carry_out
-        from medagent.reports.tables import say
-
-        settings = checked(benchmark.Settings, {**defaults(benchmark, config), **values})
-        rewrite = _rewriting(report, benchmark.reference or None) if report is not None else None
-        carry_out(benchmark.plan(settings, say), benchmark, as_json=as_json, quiet=quiet, rewrite=rewrite)
-
-    function = with_options(fields_of(benchmark.Settings))(run)
-    function.__doc__ = _help(benchmark)
-    return function
+    settings = checked(benchmark.Settings, {**defaults(benchmark, config), **values})
+    rewrite = _rewriting(report, benchmark.reference or None) if report is not None else None
+    carry_out(benchmark.plan(settings, say), benchmark, as_json=as_json, quiet=quiet, rewrite=rewrite)
 
 
 def _rewriting(file: Path, code: str | None) -> Callable[[Path], object]:
     """A function that writes the HTML report of a run's folder. Raises UserError if the file's folder is missing."""
-    from medagent._finished import PageWriter
+    from medagent._finished import write_page
     from medagent.core.errors import UserError
 
     if not file.absolute().parent.is_dir():
         raise UserError(f"--report {file}: the folder {file.parent} does not exist")
-    writers: dict[Path, PageWriter] = {}
-
-    def write(folder: Path) -> None:
-        writer = writers.setdefault(folder, PageWriter([folder], code, {}))
-        writer.write(file)
-
-    return write
+    return lambda folder: write_page([folder], file, code, {})
 
 
 def _help(benchmark: Any) -> str:
@@ -73,5 +62,9 @@ def _help(benchmark: Any) -> str:
 
 
 app = per_benchmark(
-    "medagent run", run_function, "Run a benchmark: MedAgentBench (without a name), or the one that you name."
+    "medagent run",
+    run,
+    "Run a benchmark: MedAgentBench (without a name), or the one that you name.",
+    lambda benchmark: fields_of(benchmark.Settings, use="run"),
+    _help,
 )

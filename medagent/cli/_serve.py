@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from medagent.fhir_data.serving import ServingAccess
+from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
 
@@ -17,12 +18,11 @@ def command(
     data: Annotated[
         Path | None, typer.Option(help="The data: an SQLite file from `medagent ehr import`, or NDJSON.")
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")] = 8080,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: options.Port = 8080,
+    host: options.Host = "127.0.0.1",
     reference_check: Annotated[
         bool, typer.Option("--reference-check/--no-reference-check", help="Refuse references to missing resources.")
     ] = True,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Number of processes for reads; one of them writes.")] = 1,
     durable: Annotated[
         bool, typer.Option(help="Wait for the disk at each write, so that a power failure loses none.")
     ] = False,
@@ -32,7 +32,7 @@ def command(
     An SQLite file stores the writes of clients. The bundled hospital and NDJSON files are not changed: the writes of
     clients are lost when the server stops.
 
-    Example: medagent serve --port 8080 --workers 4
+    Example: medagent serve --port 8080
 
     Example: medagent serve --data hospital.sqlite --allow-hook localhost
     """
@@ -44,13 +44,14 @@ def command(
     from medagent.core.errors import UserError
     from medagent.core.options import checked
     from medagent.fhir_data.store import file_to_serve
+    from medagent.reports.tables import say
 
     who = checked(ServingAccess, asking)
     # SIGTERM unwinds the stack too, so that the served copy is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        with file_to_serve(data, lambda text: print(text, file=sys.stderr)) as file:
+        with file_to_serve(data, say) as file:
             hooks = who.allow_hook
-            serve(file, host, port, who.access, who.insecure, reference_check, workers, durable, hooks)
+            serve(file, host, port, who.access, who.insecure, reference_check, durable, hooks)
     except ServerError as error:
         raise UserError(str(error)) from None

@@ -43,15 +43,15 @@ def command(
     """
     import medagent._api as api
     from medagent.core.errors import UserError
-    from medagent.reports.show import ItemFilter, list_items, show_item, show_run
+    from medagent.reports.show import list_items, show_item, show_run
 
     loaded = api.load_run(run, benchmark=benchmark)
-    chosen = ItemFilter(wrong, kind or (), type_ or (), finish_reason or ())
-    if item is not None and not chosen.all:
+    filtered = wrong or kind or type_ or finish_reason
+    if item is not None and filtered:
         raise UserError("pass an item's id, or --wrong, --kind, --type, --finish-reason to list items; not both")
     if item is not None:
         show_item(loaded.item(item), full=full)
-    elif chosen.all:
-        show_run(loaded.report)
+    elif filtered:
+        list_items(loaded.report, wrong=wrong, kinds=kind or (), groups=type_ or (), finish_reasons=finish_reason or ())
     else:
-        list_items(loaded.report, chosen)
+        show_run(loaded.report)

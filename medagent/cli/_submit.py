@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -26,15 +25,15 @@ def pack(
     Example: medagent submit pack results/v2_r2_gpt-4o --out gpt-4o.zip
     """
     from medagent.benchmarks.medagentbench.submission.pack import write_pack
+    from medagent.reports.tables import say
 
     target = out or run.with_name(run.name + ".zip")
     made = write_pack(run, target)
     print(f"{target}: {target.stat().st_size} bytes, {len(made.files)} files; medagent submit check {target}")
     if made.prompts_left_out:
-        print(
+        say(
             "medagent: the archive lacks the run's custom prompts, because their files are missing or have changed; "
-            "`submit check` cannot replay the episodes",
-            file=sys.stderr,
+            "`submit check` cannot replay the episodes"
         )
 
 
@@ -53,7 +52,7 @@ def check(
     Example: medagent submit check gpt-4o.zip
     """
     from medagent.benchmarks.medagentbench.submission.check import check as check_pack
-    from medagent.engine.figures import percent
+    from medagent.core.figures import percent
     from medagent.reports.tables import put
 
     checked = check_pack(file, dataset=dataset, ehr=ehr)

@@ -26,7 +26,7 @@ def command(
 
     Example: medagent validate results/v2_r2_reference
     """
-    from medagent.benchmarks.medagentbench.results.paths import results_file
+    from medagent.benchmarks.medagentbench.results.files import results_file
     from medagent.benchmarks.medagentbench.results.validate import lines, validate
     from medagent.reports.tables import put
 

@@ -1,14 +1,9 @@
-"""Types for text from outside, and functions for URLs that contain credentials."""
+"""Functions for URLs that contain credentials."""
 
 from __future__ import annotations
 
 import re
 from urllib.parse import unquote
-
-from pydantic import InstanceOf
-
-# pydantic's own `str` rejects lone surrogates, which models do write. A model's text is stored unchanged.
-Text = InstanceOf[str]
 
 _CREDENTIALS = re.compile(r"(?<=:)//([^/\s]*)@")  # up to the last @, like httpx
 _SHOWN_CREDENTIALS = re.compile(r"(?<=:)//(?:[^/\s]*|[^/\s:@]*:(?!\d+/)\S*)@")

@@ -1,1 +1,31 @@
-"""The run engine: takes units, writes journal rows. It does not depend on any benchmark."""
+"""The run engine: takes units, writes journal rows. It does not depend on any benchmark.
+
+`__all__` lists the names for benchmarks with units of their own.
+"""
+
+from medagent.engine.boundary import blame
+from medagent.engine.folder import JournalKind, Run
+from medagent.engine.plan import Job, Stage, Unit, Worker
+from medagent.engine.report import DataRef, ItemOutcome, ItemView, ShownMessage, TableLine, TableSection
+from medagent.engine.rows import Row, Spent
+from medagent.engine.scores import Figures, Scored
+
+__all__ = [
+    "DataRef",
+    "Figures",
+    "ItemOutcome",
+    "ItemView",
+    "Job",
+    "JournalKind",
+    "Row",
+    "Run",
+    "Scored",
+    "ShownMessage",
+    "Spent",
+    "Stage",
+    "TableLine",
+    "TableSection",
+    "Unit",
+    "Worker",
+    "blame",
+]

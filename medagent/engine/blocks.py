@@ -5,12 +5,11 @@ Benchmarks make blocks, and the page does not depend on any benchmark. All texts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from medagent.engine.report import ItemOutcome
-from medagent.engine.rows import Row, RowHead
+from medagent.engine.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,51 +240,6 @@ class ScatterBlock(Block):
     y: str
     points: Sequence[tuple[str, float, float]]
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ItemDetail:
-    """The part of a page about one item in one trial. `row` has its cost, `failed` are the names of the failed checks.
-
-    `blocks` may be a function that makes them. It is not called if an earlier item had the same `digest`, because
-    trials are often equal. Then the blocks are those of the earlier item, with its `values` replaced by these.
-    """
-
-    item: str
-    trial: int
-    blocks: Sequence[Block] | Callable[[], Sequence[Block]]
-    row: RowHead | None = None
-    question: str = ""
-    failed: Sequence[str] = ()
-    kind: str = ""
-    """The kind of failure in a word or two, if the report has none."""
-    digest: bytes = b""
-    values: Sequence[str] = ()
-    """The values that a server generated, each once, in the order of their appearance."""
-    outcome: ItemOutcome | None = None
-    """Its outcome, if it is not taken from the report."""
-
-    @property
-    def made(self) -> Sequence[Block]:
-        """The blocks, made if they are a function."""
-        return self.blocks() if callable(self.blocks) else self.blocks
-
-
-def no_details() -> Iterable[ItemDetail]:
-    """The details of a run without any."""
-    return ()
-
-
-@dataclass(frozen=True, slots=True)
-class Details:
-    """A benchmark's additions to a report's figures for a page.
-
-    Each call of `items` iterates over the details, in any order. `kinds` describes each kind of failure.
-    """
-
-    items: Callable[[], Iterable[ItemDetail]] = no_details
-    panels: Sequence[Block] = ()
-    kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 def ending_blocks(row: Row) -> list[Block]:

@@ -7,36 +7,217 @@ it, and its unit is owed again.
 
 A line ends with its number, the journal's format and a checksum of the text before them. So lines that were changed,
 removed, added or moved later are detected: a lost row would be paid for again, and its cost would be missing in the
-sums. An empty line replaces a row that a person has given up. Opening reads only the head of each row; the whole rows
-are read once, when results are made.
+sums. An empty line replaces a row that a person has given up.
+
+The lock is the operating system's and belongs to the open file. It ends with its process, and removing a lock file does
+not let another run in. Before each line is written, the file is checked: if it was removed, moved or truncated, nothing
+more is written, so that nothing more is paid for.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
+import io
 import json
+import os
 import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from medagent.core.errors import UserError
-from medagent.engine._journal_line import FORMAT, LONGEST_END, UNREADABLE, StoredRow, head_of, line_end, parsed, written
-from medagent.engine._limits import Account
-from medagent.engine.journal_file import JournalFile, Line
-from medagent.engine.rows import OWED, REFUSED, REFUSED_AGAIN, R, Row, RowHead, Spent
+from medagent.engine.limits import Account
+from medagent.engine.rows import OWED, REFUSED, REFUSED_AGAIN, R, Row, Spent
+from refsol.json_values import unicode_json
+
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+_BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+"""The errors if another process has the lock."""
+_AT_ONCE = 1 << 18
+"""The size of a read, in bytes."""
+PROCESS = ".lock"
+"""The file beside a journal that tells people which process has locked it."""
+
+
+class ReadOnlyError(UserError):
+    """The file or its folder is read-only."""
+
+
+class Line(NamedTuple):
+    """One line with its newline: its start in the file, its number (from 1), its bytes."""
+
+    start: int
+    number: int
+    raw: bytes
+
+
+class JournalFile:
+    """An open file of lines. A `writable` file is made if it is missing, and locked.
+
+    Raises ReadOnlyError if it is read-only, UserError if it cannot be opened or another process has locked it.
+    """
+
+    def __init__(self, path: Path, *, writable: bool = True) -> None:
+        self.path = path
+        self.writable = writable
+        self.size = 0
+        """The bytes that were read or written: the expected size of the file."""
+        self.crc32 = 0
+        """CRC-32 of these bytes."""
+        self.count = 0
+        """The number of lines that were read."""
+        self.rest = b""
+        """The bytes after the last complete line: torn off by a crash, or being written."""
+        try:
+            self._file = _opened(path) if writable else path.open("rb", buffering=0)
+        except OSError as error:
+            kind = ReadOnlyError if writable and error.errno in _READ_ONLY else UserError
+            raise kind(f"{path}: cannot be {'written' if writable else 'read'}: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Close the file and release the lock."""
+        self._file.close()
+
+    def lines(self) -> Iterator[Line]:
+        """All complete lines from the start; sets `rest` to the bytes after them."""
+        size = crc32 = count = 0
+        self.rest = b""
+        try:
+            with self._reporting("read"), self.path.open("rb", buffering=_AT_ONCE) as file:
+                for raw in file:
+                    if not raw.endswith(b"\n"):
+                        self.rest = raw
+                        return
+                    yield Line(size, count + 1, raw)
+                    count += 1
+                    size += len(raw)
+                    crc32 = zlib.crc32(raw, crc32)
+        finally:
+            self.size, self.crc32, self.count = size, crc32, count
+
+    def read(self, start: int, length: int) -> bytes:
+        """Read bytes that were read or written before. Raises UserError."""
+        with self._reporting("read"):
+            return os.pread(self._file.fileno(), length, start)
+
+    def cut(self, size: int) -> None:
+        """Shorten the file to `size` bytes if it is longer. Raises UserError."""
+        with self._reporting("written"):
+            if os.fstat(self._file.fileno()).st_size > size:
+                os.ftruncate(self._file.fileno(), size)
+
+    def append(self, raw: bytes) -> int:
+        """Write a line; returns its start. Raises UserError if that fails (disk full) or the file was changed."""
+        start = self.size
+        with self._reporting("written"):
+            self._check()
+            self._write(raw)
+        self.size += len(raw)
+        self.crc32 = zlib.crc32(raw, self.crc32)
+        return start
+
+    def sync(self) -> None:
+        """Write the file's data to the disk (fsync). Raises UserError."""
+        with self._reporting("written"):
+            os.fsync(self._file.fileno())
+
+    def _write(self, raw: bytes) -> None:
+        rest = raw
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file.fileno(), self.size)  # remove the incomplete row
+            raise
+
+    def _check(self) -> None:
+        """Raises UserError if the file was moved, or if its size has changed."""
+        here = os.fstat(self._file.fileno())
+        try:
+            there = os.stat(self.path)
+        except OSError:
+            there = None
+        if there is None or (there.st_ino, there.st_dev) != (here.st_ino, here.st_dev):
+            what = "was removed or replaced"
+        elif here.st_size != self.size:
+            what = f"was changed (it has {here.st_size:,} bytes, and should have {self.size:,})"
+        else:
+            return
+        raise UserError(f"{self.path}: {what} during the run, so the run stops; the rows in the file still count")
+
+    @contextlib.contextmanager
+    def _reporting(self, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UserError(f"{self.path}: cannot be {verb}: {error.strerror}") from None
+
+
+def _opened(path: Path) -> io.FileIO:
+    """Open and lock the file, and check that it is still at its path."""
+    import fcntl
+
+    while True:
+        file = path.open("ab+", buffering=0)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.close()
+            if error.errno not in _BUSY:
+                raise UserError(f"{path.parent}: {_no_lock(error)}") from None
+            raise UserError(
+                f"{path.parent}: process {_holder(path)} is writing to this folder; "
+                "wait until it ends, or choose another --round"
+            ) from None
+        if path.exists() and os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+            with contextlib.suppress(OSError):  # only for people; the journal reports a full disk
+                path.with_name(PROCESS).write_text(f"{os.getpid()}\n", encoding="ascii")
+            return file
+        file.close()  # removed before it was locked
+
+
+def _no_lock(error: OSError) -> str:
+    """Why a file cannot be locked, and what to do."""
+    if error.errno == errno.ENOLCK:
+        return (
+            "its file system has no locks (ENOLCK), like NFS without a lock service; put the results on a local disk "
+            "(--results-dir), or start the lock service (rpc.statd) on this machine"
+        )
+    return f"cannot be locked: {error.strerror}"
+
+
+def _holder(path: Path) -> str:
+    try:
+        return path.with_name(PROCESS).read_text(encoding="ascii", errors="replace")[:32].strip() or "unknown"
+    except OSError:
+        return "unknown"
+
 
 M = TypeVar("M", bound=BaseModel)
 
-_CHECKSUM = b'00000000"}\n'
-"""The end of a line, from its checksum on; for its length."""
+FORMAT = 3
+"""The format of rows. All released versions have this one."""
+_END = re.compile(rb'(?:,"row":(?P<row>\d+))?(?P<end>,"format":(?P<format>\d+),"crc32":"(?P<crc32>[0-9a-f]{8})"\}\n)\Z')
+_LONGEST_END = 96
+_CHECKSUM = slice(-11, -3)
+"""The place of the checksum in a line."""
 _WHOLE = re.compile(rb'"crc32":"[0-9a-f]{8}"\}.\Z', re.DOTALL)
 """The end of a row with another byte instead of its newline. A crash does not leave such a row."""
-_LENGTH_BITS = 40
+
+
+class _Place(NamedTuple):
+    """Where a unit's last row is in the file, and its checksum."""
+
+    start: int
+    length: int
+    checksum: str
 
 
 class Journal(Generic[R]):
@@ -70,8 +251,7 @@ class Journal(Generic[R]):
         self.written = 0
         """The number of rows appended since the journal was opened."""
         self._next_number = 1
-        self._places: dict[str, int] = {}
-        """The start and length of each unit's last row, packed into one number, which needs less memory than a pair."""
+        self._places: dict[str, _Place] = {}
         self._status: dict[str, str] = {}
         self._errors: dict[str, str] = {}
         self._refusals: Counter[str] = Counter()
@@ -131,11 +311,10 @@ class Journal(Generic[R]):
 
         The call or the future raises UserError if that fails (disk full), or if someone removed or changed the file.
         """
-        line = written(row, self._next_number)
+        line = _written(row, self._next_number)
         start = self._file.append(line)
         self._next_number += 1
-        self._places.pop(row.unit, None)  # the order is that of the last rows
-        self._places[row.unit] = start << _LENGTH_BITS | len(line)
+        self._place(row.unit, start, line)
         self._count(row)
         self.written += 1
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -151,39 +330,36 @@ class Journal(Generic[R]):
 
     def checksum(self, unit: str) -> str:
         """The checksum of a unit's last row, which identifies it among the rows of the unit."""
-        start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
-        return self._file.read(start + length - len(_CHECKSUM), 8).decode("ascii", "replace")
+        return self._places[unit].checksum
 
-    def stored(self, unit: str) -> StoredRow[R]:
-        """A unit's last row, not yet parsed."""
-        start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
-        return StoredRow(unit, self._file.read(start, length), self._row_type, self._damaged)
+    def row(self, unit: str) -> R:
+        """The last row of a unit, which has one. Raises UserError for a damaged row."""
+        place = self._places[unit]
+        try:
+            return _parsed(self._row_type, self._file.read(place.start, place.length))
+        except _UNREADABLE:
+            raise UserError(f"{self.path}: the row of {unit} is damaged; {_RESTORE}") from None
 
     def rows(self, units: Iterable[str] | None = None) -> Iterator[R]:
         """The last row of every unit, in the order of the rows; or of these units, in their order, if they have one.
 
         Raises UserError for a damaged row.
         """
-        for unit in list(self._places) if units is None else units:
-            if unit in self._places:
-                yield self.stored(unit).read()
-
-    def _damaged(self, unit: str) -> UserError:
-        return UserError(f"{self.path}: the row of {unit} is damaged; {_RESTORE}")
+        return (self.row(unit) for unit in (list(self._places) if units is None else units) if unit in self._places)
 
     def _read(self) -> None:
-        # A row type with its own `payee` may need the whole row to answer it.
-        short: type[RowHead | R] = RowHead if self._row_type.payee is Row.payee else self._row_type
         for line in checked_lines(self._file):
-            head = head_of(line.raw) if short is RowHead else None
-            head = head or parsed_line(self.path, line, short)
-            self._places.pop(head.unit, None)
-            self._places[head.unit] = line.start << _LENGTH_BITS | len(line.raw)
-            self._settle(head)
-            self._count(head)
+            row = parsed_line(self.path, line, self._row_type)
+            self._place(row.unit, line.start, line.raw)
+            self._settle(row)
+            self._count(row)
         self._next_number = self._file.count + 1
 
-    def _count(self, row: RowHead | R) -> None:
+    def _place(self, unit: str, start: int, line: bytes) -> None:
+        self._places.pop(unit, None)  # the order is that of the last rows
+        self._places[unit] = _Place(start, len(line), line[_CHECKSUM].decode("ascii"))
+
+    def _count(self, row: R) -> None:
         self.spent.merge(row.spent)
         self.spent_by.setdefault(row.payee, Spent()).merge(row.spent)
         self.slowest = max(self.slowest, row.seconds)
@@ -195,7 +371,7 @@ class Journal(Generic[R]):
         self.began = min(filter(None, (self.began, row.started)), default="")
         self.ended = max(self.ended, row.timestamp)
 
-    def _settle(self, row: RowHead | R) -> None:
+    def _settle(self, row: R) -> None:
         """Make a row its unit's last row."""
         self._status[row.unit] = row.status
         self.unusual.pop(row.unit, None)
@@ -232,7 +408,7 @@ def checked_lines(file: JournalFile) -> Iterator[Line]:
     for line in file.lines():
         if line.raw == _GIVEN_UP:
             continue
-        end = line_end(line.raw)
+        end = _END.search(line.raw, max(0, len(line.raw) - _LONGEST_END))
         if end is None:
             raise _unchecked(file.path, line)
         if int(end["format"]) > FORMAT:
@@ -246,15 +422,15 @@ def checked_lines(file: JournalFile) -> Iterator[Line]:
         if int(end["row"]) != line.number:
             raise _misplaced(file.path, line, int(end["row"]))
         yield line
-    if _WHOLE.search(file.rest[-LONGEST_END:]):
+    if _WHOLE.search(file.rest[-_LONGEST_END:]):
         raise _damaged(file.path, Line(file.size, file.count + 1, file.rest), "it has no newline")
 
 
 def parsed_line(path: Path, line: Line, kind: type[M]) -> M:
     """A line as a row. Raises UserError if it is not a valid row."""
     try:
-        return parsed(kind, line.raw)
-    except UNREADABLE:
+        return _parsed(kind, line.raw)
+    except _UNREADABLE:
         raise _damaged(path, line) from None
 
 
@@ -270,6 +446,22 @@ def last_rows(path: Path, row_type: type[R], units: Iterable[str] | None = None)
         journal.close()
 
 
+def _written(row: Row, number: int) -> bytes:
+    """A row as a line in ASCII, so that no reader mistakes a character of a text for the end of the line."""
+    text = json.dumps(row.model_dump(mode="json", exclude_none=True), separators=(",", ":"))
+    body = text.encode()[:-1] + b',"row":%d' % number
+    return body + b',"format":%d,"crc32":"%08x"}\n' % (FORMAT, zlib.crc32(body))
+
+
+def _parsed(kind: type[M], raw: bytes) -> M:
+    """A line as a pydantic model. Raises what `_UNREADABLE` lists."""
+    try:
+        return kind.model_validate_json(raw)
+    except ValidationError:  # the texts of earlier versions may contain half of a surrogate pair
+        return kind.model_validate_json(unicode_json(raw.decode()))
+
+
+_UNREADABLE = (ValueError, RecursionError)
 _GIVEN_UP = b"\n"
 _RESTORE = (
     "restore it, or put an empty line in its place (its unit is then run again, and its cost is not counted in any "

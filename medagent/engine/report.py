@@ -1,24 +1,29 @@
 """A `Report` has the results of a run, in one form for all benchmarks. Tables, JSON and comparisons are views of it.
 
-It is written as `report.json`, its items as `items.jsonl`. Benchmarks may add fields, such as MedAgentBench's grades
-and SimpleQA's sections.
+It is written as `report.json`, its items as `items.jsonl`, one per line. Both are outputs for other programs; a report
+is computed from the journals and the scores. Benchmarks may add fields, such as MedAgentBench's grades.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, field_serializer
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
+from medagent.core.errors import UserError
 from medagent.core.options import Setting
-from medagent.core.wire import Text
-from medagent.engine._notebook import NotebookViews
+from medagent.core.writing import write_changed
+from medagent.engine.notebook import NotebookViews
 from medagent.engine.rows import Spent
 from medagent.models.base import MadeCall
+from refsol.json_values import unicode_json
 
+REPORT, ITEMS = "report.json", "items.jsonl"
 Measure = Literal["percent", "points", "score"]
 """The format of values: 0.917 is `91.7 %`, `91.70` or `0.9170`."""
 
@@ -54,7 +59,7 @@ class GroundedRate(BaseModel):
     lucky: int = 0
     value: float | None = None
     interval: tuple[float, float] | None = None
-    note: Text = ""
+    note: str = ""
 
 
 class TableLine(BaseModel):
@@ -102,16 +107,16 @@ class ItemOutcome:
     status: str = "completed"
     correct: bool | None = None
     score: float | None = None
-    reason: Text = ""
+    reason: str = ""
     kind: str = ""
     """The kind of failure, one of the benchmark's kinds; empty if the item is right or the benchmark has no kinds."""
-    because: Text = ""
+    because: str = ""
     """The facts that decided."""
     finish_reasons: tuple[str, ...] = ()
     """The finish reasons of replies that the model did not end itself, such as `length`, each once."""
     grounded: bool | None = None
     """Whether it is right and its agent had read the deciding data; None if no reading is needed, or it is unknown."""
-    reading: Text = ""
+    reading: str = ""
     """The data that the agent of a right item had not read, or the reason why `grounded` is None."""
 
     @property
@@ -148,8 +153,8 @@ class Report(NotebookViews, BaseModel):
     count: str = "n"
     table: tuple[TableSection, ...] = ()
     overall: TableLine | None = None
-    items: Sequence[ItemOutcome] = ()
-    notes: tuple[Text, ...] = ()
+    items: tuple[ItemOutcome, ...] = ()
+    notes: tuple[str, ...] = ()
     spent: Spent = Spent()
     spending: dict[str, Spent] = {}
     """The same by role and model: `model gpt-4o`, `judge j`."""
@@ -158,7 +163,7 @@ class Report(NotebookViews, BaseModel):
     finish_reasons: dict[str, int] = {}
     """The number of replies in the units' last rows that the model did not end itself, by finish reason."""
     endings: dict[str, int] = {}
-    failed: tuple[Text, ...] = ()
+    failed: tuple[str, ...] = ()
     """The key, status and error of every unit that failed instead of ending with an answer."""
     owed: tuple[str, ...] = ()
     """The owed units of the last command's selection."""
@@ -166,7 +171,7 @@ class Report(NotebookViews, BaseModel):
     """The number of answered items of the last command's selection that could not be graded, without those that
     --allow-unread allows.
     """
-    unusable: Text = ""
+    unusable: str = ""
     """Why the score is not a measurement: too many answers are empty, cut off or only thinking."""
     stopped: str | None = None
     """The reason if the last command ended early, or the limit that it exceeded."""
@@ -180,10 +185,6 @@ class Report(NotebookViews, BaseModel):
     """The units that the agent learned from, in order."""
     journals: dict[str, str] = {}
     """The fingerprint `SIZE:CRC32` of each journal that the report was made from."""
-
-    @field_serializer("items", mode="wrap")
-    def _listed(self, items: Sequence[ItemOutcome], listed: SerializerFunctionWrapHandler) -> Any:
-        return listed(tuple(items))  # a stored report reads its items from their file
 
     @property
     def complete(self) -> bool:
@@ -202,6 +203,50 @@ class Report(NotebookViews, BaseModel):
         return self.model_extra or {}
 
 
+_OUTCOME = TypeAdapter(ItemOutcome)
+_OF_ONE_CALL = {"command", "reused"}
+"""Fields that are not stored: the command has the addresses of endpoints, and `reused` applies to one call only."""
+
+
+def document(report: Report, without: Iterable[str] = ()) -> str:
+    """The report as one JSON object, indented by 1."""
+    return json.dumps(report.model_dump(mode="json", exclude={*_OF_ONE_CALL, *without}), indent=1) + "\n"
+
+
+def write_report(folder: Path, report: Report) -> None:
+    """Write `report.json` and `items.jsonl`, unless they already have the report. Raises UserError."""
+    # in ASCII, because a model's text may not be valid UTF-8
+    lines = [json.dumps(_OUTCOME.dump_python(item), separators=(",", ":")) for item in report.items]
+    write_changed(folder / ITEMS, "".join(f"{line}\n" for line in lines))
+    write_changed(folder / REPORT, document(report, ["items"]))
+
+
+def read_report(folder: Path) -> Report | None:
+    """The report in `report.json`, without its items; None if there is none. Raises UserError if it is damaged."""
+    path = folder / REPORT
+    if not path.exists():
+        return None
+    try:
+        stored = json.loads(path.read_bytes())
+        stored.pop("made_from", None)  # an earlier version had it
+        return Report.model_validate({**stored, "folder": str(folder)})
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        raise _damaged(path) from None
+
+
+def read_items(folder: Path) -> tuple[ItemOutcome, ...]:
+    """The items in `items.jsonl`. Raises UserError if they cannot be read."""
+    try:
+        with (folder / ITEMS).open("rb") as file:
+            return tuple(_OUTCOME.validate_json(unicode_json(line.decode())) for line in file)
+    except (OSError, ValueError, RecursionError):
+        raise _damaged(folder / ITEMS) from None
+
+
+def _damaged(path: Path) -> UserError:
+    return UserError(f"{path}: is damaged; repeat the run's command to make it again")
+
+
 REQUESTS = "requests"
 """The role of a message with the requests of a program: their number, then each request with its reply."""
 
@@ -211,8 +256,8 @@ class ShownMessage:
     """One message of a shown item. `role` is its heading, `reasoning` is the separate thinking of the model."""
 
     role: str
-    text: Text
-    reasoning: Text | None = None
+    text: str
+    reasoning: str | None = None
     call: MadeCall | None = None
     """The tool call that the text was made from."""
 

@@ -1,8 +1,4 @@
-"""The `Report` of a run's folder: composed from its journals and scores, stored as `report.json`.
-
-The stored report is used if the journals and the inputs of the scores have not changed. Otherwise the report is
-composed again from the stored scores; stale and missing scores are computed again.
-"""
+"""The `Report` of a run's folder, or of a results file, computed from rows and scores."""
 
 from __future__ import annotations
 
@@ -14,22 +10,41 @@ from pathlib import Path
 from typing import Any
 
 from medagent.core.errors import MedagentError, UserError
-from medagent.core.installed import grading_digest
+from medagent.core.options import Setting
+from medagent.core.versions import versions
 from medagent.core.waiting import blocking
-from medagent.engine._memory import few_collections
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.folder import read_run
-from medagent.engine.journals import Journals, Run, states_of
+from medagent.engine.folder import Journals, Run, read_run
 from medagent.engine.learning import LEARNED, LEARNING
 from medagent.engine.plan import JOURNAL
-from medagent.engine.report import DataRef, ItemOutcome, Report, TableLine
-from medagent.engine.report_file import ITEMS, REPORT, Basis, StoredReport, read_report
-from medagent.engine.rows import FAILED, Spent
-from medagent.engine.score_book import SCORES, ScoreBook
-from medagent.engine.scores import Figures, Grader, Scored, mean_line
-from medagent.engine.scoring import NO_VERDICT, UNREAD, Scoring
-from medagent.engine.side_by_side import beside
+from medagent.engine.report import (
+    ITEMS,
+    REPORT,
+    DataRef,
+    ItemOutcome,
+    Report,
+    TableLine,
+    TableSection,
+    read_items,
+    read_report,
+)
+from medagent.engine.rows import FAILED, Row, Spent
+from medagent.engine.scores import (
+    NO_VERDICT,
+    SCORES,
+    UNREAD,
+    Figures,
+    Grader,
+    Item,
+    Score,
+    Scored,
+    Scoring,
+    StoredScores,
+    graded,
+    mean_line,
+)
 from refsol.errors import RefsolError
+from refsol.stats import wilson
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,102 +180,124 @@ def _outcome(one: Scored, unusual: Mapping[str, Sequence[str]]) -> ItemOutcome:
     return replace(one.outcome, finish_reasons=tuple(dict.fromkeys(reasons))) if reasons else one.outcome
 
 
-@few_collections()
-def report_of(benchmark: Benchmark[Any, Any], folder: Path, book: ScoreBook | None = None) -> Report:
-    """The stored report of a run's folder if the journals have not changed, otherwise a recomputed one, which is not
-    written. `book` has known scores; by default the stored ones.
-
-    Raises UserError if the folder is not a run's, or is damaged.
+@dataclass(frozen=True, slots=True)
+class GradedUnit:
+    """A unit with its score and its row (None if it has none). `verdicts` are its scores by rule set, its own first, if
+    it is right by one and wrong by another; otherwise empty.
     """
-    stored = read_report(folder)
-    if stored is not None and is_unchanged(benchmark, folder, stored):
-        return stored.report
+
+    scored: Scored
+    row: Row | None
+    verdicts: Mapping[str, Score]
+
+
+def opposed(
+    rules: str, scores: Sequence[Scored], others: Iterable[tuple[str, Sequence[Scored]]]
+) -> dict[str, dict[str, Score]]:
+    """By unit: the scores by `rules` and by other rule sets, if it is right by one and wrong by another."""
+    known = {one.unit: one.score for one in scores if one.score}
+    verdicts: dict[str, dict[str, Score]] = {}
+    for name, some in others:
+        for other in some:
+            own = known.get(other.unit)
+            if own and other.score and {own.correct, other.correct} == {True, False}:
+                verdicts.setdefault(other.unit, {rules: own})[name] = other.score
+    return verdicts
+
+
+class GradedRun:
+    """A run's folder with the score of each unit, and its report. `journals` are its open journals.
+
+    `options` are those of grading. `last` is the report of the last command, whose units are owed if they have no row.
+    Raises UserError if the data in `run.json` is missing or has another digest.
+    """
+
+    def __init__(
+        self,
+        benchmark: Benchmark[Any, Any],
+        folder: Path,
+        journals: Journals,
+        options: Mapping[str, Any],
+        stored: StoredScores,
+        last: Report | None = None,
+    ) -> None:
+        self._benchmark, self._journals = benchmark, journals
+        run = Run(folder, journals)
+        self._source = benchmark.source(run, options)
+        _check_data(folder, run.document, benchmark.data(self._source))
+        self._items = {item.id: item for item in benchmark.items(self._source)}
+        self._judged = benchmark.judged(run)
+        units = dict.fromkeys([*journals[JOURNAL].units, *(last.owed if last else ())])
+        own = self._rules = str(options.get("rules") or benchmark.rule_sets[0])
+        also = [name for name in benchmark.rule_sets if options.get("side_by_side") and name != own]
+        others = {name: self._scores_by(name) for name in also}
+        with benchmark.grader(self._source, own) as grader:
+            self.scores = self._scores(grader, stored, units)
+            figures = grader.figures(self.scores)
+            if others:
+                figures = beside(figures, own, self.scores, others)
+            allowed = benchmark.allow_unread(self._source)
+            graded = Graded(self.scores, figures, grader.rules, grader.digests, allow_unread=allowed)
+        standing = Standing(last.owed, stopped=last.stopped) if last else Standing(_owed(journals))
+        self.report = compose(benchmark, folder, graded, journals, standing)
+
+    def units(self) -> Iterator[GradedUnit]:
+        """The units: trial by trial, each trial in the order of the benchmark's items."""
+        others = (name for name in self._benchmark.rule_sets if name != self._rules)
+        verdicts = opposed(self._rules, self.scores, ((name, self._scores_by(name)) for name in others))
+        for one in self.scores:
+            row = next(self._journals[JOURNAL].rows([one.unit]), None)
+            yield GradedUnit(one, row, verdicts.get(one.unit, {}))
+
+    def _scores_by(self, rules: str) -> list[Scored]:
+        with self._benchmark.grader(self._source, rules) as grader:
+            return self._scores(grader, StoredScores(), self._journals[JOURNAL].units)
+
+    def _scores(self, grader: Grader[Any], stored: StoredScores, units: Iterable[str]) -> list[Scored]:
+        scoring: Scoring[Any] = Scoring(self._items, grader, self._journals[JOURNAL], stored, self._judged)
+        return blocking(scoring.of_units(units))
+
+
+def last_report(folder: Path, journals: Journals) -> Report | None:
+    """The report in `report.json` if no row was written since then; otherwise None."""
+    report = read_report(folder)
+    return report if report is not None and report.journals == journals.states() else None
+
+
+def report_of(benchmark: Benchmark[Any, Any], folder: Path) -> Report:
+    """The report of a run's folder. Units without a stored score are graded; nothing is written.
+
+    If the run's data is missing, the report is that in `report.json`, or one without scores. Raises UserError if the
+    folder is not a run's, or is damaged.
+    """
     with Journals.of_folder(folder, benchmark.journals) as journals:
+        last = last_report(folder, journals)
         try:
-            graded = blocking(_scored(benchmark, folder, journals, {}, book or ScoreBook(folder / SCORES)))
+            return GradedRun(benchmark, folder, journals, {}, StoredScores(folder / SCORES), last).report
         except (MedagentError, RefsolError) as error:
+            if last is not None:
+                return last.model_copy(update={"items": read_items(folder)})
             graded = Graded(_rows(benchmark, journals), Figures(notes=[f"Not graded yet: {error}"]))
-        return compose(benchmark, folder, graded, journals, Standing(_owed(journals)))
+            return compose(benchmark, folder, graded, journals, Standing(_owed(journals)))
 
 
-def ranked_report(benchmark: Benchmark[Any, Any], folder: Path) -> Report:
-    """The stored report of a run's folder if it has all units and nothing has changed. Otherwise every unit is scored
-    again, and the report is not written. Raises UserError like `graded_report`.
-    """
-    stored = read_report(folder)
-    if stored is not None and len(stored.report.items) == stored.basis.units:
-        with benchmark.grader(benchmark.source(Run(folder), {}), benchmark.rule_sets[0]) as grader:
-            digests = grader.digests
-        if is_unchanged(benchmark, folder, stored, digests):
-            return stored.report.model_copy(update={"folder": str(folder)})
-    return graded_report(benchmark, folder, {})
-
-
-@few_collections()
 def graded_report(benchmark: Benchmark[Any, Any], folder: Path, options: Mapping[str, Any]) -> Report:
-    """Score every unit of a run's folder again and return the report. `options` are those of grading. Nothing is
+    """Grade every unit of a run's folder again and return the report. `options` are those of grading. Nothing is
     written.
 
     Raises UserError if the data in `run.json` is missing or has another digest.
     """
     with Journals.of_folder(folder, benchmark.journals) as journals:
-        graded = blocking(_scored(benchmark, folder, journals, options))
-        return compose(benchmark, folder, graded, journals, Standing(_owed(journals)))
+        return GradedRun(benchmark, folder, journals, options, StoredScores()).report
 
 
-@few_collections()
-def scores_of(benchmark: Benchmark[Any, Any], folder: Path, options: Mapping[str, Any]) -> list[Scored]:
-    """The units of a run's folder with their scores, for exports. Raises UserError."""
+def scores_of(benchmark: Benchmark[Any, Any], folder: Path) -> list[Scored]:
+    """The units of a run's folder with their scores. Raises UserError."""
     with Journals.of_folder(folder, benchmark.journals) as journals:
-        return list(blocking(_scored(benchmark, folder, journals, options, ScoreBook(folder / SCORES))).scores)
+        return GradedRun(benchmark, folder, journals, {}, StoredScores(folder / SCORES)).scores
 
 
-async def _scored(
-    benchmark: Benchmark[Any, Any],
-    folder: Path,
-    journals: Journals,
-    options: Mapping[str, Any],
-    book: ScoreBook | None = None,
-) -> Graded:
-    """Score the units of a folder by the rule set in `options`, or the benchmark's first. `book` has known scores."""
-    run_file, run = read_run(folder), Run(folder, journals)
-    source = benchmark.source(run, options)
-    check_data(folder, run_file, benchmark.data(source))
-    items = {item.id: item for item in benchmark.items(source)}
-    own = str(options.get("rules") or benchmark.rule_sets[0])
-    others: dict[str, Sequence[Scored]] = {}
-    also = [name for name in benchmark.rule_sets if options.get("side_by_side") and name != own]
-    for name in also:
-        with benchmark.grader(source, name) as other:
-            others[name] = await _scores(benchmark, run, journals, items, other)
-    with benchmark.grader(source, own) as grader:
-        scores = await _scores(benchmark, run, journals, items, grader, book)
-        figures = grader.figures(scores)
-        if others:
-            figures = beside(figures, own, scores, others)
-        allowed = benchmark.allow_unread(source)
-        return Graded(scores, figures, grader.rules, grader.digests, allow_unread=allowed)
-
-
-async def _scores(
-    benchmark: Benchmark[Any, Any],
-    run: Run,
-    journals: Journals,
-    items: Mapping[str, Any],
-    grader: Grader[Any],
-    book: ScoreBook | None = None,
-) -> list[Scored]:
-    scoring = Scoring(items, grader, journals[JOURNAL], book, benchmark.judged(run))
-    return in_order(items, await scoring.of_units(journals[JOURNAL].units))
-
-
-def in_order(items: Iterable[str], scores: Iterable[Scored]) -> list[Scored]:
-    """Scores trial by trial, each trial in the order of the benchmark's items."""
-    places = {item: place for place, item in enumerate(items)}
-    return sorted(scores, key=lambda one: (one.trial, places[one.item.id]))
-
-
-def check_data(folder: Path, run: Mapping[str, Any], data: DataRef) -> None:
+def _check_data(folder: Path, run: Mapping[str, Any], data: DataRef) -> None:
     """Raises UserError if a run's items are not those of `data`."""
     recorded = (run.get("data") or {}).get("digest")
     if recorded and data.digest and recorded != data.digest:
@@ -268,31 +305,6 @@ def check_data(folder: Path, run: Mapping[str, Any], data: DataRef) -> None:
             f"{folder / 'run.json'}: the run's data has the digest {recorded[:12]}, but {data.name} {data.version} has "
             f"{data.digest[:12]}; pass the run's data with the options of medagent grade"
         )
-
-
-def basis_of(benchmark: Benchmark[Any, Any], journals: Journals, request: str = "") -> Basis:
-    """The inputs of a report that is composed now. `request` is the digest of the command's settings."""
-    return Basis(grading_digest(type(benchmark)), request, sum(1 for _ in journals[JOURNAL].units))
-
-
-def is_unchanged(
-    benchmark: Benchmark[Any, Any], folder: Path, stored: StoredReport, digests: Mapping[str, str] | None = None
-) -> bool:
-    """Whether the inputs of a stored report are unchanged: journals, items, grading code, and the digests of the
-    scores' inputs (`digests` if a grader is open). Missing data does not count as a change.
-    """
-    code = grading_digest(type(benchmark))
-    if not code or code != stored.basis.code or not stored.holds(folder, ITEMS):
-        return False
-    if states_of(folder, benchmark.journals) != stored.report.journals:
-        return False
-    if digests is None:
-        try:
-            with benchmark.grader(benchmark.source(Run(folder), {}), benchmark.rule_sets[0]) as grader:
-                digests = grader.digests
-        except (MedagentError, RefsolError):
-            return True
-    return dict(digests) == stored.report.digests
 
 
 def _rows(benchmark: Benchmark[Any, Any], journals: Journals) -> list[Scored]:
@@ -315,3 +327,142 @@ def ungraded_notes(scores: Sequence[Scored]) -> Iterator[str]:
 
 
 _LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRows:
+    """The rows of a results file in its order, each with its item and its trial.
+
+    `source` names the data and decides the grading, as for a run. `settings` and `versions` are those of a `run.json`
+    next to the file.
+    """
+
+    source: Any
+    data: DataRef
+    rows: Sequence[tuple[Item, int, Row]]
+    notes: Sequence[str] = ()
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=versions)
+
+
+@dataclass(frozen=True, slots=True)
+class GradedFile:
+    """The report of a results file, and its scores and graded rows for a page."""
+
+    report: Report
+    scores: Sequence[Scored]
+    units: Sequence[GradedUnit]
+
+
+def grade_rows(
+    benchmark: Benchmark[Any, Any],
+    path: Path,
+    file: RecordedRows,
+    options: Mapping[str, Any],
+    *,
+    every_rule: bool = False,
+) -> GradedFile:
+    """Grade the rows of a results file. `options` are those of grading. `every_rule`: also by all other rule sets.
+
+    Raises UserError, InputError.
+    """
+    own, side_by_side = str(options.get("rules") or benchmark.rule_sets[0]), bool(options.get("side_by_side"))
+    others = {}
+    for name in benchmark.rule_sets:
+        if name != own and (side_by_side or every_rule):
+            with benchmark.grader(file.source, name) as other:
+                others[name] = blocking(_scores(other, file))
+    with benchmark.grader(file.source, own) as grader:
+        scores = blocking(_scores(grader, file))
+        figures = grader.figures(scores)
+    if side_by_side:
+        figures = beside(figures, own, scores, others)
+    report = Report(
+        benchmark=benchmark.name,
+        folder=str(path),
+        data=file.data,
+        settings=dict(file.settings),
+        versions=dict(file.versions),
+        rule_set=grader.rules,
+        measure=figures.measure,
+        figure=figures.figure,
+        count=figures.count,
+        table=tuple(figures.table),
+        overall=figures.overall,
+        items=tuple(one.outcome for one in scores),
+        notes=(*file.notes, *ungraded_notes(scores), *figures.notes),
+        ungraded=sum(one.score is not None and not one.score.graded for one in scores),
+        **figures.details,
+    )
+
+    verdicts = opposed(own, scores, others.items())
+    rows = zip(scores, file.rows, strict=True)
+    return GradedFile(report, scores, [GradedUnit(one, row, verdicts.get(one.unit, {})) for one, (_, _, row) in rows])
+
+
+async def _scores(grader: Grader[Any], file: RecordedRows) -> list[Scored]:
+    return [
+        Scored(item, trial, row.unit, row.status, await graded(grader, item, row)) for item, trial, row in file.rows
+    ]
+
+
+_NAMED = 20
+
+
+def beside(figures: Figures, rules: str, scores: Sequence[Scored], others: Mapping[str, Sequence[Scored]]) -> Figures:
+    """The figures, extended with the totals of other rule sets."""
+    lines = [_line(name, some) for name, some in {rules: scores, **others}.items()]
+    section = TableSection(title="The same items under each rule set", lines=tuple(lines))
+    notes = [note for name, some in others.items() for note in _notes(name, scores, some)]
+    details = {
+        "others": {name: _rate(some) for name, some in others.items()},
+        "differing": {name: differing(scores, some) for name, some in others.items()},
+    }
+    return replace(
+        figures,
+        table=[*figures.table, section],
+        notes=[*notes, *figures.notes],
+        details={**figures.details, **details},
+    )
+
+
+def differing(scores: Sequence[Scored], others: Sequence[Scored]) -> list[str]:
+    """The items on which two rule sets differ, without items that one of them could not grade."""
+    verdicts = {one.unit: one.correct for one in others}
+    return [one.item.id for one in scores if {one.correct, verdicts.get(one.unit)} == {True, False}]
+
+
+def _notes(name: str, scores: Sequence[Scored], others: Sequence[Scored]) -> Iterator[str]:
+    if names := differing(scores, others):
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield f"Graded differently by {name}: {', '.join(names[:_NAMED])}{more}"
+    ungraded = [one.score.reason for one in others if one.score is not None and one.correct is None]
+    if ungraded:
+        yield f"Not graded by {name}: {len(ungraded)}, the first because: {ungraded[0]}"
+
+
+def _rate(scores: Sequence[Scored]) -> dict[str, Any]:
+    line = _line("", scores)
+    right, ungraded = line.counts["right"], line.more["not graded"]
+    return {
+        "right": right,
+        "wrong": line.n - right,
+        "ungraded": ungraded,
+        "rate": line.value,
+        "rate_of_all": line.more["rate of all"],
+        "interval_95": list(line.interval or ()),
+    }
+
+
+def _line(name: str, scores: Sequence[Scored]) -> TableLine:
+    outcomes = [one.correct for one in scores]
+    right, graded = outcomes.count(True), len(outcomes) - outcomes.count(None)
+    bounds = wilson(right, graded)
+    return TableLine(
+        name=name,
+        n=graded,
+        value=right / graded if graded else None,
+        interval=(bounds.low, bounds.high) if graded else None,
+        counts={"right": right},
+        more={"not graded": outcomes.count(None), "rate of all": right / len(outcomes) if outcomes else None},
+    )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from medagent.core.errors import EpisodeError
-from medagent.core.wire import Text
-from medagent.engine._unit_limits import unit_limits
-from medagent.engine.content import MadeUp
+from medagent.engine.limits import unit_limits
 from medagent.models.base import Completion, Usage
 from medagent.models.endings import USUAL
 
@@ -166,29 +164,19 @@ def _sum(one: int | None, other: int | None) -> int | None:
 _NOTHING = Spent()
 
 
-class RowHead(BaseModel):
-    """The part of a row that the engine reads when it opens a journal."""
+class Row(BaseModel):
+    """One finished unit in the journal. `unit` is its key; a later row of the same unit replaces an earlier one."""
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
 
     unit: str
     status: str
-    error: Text | None = None
+    error: str | None = None
     spent: Spent = Field(default_factory=Spent)
     started: str = ""
     timestamp: str = ""
     seconds: float = 0.0
-
-    @property
-    def payee(self) -> str:
-        """The model that was called, if the rows of a journal call different ones."""
-        return ""
-
-
-class Row(RowHead):
-    """One finished unit in the journal. `unit` is its key; a later row of the same unit replaces an earlier one."""
-
-    traceback: Text | None = None
+    traceback: str | None = None
     """The traceback, if an agent, model, grader or benchmark raised an exception."""
 
     @classmethod
@@ -196,12 +184,9 @@ class Row(RowHead):
         """The row of a unit that is about to start."""
         return cls(unit=unit.key, status="completed")
 
-    made_up: ClassVar[Sequence[MadeUp]] = ()
-    """Values in its line that differ between rows which are otherwise equal, and mean nothing."""
-
-    @classmethod
-    def key_members(cls, unit: str) -> str:
-        """The JSON of the row's first own members if these only repeat the unit's key, each with a comma behind it."""
+    @property
+    def payee(self) -> str:
+        """The model that was called, if the rows of a journal call different ones."""
         return ""
 
     @property

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from medagent._api import LoadedRun, load_run
+from medagent._api import load_run
 from medagent._finished import Code
 from medagent.core.scrub import hide, remember_environment
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.report import ItemOutcome, Report, ShownMessage
 from medagent.engine.rows import CallSpent, Row, Spent
-from medagent.engine.scores import Check, Scored
+from medagent.engine.scores import Scored
 from medagent.models.base import MadeCall
 from refsol.json_values import json_value
 
@@ -68,11 +68,10 @@ class Record:
 
     outcome: ItemOutcome
     messages: Sequence[ExportMessage]
-    checks: Sequence[Check]
     row: Row | None
-    question: str = ""
+    question: str
     """The question, without the rest of the prompt."""
-    scored: Scored | None = None
+    scored: Scored | None
     """The unit with its score; None if the run's data is missing."""
 
     @property
@@ -99,7 +98,7 @@ class Record:
 
     def as_json(self, report: Report) -> dict[str, Any]:
         """The record as one flat object. All records of a run have the same fields; a missing value is None."""
-        one, spent = self.outcome, self.spent
+        one, spent, score = self.outcome, self.spent, self.scored.score if self.scored else None
         called = spent.calls > 0
         return {
             "benchmark": report.benchmark,
@@ -122,7 +121,7 @@ class Record:
             "because": one.because,
             "grounded": one.grounded,
             "reading": one.reading,
-            "checks": [asdict(check) for check in self.checks],
+            "checks": [asdict(check) for check in (score.checks if score else ())],
             "prompt_tokens": spent.prompt if called else None,
             "completion_tokens": spent.completion if called else None,
             "cost": spent.cost if called else None,
@@ -135,18 +134,17 @@ def read_records(folder: Path, code: Code | None = None) -> tuple[Report, Iterat
     remember_environment(os.environ)
     loaded = load_run(folder, benchmark=code)
     report = loaded.report
-    return report, _records(loaded, report)
 
+    def records() -> Iterator[Record]:
+        scores = {(one.item.id, one.trial): one for one in loaded.scores}
+        rows = {row.unit: row for row in loaded.rows()}
+        for outcome in report.items:
+            scored = scores.get((outcome.item, outcome.trial))
+            row = rows.get(scored.unit) if scored else None
+            question = hide(scored.item.question) if scored else ""
+            yield Record(outcome, _messages(loaded.benchmark, row, question), row, question, scored)
 
-def _records(loaded: LoadedRun, report: Report) -> Iterator[Record]:
-    scores = {(one.item.id, one.trial): one for one in loaded.scores}
-    rows = {row.unit: row for row in loaded.rows()}
-    for outcome in report.items:
-        scored = scores.get((outcome.item, outcome.trial))
-        row = rows.get(scored.unit) if scored else None
-        question = hide(scored.item.question) if scored else ""
-        checks = scored.score.checks if scored and scored.score else ()
-        yield Record(outcome, _messages(loaded.benchmark, row, question), checks, row, question, scored)
+    return report, records()
 
 
 def _messages(benchmark: Benchmark[Any, Any], row: Row | None, question: str) -> list[ExportMessage]:

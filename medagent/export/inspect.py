@@ -22,9 +22,9 @@ from medagent.core.errors import UserError
 from medagent.core.scrub import hide
 from medagent.core.writing import replacing
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.report import Report
-from medagent.engine.rows import OWED, CallSpent
+from medagent.engine.rows import OWED, CallSpent, Row
 from medagent.export._records import Record, arguments_of, provider, read_records
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.models.wording import strip_thinking
@@ -84,7 +84,7 @@ def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
     context = _LogContext(
         report, options, scorer, judged, _model(report, run.document.get("places", {})), benchmark, toolbox
     )
-    samples = [context.sample(record) for record in records if record.row is not None]
+    samples = [context.sample(record, record.row) for record in records if record.row is not None]
     log = EvalLog(
         status="success" if not report.owed else "cancelled",
         eval=EvalSpec(
@@ -104,12 +104,7 @@ def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
             config=EvalConfig(epochs=max((one.epoch for one in samples), default=1), epochs_reducer=["mean"]),
             packages={name: version for name, version in report.versions.items() if name == "medagent"},
             metadata={"settings": report.settings, "data": report.data.model_dump(), "versions": report.versions},
-            scorers=[
-                {
-                    "name": scorer,
-                    "metrics": metric_definitions(),
-                }
-            ],
+            scorers=[{"name": scorer, "metrics": metric_definitions()}],
             headline_metric=HeadlineMetric(metric=HEADLINE),
         ),
         stats=EvalStats(
@@ -142,22 +137,22 @@ class _LogContext:
         whole = [report.benchmark, report.settings, report.data.digest, report.started, *parts]
         return uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(whole, sort_keys=True)).hex
 
-    def sample(self, record: Record) -> EvalSample:
+    def sample(self, record: Record, row: Row) -> EvalSample:
         """The sample of one item in one trial."""
         from inspect_ai.event import ScoreEvent
         from inspect_ai.log import EvalSample
         from inspect_ai.model import ModelOutput
 
+        from medagent.integrations.inspect.scorers import as_score
         from medagent.integrations.inspect.source import STORED, stored
 
-        one, row = record.outcome, record.row
-        assert row is not None
+        one, benchmark = record.outcome, self.report.benchmark
         name = self.id("sample", row.unit)
         messages = _messages(record, name)
-        usage = {self.model: _usage(record.spent)} if record.spent.calls else {}
-        score = self.score(record)
-        judged = self.judged.get(row.unit)
-        stored_row = json.loads(hide(json.dumps(stored(self.report.benchmark, self.options, row, judged))))
+        graded = record.scored.score if record.scored else None
+        graded = graded and replace(graded, reason=hide(graded.reason))
+        score: Score = as_score(benchmark, self.options, graded, self.benchmark.answer(row), one.status)
+        stored_row = json.loads(hide(json.dumps(stored(benchmark, self.options, row, self.judged.get(row.unit)))))
         answer = next((message.text for message in reversed(messages) if message.role == "assistant"), "")
         at = _time(row.timestamp) or _time(self.report.ended)
         scored = ScoreEvent(score=score, scorer=self.scorer, timestamp=datetime.fromisoformat(at), uuid=f"{name}-score")
@@ -169,11 +164,7 @@ class _LogContext:
             messages=messages,
             output=ModelOutput.from_content(self.model, answer),
             scores={self.scorer: score},
-            metadata={
-                "group": one.group,
-                "cluster": (record.scored.item.cluster if record.scored else "") or one.item,
-                "status": row.status,
-            },
+            metadata={"group": one.group, "cluster": record.cluster, "status": row.status},
             store={STORED: stored_row},
             events=sorted(
                 [
@@ -183,27 +174,14 @@ class _LogContext:
                 ],
                 key=lambda event: event.timestamp,
             ),
-            model_usage=usage,
+            model_usage={self.model: _usage(record.spent)} if record.spent.calls else {},
             started_at=_time(row.started) or None,
             completed_at=at or None,
             total_time=row.seconds,
             uuid=name,
-            error=_error(record),
-            limit=_limit(record, self.report),
+            error=_error(row),
+            limit=_limit(row, self.report),
         )
-
-    def score(self, record: Record) -> Score:
-        """The item's score in the run's report."""
-        from medagent.integrations.inspect.scorers import as_score
-
-        row, score = record.row, record.scored.score if record.scored else None
-        assert row is not None
-        if score is not None:
-            score = replace(score, reason=hide(score.reason))
-        result: Score = as_score(
-            self.report.benchmark, self.options, score, self.benchmark.answer(row), record.outcome.status
-        )
-        return result
 
 
 def _options(benchmark: Benchmark[Any, Any], run: Run) -> dict[str, Any]:
@@ -310,22 +288,20 @@ def _usage(spent: CallSpent) -> ModelUsage:
     )
 
 
-def _error(record: Record) -> EvalError | None:
+def _error(row: Row) -> EvalError | None:
     from inspect_ai.log import EvalError
 
-    row = record.row
-    if row is None or row.status not in ERRORS:
+    if row.status not in ERRORS:
         return None
     traceback = hide(row.traceback or "")
     message = hide(f"{row.status}: {row.error}" if row.error else row.status)
     return EvalError(message=message, traceback=traceback, traceback_ansi=traceback)
 
 
-def _limit(record: Record, report: Report) -> EvalSampleLimit | None:
+def _limit(row: Row, report: Report) -> EvalSampleLimit | None:
     from inspect_ai.log import EvalSampleLimit
 
-    row = record.row
-    if row is None or row.status not in LIMITS:
+    if row.status not in LIMITS:
         return None
     kind, option, default = LIMITS[row.status]
     set_to = report.settings.get(option)

@@ -10,8 +10,8 @@ from medagent._api import load_run
 from medagent._finished import Code
 from medagent.core.errors import UserError
 from medagent.core.scrub import error_text
-from medagent.engine.grounded import GROUNDED
 from medagent.engine.report import Report
+from medagent.engine.scores import GROUNDED
 
 _UNFIT = re.compile(r"[^\w\-./ ]")
 _FILES = ("run.json", "report.json", "results.json", "grade.json", "episodes.jsonl")
@@ -61,14 +61,13 @@ def parameters(report: Report) -> Iterator[tuple[str, str]]:
 
 def metrics(report: Report) -> Iterator[tuple[str, float]]:
     """The overall figure with its interval, the figure of each group, tokens and cost."""
-    if report.overall is not None and report.overall.value is not None:
-        yield report.figure.replace(" ", "_"), report.overall.value
-        if report.overall.interval:
-            yield "low", report.overall.interval[0]
-            yield "high", report.overall.interval[1]
-        yield "n", float(report.overall.n)
-        if report.overall.grounded is not None and report.overall.grounded.value is not None:
-            yield GROUNDED, report.overall.grounded.value
+    overall = report.overall
+    if overall is not None and overall.value is not None:
+        yield report.figure.replace(" ", "_"), overall.value
+        yield from zip(("low", "high"), overall.interval or (), strict=False)
+        yield "n", float(overall.n)
+        if overall.grounded is not None and overall.grounded.value is not None:
+            yield GROUNDED, overall.grounded.value
     for line in report.table[0].lines if report.table else ():
         if line.value is not None:
             yield f"group/{_UNFIT.sub('_', line.name)}", line.value

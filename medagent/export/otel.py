@@ -23,40 +23,12 @@ from medagent._finished import Code
 from medagent.core.errors import UserError
 from medagent.core.scrub import error_text
 from medagent.core.wire import split_credentials, without_password
-from medagent.engine.files import write_whole
-from medagent.engine.journals import Run
+from medagent.core.writing import write_whole
+from medagent.engine.folder import Run
 from medagent.engine.report import Report
 from medagent.engine.rows import CallSpent
 from medagent.export._records import Record, provider, read_records
 
-NAMES = {
-    "operation": "gen_ai.operation.name",
-    "provider": "gen_ai.provider.name",
-    "agent": "gen_ai.agent.name",
-    "model": "gen_ai.request.model",
-    "data": "gen_ai.data_source.id",
-    "conversation": "gen_ai.conversation.id",
-    "input": "gen_ai.usage.input_tokens",
-    "output": "gen_ai.usage.output_tokens",
-    "cached": "gen_ai.usage.cache_read.input_tokens",
-    "reasoning": "gen_ai.usage.reasoning.output_tokens",
-    "finish": "gen_ai.response.finish_reasons",
-    "tool": "gen_ai.tool.name",
-    "tool_type": "gen_ai.tool.type",
-    "call": "gen_ai.tool.call.id",
-    "arguments": "gen_ai.tool.call.arguments",
-    "evaluation": "gen_ai.evaluation.name",
-    "score": "gen_ai.evaluation.score.value",
-    "label": "gen_ai.evaluation.score.label",
-    "explanation": "gen_ai.evaluation.explanation",
-    "error": "error.type",
-    "cost": "medagent.cost_usd",
-    "retries": "medagent.retries",
-    "group": "medagent.group",
-    "kind": "medagent.failure_kind",
-    "grounded": "medagent.grounded",
-}
-"""The attribute names in spans, by our names."""
 PROVIDER = "medagent"
 """The provider of an agent without a model."""
 _CLIENT, _INTERNAL, _ERROR = 3, 1, 2
@@ -89,33 +61,38 @@ def _spans(report: Report, record: Record, served_by: str) -> Iterator[dict[str,
     trace = _id(32, report.folder, record.key, row.started)
     parent = _id(16, trace, "agent")
     agent = str(report.settings.get("agent") or report.settings.get("protocol") or "chat")
-    common = {"conversation": record.key, "provider": served_by, "model": report.settings.get("model")}
+    model = report.settings.get("model")
+    common = {
+        "gen_ai.conversation.id": record.key,
+        "gen_ai.provider.name": served_by,
+        "gen_ai.request.model": model,
+    }
     attributes = {
-        "operation": "invoke_agent",
-        "agent": agent,
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": agent,
         **common,
-        "data": " ".join(filter(None, (report.data.name, report.data.version))),
-        "input": record.spent.prompt or None,
-        "output": record.spent.completion or None,
-        "cost": record.spent.cost,
-        "group": one.group or None,
-        "error": row.status if row.status != "completed" else None,
+        "gen_ai.data_source.id": " ".join(filter(None, (report.data.name, report.data.version))),
+        "gen_ai.usage.input_tokens": record.spent.prompt or None,
+        "gen_ai.usage.output_tokens": record.spent.completion or None,
+        "medagent.cost_usd": record.spent.cost,
+        "medagent.group": one.group or None,
+        "error.type": row.status if row.status != "completed" else None,
     }
     span = _span(trace, parent, f"invoke_agent {agent}", (begun, ended), _INTERNAL, attributes)
     yield span | ({"events": [_evaluation(report, record, ended)]} if one.value is not None else {})
     for number, (call, at, until) in enumerate(_timed(row.spent.each, begun, ended)):
         fields = {
-            "operation": "chat",
+            "gen_ai.operation.name": "chat",
             **common,
-            "input": call.prompt,
-            "output": call.completion,
-            "cached": call.cached,
-            "reasoning": call.reasoning or None,
-            "finish": [call.finish_reason] if call.finish_reason else None,
-            "cost": call.cost,
-            "retries": call.retries,
+            "gen_ai.usage.input_tokens": call.prompt,
+            "gen_ai.usage.output_tokens": call.completion,
+            "gen_ai.usage.cache_read.input_tokens": call.cached,
+            "gen_ai.usage.reasoning.output_tokens": call.reasoning or None,
+            "gen_ai.response.finish_reasons": [call.finish_reason] if call.finish_reason else None,
+            "medagent.cost_usd": call.cost,
+            "medagent.retries": call.retries,
         }
-        name = f"chat {common['model'] or ''}".strip()
+        name = f"chat {model or ''}".strip()
         yield _span(trace, _id(16, trace, str(number)), name, (at, until), _CLIENT, fields, parent)
     yield from _tools(record, trace, parent, begun)
 
@@ -140,12 +117,12 @@ def _tools(record: Record, trace: str, parent: str, begun: int) -> Iterator[dict
         for call in message.calls:
             number += 1
             fields = {
-                "operation": "execute_tool",
-                "conversation": record.key,
-                "tool": call.name,
-                "tool_type": "function",
-                "call": call.id,
-                "arguments": call.arguments,
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.conversation.id": record.key,
+                "gen_ai.tool.name": call.name,
+                "gen_ai.tool.type": "function",
+                "gen_ai.tool.call.id": call.id,
+                "gen_ai.tool.call.arguments": call.arguments,
             }
             span = _id(16, trace, "tool", str(number))
             yield _span(trace, span, f"execute_tool {call.name}", (at, at), _INTERNAL, fields, parent)
@@ -155,12 +132,12 @@ def _evaluation(report: Report, record: Record, at: int) -> dict[str, Any]:
     """The verdict on an item, as an event of its span."""
     one = record.outcome
     fields = {
-        "evaluation": report.benchmark,
-        "score": None if one.value is None else float(one.value),
-        "label": {True: "right", False: "wrong", None: None}[one.correct],
-        "explanation": one.reason or None,
-        "kind": one.kind or None,
-        "grounded": one.grounded,
+        "gen_ai.evaluation.name": report.benchmark,
+        "gen_ai.evaluation.score.value": None if one.value is None else float(one.value),
+        "gen_ai.evaluation.score.label": {True: "right", False: "wrong", None: None}[one.correct],
+        "gen_ai.evaluation.explanation": one.reason or None,
+        "medagent.failure_kind": one.kind or None,
+        "medagent.grounded": one.grounded,
     }
     return {"timeUnixNano": str(at), "name": "gen_ai.evaluation.result", "attributes": _attributes(fields)}
 
@@ -178,15 +155,13 @@ def _span(
         "attributes": _attributes(fields),
     }
     span_fields |= {"parentSpanId": parent} if parent else {}
-    return span_fields | ({"status": {"code": _ERROR, "message": str(fields["error"])}} if fields.get("error") else {})
+    return span_fields | (
+        {"status": {"code": _ERROR, "message": str(fields["error.type"])}} if fields.get("error.type") else {}
+    )
 
 
 def _attributes(fields: dict[str, Any]) -> list[dict[str, Any]]:
-    return [_attribute(NAMES[key], value) for key, value in fields.items() if value is not None]
-
-
-def _attribute(name: str, value: Any) -> dict[str, Any]:
-    return {"key": name, "value": _value(value)}
+    return [{"key": name, "value": _value(value)} for name, value in fields.items() if value is not None]
 
 
 def _value(value: Any) -> dict[str, Any]:
@@ -201,7 +176,7 @@ def _value(value: Any) -> dict[str, Any]:
 
 def _request(report: Report, items: list[list[dict[str, Any]]]) -> dict[str, Any]:
     version = report.versions.get("medagent", "")
-    resource = [_attribute("service.name", "medagent"), _attribute("service.version", version)]
+    resource = _attributes({"service.name": "medagent", "service.version": version})
     spans = [span for item in items for span in item]
     scope = {"scope": {"name": "medagent", "version": version}, "spans": spans}
     return {"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": [scope]}]}
@@ -256,7 +231,7 @@ def _with_base64_ids(value: Any) -> Any:
 
 
 def _id(length: int, *parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:length]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:length]
 
 
 def _nanoseconds(time: str) -> int:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from medagent._finished import Code
 from medagent.core.errors import UserError
-from medagent.core.writing import replacing
-from medagent.engine.files import write_whole
+from medagent.core.writing import replacing, write_whole
 from medagent.export._records import read_records
 
 
@@ -22,17 +20,14 @@ def export_jsonl(folder: Path, out: Path, code: Code | None = None) -> int:
 
 
 def export_parquet(folder: Path, out: Path, code: Code | None = None) -> int:
-    """Write one Parquet file. Returns the number of rows. Raises UserError, also if pyarrow is not installed.
-
-    Parquet texts are UTF-8, so half of a surrogate pair becomes U+FFFD.
-    """
+    """Write one Parquet file. Returns the number of rows. Raises UserError, also if pyarrow is not installed."""
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
     except ImportError:
         raise UserError("export parquet needs pyarrow: pip install 'medagent[parquet]', or use export jsonl") from None
     report, records = read_records(folder, code)
-    rows = [_utf8(record.as_json(report)) for record in records]
+    rows = [record.as_json(report) for record in records]
     text, whole, real, truth = arrow.string(), arrow.int64(), arrow.float64(), arrow.bool_()
     function = arrow.struct([("name", text), ("arguments", text)])
     call = arrow.struct([("id", text), ("type", text), ("function", function)])
@@ -59,11 +54,3 @@ def export_parquet(folder: Path, out: Path, code: Code | None = None) -> int:
     with replacing(out) as aside:
         parquet.write_table(arrow.Table.from_pylist(rows, schema=schema), aside)
     return len(rows)
-
-
-def _utf8(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, list):
-        return [_utf8(one) for one in value]
-    return {name: _utf8(one) for name, one in value.items()} if isinstance(value, dict) else value

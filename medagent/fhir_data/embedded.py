@@ -132,7 +132,7 @@ class _OverlaySession:
         from fhir_server.bounds import OverBoundsError
 
         headers = _JSON if method == "POST" else ()
-        request = Request(method, "/fhir" + target, headers, body.encode("utf-8", "surrogatepass"))
+        request = Request(method, "/fhir" + target, headers, body.encode())
         try:
             response = await self._ehr.answer(overlay, request, blocking=self._blocking)
         except OverBoundsError as error:

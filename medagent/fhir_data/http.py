@@ -170,7 +170,7 @@ class _HttpSession:
         return await self._send("GET", target, None)
 
     async def post(self, target: str, body: str) -> Reply:
-        return await self._send("POST", target, body.encode("utf-8", "surrogatepass"))
+        return await self._send("POST", target, body.encode())
 
     async def rehearse(self, target: str, body: str) -> Reply | None:
         """Returns None: an external server carries out each request."""

@@ -132,13 +132,9 @@ class CodeSession(Session):
     programs: Programs
     _answer: str | None = None
 
-    async def act(self, message: str, reasoning: str | None = None, call: MadeCall | None = None) -> str:
-        """Run the program of a message; returns the reply. Raises the errors of `Session.act`, and SandboxError if the
-        sandbox itself fails.
-        """
-        self._check_open()
+    async def _respond(self, message: str, reasoning: str | None, call: MadeCall | None) -> str:
+        """Run the program of a message; returns the reply. Raises SandboxError if the sandbox itself fails."""
         read = strip_thinking(message) if self._rules.strip_thinking else message
-        self._outcome.rounds += 1
         code = program_of(read)
         if code is None and clean(read).startswith("FINISH("):
             self._keep(Program(message, "", reasoning=reasoning, call=call))
@@ -156,12 +152,9 @@ class CodeSession(Session):
         self._outcome.answer = self._answer
         return self._end("completed")
 
-    def refuse(self, message: str, problem: str, reasoning: str | None = None, call: MadeCall | None = None) -> str:
-        """See `Session.refuse`; the message is stored with the programs, as it is not a request."""
-        self._check_open()
-        self._outcome.rounds += 1
-        text = fill(self._protocol.tool_error, error=problem)
-        return self._told(Program(message, text, reasoning=reasoning, call=call))
+    def _refuse(self, message: str, problem: str, reasoning: str | None, call: MadeCall | None) -> str:
+        """The message is stored with the programs, as it is not a request."""
+        return self._told(Program(message, self._tool_error(problem), reasoning=reasoning, call=call))
 
     async def serve(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Carry out a program's call. Raises CallError for errors that the program sees."""

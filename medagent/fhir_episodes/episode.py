@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import Protocol, Self
 
 from pydantic import Field, model_validator
 
 from medagent.agents.base import Agent, Policy, learn_from, next_move
 from medagent.agents.choice import AgentChoice
-from medagent.core.wire import Text
 from medagent.engine.boundary import blame
-from medagent.engine.content import MadeUp
-from medagent.engine.job import JobFile
 from medagent.engine.learning import Feedback
 from medagent.engine.rows import Row, Spent
 from medagent.fhir_data.record import Ehr, EhrSession
@@ -60,7 +55,7 @@ class EpisodeRow(Row):
 
     task_id: str
     trial: int = 1
-    answer: Text | None = None
+    answer: str | None = None
     rounds: int = 0
     malformed: int = 0
     """The number of tool calls that could not be read as an action."""
@@ -78,18 +73,6 @@ class EpisodeRow(Row):
         """See `Row.begin`."""
         return cls(unit=unit.key, status="completed", task_id=unit.task.id, trial=unit.trial)
 
-    made_up: ClassVar[Sequence[MadeUp]] = (
-        MadeUp(rb"{\n  \"resourceType\": \"Bundle\",\n  \"id\": \"", re.compile(rb'[0-9a-f-]{36}(?=\\")')),
-        MadeUp(rb'","source":"#', re.compile(rb'\w{16}(?=")'), b'],"created":['),
-    )
-    """The id of a search's Bundle in a transcript, and `meta.source` of a stored resource."""
-
-    @classmethod
-    def key_members(cls, unit: str) -> str:
-        """See `Row.key_members`."""
-        task, _, trial = unit.rpartition("#")
-        return f'"task_id":{json.dumps(task)},"trial":{trial},'
-
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         """Refuse a row whose unit does not match its task and trial."""
@@ -100,7 +83,7 @@ class EpisodeRow(Row):
     def take(self, outcome: Outcome) -> None:
         """Copy the outcome of an episode, ended or not."""
         self.answer = outcome.answer if outcome.status == "completed" else None
-        self.rounds = outcome.rounds
+        self.rounds, self.malformed = outcome.rounds, outcome.malformed
         self.thinking = any(_needs_stripping(turn) for turn in outcome.transcript)
         self.transcript, self.created = outcome.transcript, outcome.writes
         self.programs = outcome.programs or None
@@ -204,13 +187,9 @@ class EpisodeJob:
         return isinstance(self.agent, AgentChoice) and self.agent.learns
 
     @property
-    def files(self) -> Sequence[JobFile]:
-        """The embedded server's file, unless it is the bundled hospital, which every machine can build."""
-        from fhir_server.synthetic.bundled import DIGEST
-
-        if self.ehr.file is None:
-            return ()
-        return (JobFile(self.ehr.file, _hospital if self.ehr.digest == DIGEST else None),)
+    def files(self) -> Sequence[Path]:
+        """The embedded server's file."""
+        return (self.ehr.file,) if self.ehr.file is not None else ()
 
     def moved(self, places: Mapping[Path, Path]) -> Self:
         """See `JobWithFiles.moved`."""
@@ -260,7 +239,7 @@ class EpisodeWorker:
         ):
             observation = session.reset()
             try:
-                row.malformed = await play(session, policy, observation)
+                await play(session, policy, observation)
             finally:
                 row.take(session.outcome())
         row.status = session.outcome().status or "round_limit"
@@ -285,24 +264,15 @@ class EpisodeWorker:
                 try:
                     await solve(self.agent, unit.task, session, env, row.spent)
                 finally:
-                    row.malformed = env.malformed
                     row.take(session.outcome())
         row.status = session.outcome().status or "round_limit"
 
 
-def _hospital() -> Path:
-    from medagent.fhir_data.embedded import bundled_file
-
-    return bundled_file().path
-
-
-async def play(session: Session, policy: Policy, observation: str) -> int:
-    """Let the policy act until the session is done; returns the number of malformed moves."""
-    malformed = 0
+async def play(session: Session, policy: Policy, observation: str) -> None:
+    """Let the policy act until the session is done."""
     while not session.done:
         move = await next_move(policy, observation)
         if move.problem is not None:
-            malformed += 1
             observation = session.refuse(move.text, move.problem, move.reasoning, move.call)
             if move.finish_reason == CUT:  # the next call would be cut off too
                 session.outcome().status = "cut"
@@ -311,7 +281,6 @@ async def play(session: Session, policy: Policy, observation: str) -> int:
         name_unusable(session.outcome(), move.text, move.finish_reason)
         if move.ended and session.outcome().status == "invalid_action":
             session.outcome().error = NO_FINISH
-    return malformed
 
 
 def name_unusable(outcome: Outcome, message: str, finish_reason: str | None) -> None:

@@ -12,28 +12,26 @@ process and shared.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from medagent.core.errors import UserError
-from medagent.core.options import checked
+from medagent.core.options import checked, option_of, options
 from medagent.core.waiting import blocking
-from medagent.engine.scores import Grader, Score
-from medagent.engine.scoring import graded
-from medagent.engine.selection import mixed
+from medagent.engine.scores import Grader, Score, graded
+from medagent.engine.settings import mixed
 from medagent.fhir_data.embedded import EmbeddedEhr
 from medagent.fhir_data.record import Ehr, EhrSession
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.protocol import Protocol
 from medagent.fhir_episodes.session import Outcome, Session, Turn
-from medagent.fhir_episodes.settings import EpisodeSettings, server_headers
+from medagent.fhir_episodes.settings import FhirSettings
 from medagent.fhir_episodes.task import FhirItem, FhirTask
-from medagent.fhir_episodes.tools import Toolbox, ToolError
-from medagent.models.base import MadeCall, Tool, ToolCall
+from medagent.fhir_episodes.tools import Toolbox, call
+from medagent.models.base import Tool
 
 E = TypeVar("E", bound="OpenEpisode")
 T = TypeVar("T")
@@ -42,25 +40,25 @@ T = TypeVar("T")
 class EpisodeSource:
     """The shared parts of one benchmark's episodes, by its settings. Each part is opened at its first use."""
 
-    def __init__(self, benchmark: FhirBenchmark[Any], settings: EpisodeSettings) -> None:
+    def __init__(self, benchmark: FhirBenchmark[Any], settings: FhirSettings) -> None:
         self.benchmark, self.settings = benchmark, settings
 
     @classmethod
-    def of(cls, benchmark: FhirBenchmark[Any], options: Mapping[str, Any]) -> EpisodeSource:
-        """The source for these options, which are fields of the benchmark's `Episodes`. Raises UserError."""
-        known = benchmark.Episodes.model_fields
-        if unknown := sorted(set(options) - set(known)):
-            raise UserError(f"{unknown[0]}: there is no such option of an episode")
-        stated = {name: value for name, value in options.items() if value is not None}
-        return cls.by(benchmark, checked(benchmark.Episodes, stated))
+    def of(cls, benchmark: FhirBenchmark[Any], values: Mapping[str, Any]) -> EpisodeSource:
+        """The source for these options of the benchmark's episodes. Raises UserError."""
+        known = {name: value for name, value in values.items() if value is not None}
+        return cls.by(benchmark, checked(benchmark.Settings, known))
 
     @classmethod
-    def by(cls, benchmark: FhirBenchmark[Any], settings: EpisodeSettings) -> EpisodeSource:
-        """The source for these settings, an instance of the benchmark's `Episodes`. Raises UserError."""
-        if not isinstance(settings, benchmark.Episodes):
-            raise UserError(f"settings: expected {benchmark.Episodes.__name__}, not {type(settings).__name__}")
-        if settings.loop and settings.protocol == "tools":
-            raise UserError("loop cannot be combined with the protocol tools: the published runner has no tools")
+    def by(cls, benchmark: FhirBenchmark[Any], settings: FhirSettings) -> EpisodeSource:
+        """The source for these settings of the benchmark. Raises UserError for options that no episode has."""
+        for name in sorted(settings.model_fields_set):
+            one = option_of(type(settings), name)
+            if one is None or "episode" not in one.option.for_:
+                known = ", ".join(sorted(one.name for one in options(type(settings), "episode")))
+                raise UserError(f"{name}: an episode has no such option; its options are {known}")
+        if settings.protocol not in ("text", "tools"):
+            raise UserError(f"--protocol {settings.protocol}: an episode acts by text or tools")
         return _shared(type(benchmark), settings)
 
     @cached_property
@@ -111,7 +109,7 @@ class EpisodeSource:
 
 
 @lru_cache(maxsize=8)
-def _shared(kind: type[FhirBenchmark[Any]], settings: EpisodeSettings) -> EpisodeSource:
+def _shared(kind: type[FhirBenchmark[Any]], settings: FhirSettings) -> EpisodeSource:
     return EpisodeSource(kind(), settings)
 
 
@@ -159,12 +157,7 @@ class OpenEpisode:
         return await self._session.act(message)
 
     async def _call(self, tool: str, arguments: dict[str, Any] | str) -> str:
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        try:
-            action = self._source.toolbox.action(ToolCall("", tool, text))
-        except ToolError as error:
-            return self._session.refuse(f"{tool}({text})", str(error), call=MadeCall(tool, text))
-        return await self._session.act(action, call=MadeCall(tool, text))
+        return await call(self._session, self._source.toolbox, tool, arguments)
 
 
 class Episode(OpenEpisode):
@@ -209,7 +202,7 @@ class EpisodeContext:
         else:
             from medagent.fhir_data.http import HttpEhr
 
-            server = HttpEhr(settings.fhir, settings.api_base, headers=server_headers([]))
+            server = HttpEhr(settings.fhir, settings.api_base, headers=settings.fhir_headers)
             ehr = await self._stack.enter_async_context(server)
         record = await self._stack.enter_async_context(ehr.session(self._key))
         return self._opened(Episode, record)
@@ -227,7 +220,7 @@ class EpisodeContext:
         _now(self._stack.__aexit__(*error))
 
     def _opened(self, kind: type[E], record: EhrSession) -> E:
-        session = Session(self._item.task, record, self._source.protocol, self._source.settings.rules)
+        session = Session(self._item.task, record, self._source.protocol, self._source.settings.session_rules)
         return kind(self._item, session, self._source)
 
 

@@ -68,7 +68,7 @@ class FhirBase:
 
 def escaped(url: str) -> str:
     """A URL or a part of one, escaped for the wire."""
-    return quote(url, safe=_URL_SAFE, errors="replace")
+    return quote(url, safe=_URL_SAFE)
 
 
 def _server(parts: SplitResult) -> tuple[str | None, int | None]:

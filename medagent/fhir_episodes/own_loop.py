@@ -13,12 +13,13 @@ from typing import Any
 
 from medagent.agents.base import Agent, count_into
 from medagent.core.errors import UserError
+from medagent.core.options import options
 from medagent.engine.boundary import blame
 from medagent.engine.rows import Spent
 from medagent.engine.settings import RunSettings
 from medagent.fhir_episodes.session import Session
-from medagent.fhir_episodes.tools import Toolbox, ToolError
-from medagent.models.base import Completion, MadeCall, Tool, ToolCall, Usage
+from medagent.fhir_episodes.tools import Toolbox, call
+from medagent.models.base import Completion, Tool, Usage
 from medagent.models.prices import find_price
 
 OWN_LOOP = "agent-loop"
@@ -35,7 +36,6 @@ class Env:
 
     def __init__(self, session: Session, toolbox: Toolbox, spent: Spent, http: str, key: str, seed: int | None) -> None:
         self.http, self.key, self.seed = http, key, seed
-        self.malformed = 0
         self._session, self._toolbox, self._spent = session, toolbox, spent
         self._loop, self._lock = asyncio.get_running_loop(), asyncio.Lock()
 
@@ -46,36 +46,28 @@ class Env:
 
     async def call(self, tool: str, /, **arguments: Any) -> str:
         """Call a tool; returns the reply, or the reason why the call is refused. `finish` ends the episode."""
-        text = json.dumps(arguments)
-        try:
-            action = self._toolbox.action(ToolCall("", tool, text))
-        except ToolError as error:
-            self.malformed += 1
-            if self._session.done:
-                return _OVER
-            return self._session.refuse(f"{tool}({text})", str(error), call=MadeCall(tool, text))
-        return await self._acted(action, MadeCall(tool, text))
+        return await self._in_turn(lambda: call(self._session, self._toolbox, tool, arguments))
 
     def function(self, tool: str) -> Callable[..., Awaitable[str]]:
         """A tool as a function, for frameworks that take functions with named arguments."""
 
-        async def call(**arguments: Any) -> str:
+        async def called(**arguments: Any) -> str:
             return await self.call(tool, **arguments)
 
-        return call
+        return called
 
     async def act(self, message: str) -> str:
         """Take one text action: `GET url`, `POST url` with JSON below, `FINISH([…])`; returns the reply.
 
         Raises SessionEndedError after the last message of the episode.
         """
-        return await self._acted(message)
+        return await self._in_turn(lambda: self._session.act(message))
 
-    async def _acted(self, message: str, call: MadeCall | None = None) -> str:
+    async def _in_turn(self, take: Callable[[], Awaitable[str]]) -> str:
         async with self._lock:  # frameworks make calls in parallel
             if self._session.outcome().status == "completed":
                 return _OVER
-            return await self._session.act(message, call=call) or _OVER
+            return await take() or _OVER
 
     def call_blocking(self, tool: str, /, **arguments: Any) -> str:
         """`call` for another thread than the event loop's, such as that of `asyncio.to_thread`."""
@@ -130,9 +122,9 @@ def check_settings(agent: type[Agent], settings: RunSettings) -> None:
     if getattr(settings, "loop", None):
         raise UserError(f"--loop does not apply: {name} has `solve` and acts by tools")
     limits = ("max_cost", "max_tokens_total", "unit_cost", "unit_tokens")
-    limit = next((limit for limit in limits if getattr(settings, limit) is not None), None)
-    if limit is not None and not agent.reports_use:
+    limited = [one.written for one in options(type(settings)) if one.name in limits and getattr(settings, one.name)]
+    if limited and not agent.reports_use:
         raise UserError(
-            f"--{limit.replace('_', '-')} cannot be kept: {name} owns its loop, and its token use is unknown. If "
+            f"{limited[0]} cannot be kept: {name} owns its loop, and its token use is unknown. If "
             "`solve` counts every call with env.spend, write `reports_use = True` in the class"
         )

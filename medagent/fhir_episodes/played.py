@@ -15,16 +15,13 @@ from typing import Any, Self
 
 from medagent.core.clock import wall_clock
 from medagent.core.named_paths import remember_options
-from medagent.core.options import part
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Say
-from medagent.engine.folder import RunFolder
-from medagent.engine.journals import Journals, Run
+from medagent.engine.folder import Journals, Run, RunFolder
 from medagent.engine.plan import JOURNAL, Plan
-from medagent.engine.report_file import keep
-from medagent.engine.results import Graded, Standing, basis_of, compose, in_order
-from medagent.engine.score_book import SCORES, ScoreBook
-from medagent.engine.scoring import Scoring
+from medagent.engine.report import write_report
+from medagent.engine.results import Graded, Standing, compose
+from medagent.engine.scores import SCORES, Scoring, StoredScores
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.episodes import EpisodeSource
@@ -36,8 +33,7 @@ _NOBODY = "medagent.agents.base:Agent"
 
 def played_source(benchmark: FhirBenchmark[Any], settings: FhirSettings) -> EpisodeSource:
     """The source of the episodes of such a run."""
-    options = part(benchmark.Episodes, settings).model_copy(update={"protocol": "tools", "loop": None})
-    return EpisodeSource(benchmark, options)
+    return EpisodeSource(benchmark, settings.model_copy(update={"protocol": "tools", "loop": None}))
 
 
 def played_folder(benchmark: FhirBenchmark[Any], settings: FhirSettings, who: str) -> Path:
@@ -97,9 +93,9 @@ class PlayedRun:
                 plan.folder,
                 self._command,
                 plan.decides,
-                benchmark=self._benchmark.name,
-                data=plan.data.model_dump(),
+                about={"benchmark": self._benchmark.name, "data": plan.data.model_dump()},
                 places=settings.places(),
+                options=type(settings),
                 overwrite=settings.overwrite,
                 reuse=settings.reuse,
             )
@@ -116,11 +112,10 @@ class PlayedRun:
                 return
             items = {item.id: item for item in self._plan.items}
             run, standing = Run(self.path, self._journals), Standing(list(self._journal.owed()), command=self._command)
+            stored = StoredScores(self.path / SCORES, writable=True)
             with self._benchmark.grader(self._plan.settings, self._benchmark.rule_sets[0]) as grader:
-                scoring: Scoring[EpisodeRow] = Scoring(items, grader, self._journal, ScoreBook(self.path / SCORES))
-                scores = in_order(items, blocking(scoring.of_units(self._journal.units)))
+                scoring: Scoring[EpisodeRow] = Scoring(items, grader, self._journal, stored)
+                scores = blocking(scoring.of_units(self._journal.units))
                 files = self._benchmark.write(run, scores)
                 graded = Graded(scores, grader.figures(scores), grader.rules, grader.digests, files)
-            scoring.write()
-            report = compose(self._benchmark, self.path, graded, self._journals, standing)
-            keep(self.path, report, basis_of(self._benchmark, self._journals))
+            write_report(self.path, compose(self._benchmark, self.path, graded, self._journals, standing))

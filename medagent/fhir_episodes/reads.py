@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import unquote_plus
 
-from medagent.core.wire import Text
 from refsol.json_values import as_object, json_value
 
 Handling = Literal["strict", "lenient", "corrected"]
@@ -33,10 +32,10 @@ class Read:
     `refused` is the server's error, if the GET failed.
     """
 
-    asked: Text
-    sent: Text
+    asked: str
+    sent: str
     ids: dict[str, list[str]] = field(default_factory=dict)
-    refused: Text | None = None
+    refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

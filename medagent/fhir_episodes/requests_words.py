@@ -86,7 +86,7 @@ def prepare(url: str) -> PreparedUrl:
         raise ActionError("URL has an invalid label.")
     path = path if path.startswith("/") else "/" + path
     whole = f"{scheme}://{authority}{path}" + (f"?{query}" if query else "") + (f"#{fragment}" if fragment else "")
-    text = quote(_ESCAPE.sub(_plain_where_unreserved, whole), safe=_WHOLE, errors="replace")
+    text = quote(_ESCAPE.sub(_plain_where_unreserved, whole), safe=_WHOLE)
     parts = _split(text)
     if scheme not in PORTS:
         raise _no_adapter(text)
@@ -162,7 +162,7 @@ def _escaped(text: str, safe: str) -> str:
     upper, escapes = _ESCAPE.subn(lambda match: match[0].upper(), text)
     if text.count("%") == escapes:
         safe += "%"
-    return quote(upper.encode("utf-8", "surrogatepass"), safe=safe)
+    return quote(upper, safe=safe)
 
 
 def _plain_where_unreserved(match: re.Match[str]) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from medagent.core.errors import SessionEndedError
-from medagent.core.wire import Text
 from medagent.fhir_data.record import EhrSession, Reply, TooMuchError, diagnostics
 from medagent.fhir_episodes._calculator import CalculationError, calculated
 from medagent.fhir_episodes.fhir_base import API_BASE, FhirBase, escaped
@@ -21,7 +20,7 @@ from medagent.fhir_episodes.requests_words import ActionError, prepare
 from medagent.fhir_episodes.task import TaskWords
 from medagent.models.base import MadeCall
 from medagent.models.wording import fill, strip_thinking
-from refsol.json_values import as_object, json_value
+from refsol.json_values import as_object, json_value, unicode_json, unicode_text
 
 Status = Literal[
     "completed",
@@ -49,9 +48,9 @@ class Turn:
     """One message of the transcript. `dispatched` is the text that was acted on, if it is not the raw `content`."""
 
     role: Literal["agent", "user"]
-    content: Text
-    dispatched: Text | None = None
-    reasoning: Text | None = None
+    content: str
+    dispatched: str | None = None
+    reasoning: str | None = None
     program: int | None = None
     """For a request: the number of the program that made it."""
     call: MadeCall | None = None
@@ -62,20 +61,20 @@ class Turn:
 class Write:
     """The result of one POST: the shown URL, and the stored resource or the server's error."""
 
-    url: Text
+    url: str
     resource: dict[str, Any] | None = None
-    refused: Text | None = None
+    refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
     """One message of an agent that acts in code. `code` is None if it has no program; `limit` is the reached limit."""
 
-    message: Text
-    output: Text
-    code: Text | None = None
+    message: str
+    output: str
+    code: str | None = None
     limit: str | None = None
-    reasoning: Text | None = None
+    reasoning: str | None = None
     call: MadeCall | None = None
 
 
@@ -88,6 +87,8 @@ class Outcome:
     transcript: list[Turn] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
     rounds: int = 0
+    malformed: int = 0
+    """The number of messages that could not be read as an action."""
     programs: list[Program] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     """Each GET with the ids in its reply, if the benchmark's rules record them."""
@@ -154,11 +155,21 @@ class Session:
         before. Raises SessionEndedError before the start and after the end of an episode.
         """
         self._check_open()
+        self._outcome.rounds += 1
+        return await self._respond(unicode_text(message), reasoning, call)
+
+    def refuse(self, message: str, problem: str, reasoning: str | None = None, call: MadeCall | None = None) -> str:
+        """Record a message that could not be read as an action (a malformed tool call) and the reply to it."""
+        self._check_open()
+        self._outcome.rounds += 1
+        self._outcome.malformed += 1
+        return self._refuse(unicode_text(message), problem, reasoning, call)
+
+    async def _respond(self, message: str, reasoning: str | None, call: MadeCall | None) -> str:
         dispatched = strip_thinking(message) if self._rules.strip_thinking else message
         self._outcome.transcript.append(
             Turn("agent", message, dispatched if dispatched != message else None, reasoning, call=call)
         )
-        self._outcome.rounds += 1
         self.failed = False
         action = clean(dispatched)
         if action.startswith("GET"):
@@ -174,11 +185,8 @@ class Session:
             return self._end("invalid_action")
         return self._reply(reply)
 
-    def refuse(self, message: str, problem: str, reasoning: str | None = None, call: MadeCall | None = None) -> str:
-        """Record a message that could not be read as an action (a malformed tool call) and the reply to it."""
-        self._check_open()
+    def _refuse(self, message: str, problem: str, reasoning: str | None, call: MadeCall | None) -> str:
         self._outcome.transcript.append(Turn("agent", message, reasoning=reasoning, call=call))
-        self._outcome.rounds += 1
         return self._reply(self._tool_error(problem))
 
     def _calculate(self, action: str) -> str:
@@ -346,4 +354,4 @@ def _written(url: str, reply: Reply) -> Write:
 
 
 def _created(reply: Reply) -> dict[str, Any] | None:
-    return as_object(json_value(reply.text)) if reply.status == 201 else None
+    return as_object(json_value(unicode_json(reply.text))) if reply.status == 201 else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from typing import Protocol as Typed
@@ -16,9 +17,9 @@ from urllib.parse import parse_qs, urlencode
 from medagent.agents.base import Agent, AgentContext, Move, counted
 from medagent.engine.rows import Spent
 from medagent.fhir_episodes.protocol import Protocol, ProtocolTool
-from medagent.fhir_episodes.session import MAX_BODY
+from medagent.fhir_episodes.session import MAX_BODY, Session
 from medagent.models.base import ChatModel, MadeCall, Message, Tool, ToolCall
-from refsol.json_values import json_value
+from refsol.json_values import json_value, unicode_json
 
 FINISH_TEXT = "Ends the work with the answers."
 
@@ -73,7 +74,7 @@ class Toolbox:
             return f"CALCULATE {expression}"
         url = f"{self.api_base}/{tool.resource_type}"
         if tool.method == "GET":
-            query = urlencode(_parameters({**tool.fixed, **arguments}), doseq=True, errors="replace")
+            query = urlencode(_parameters({**tool.fixed, **arguments}), doseq=True)
             return f"GET {url}?{query}"
         return f"POST {url}\n{json.dumps({**tool.fixed, **arguments}, ensure_ascii=False)}"
 
@@ -123,6 +124,19 @@ class Toolbox:
         return name, {key: value for key, value in stated.items() if fixed.get(key) != value}
 
 
+async def call(session: Session, toolbox: Toolbox, tool: str, arguments: Mapping[str, Any] | str) -> str:
+    """Take one tool call, for programs that make calls themselves; returns the reply. If the call cannot be read as an
+    action, the reply is the reason.
+    """
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    made = MadeCall(tool, text)
+    try:
+        action = toolbox.action(ToolCall("", tool, text))
+    except ToolError as error:
+        return session.refuse(f"{tool}({text})", str(error), call=made)
+    return await session.act(action, call=made)
+
+
 def _made(protocol: Protocol) -> dict[str, ProtocolTool]:
     """One tool per function, named by method and type. The second with the same name is also named by a parameter that
     only it has: `get_observation` takes a code, `get_observation_by_category` returns vital signs.
@@ -150,7 +164,7 @@ def _arguments(text: str) -> dict[str, Any]:
     if len(text) > MAX_BODY:
         raise ToolError(f"the arguments are over {MAX_BODY:,} characters")
     try:
-        arguments = json.loads(text or "{}")
+        arguments = json.loads(unicode_json(text) or "{}")
     except (ValueError, RecursionError) as error:
         raise ToolError(f"the arguments are not JSON: {error}") from None
     if not isinstance(arguments, dict):

@@ -128,7 +128,7 @@ class Environment:
 def _offering(kind: type[Any], benchmark: str) -> type[Any]:
     """The class of environments with the tools of a benchmark, and no other tools."""
     fhir = find_fhir(benchmark)
-    tools = fhir.toolbox(fhir.Episodes()).tools()
+    tools = fhir.toolbox(fhir.Settings()).tools()
     if tools == kind.tools:
         return kind
     others = {tool.name: None for tool in kind.tools}

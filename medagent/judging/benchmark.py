@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.journals import JournalKind, Run
+from medagent.engine.folder import JournalKind, Run
 from medagent.engine.rows import Row
 from medagent.engine.scores import Judgement, unit_name
 from medagent.engine.settings import RunSettings
 from medagent.judging.judged import Judged
 from medagent.judging.judging import Judging
-from medagent.judging.panel import MOST_UNREAD, JudgedSource
+from medagent.judging.panel import MOST_UNREAD, PanelSettings
 from medagent.judging.rows import JUDGEMENTS, ExchangeRow
 from medagent.judging.rubric import Rubric, Subject
 from refsol.agreement import Labelled
@@ -42,7 +42,7 @@ class JudgedBenchmark(Benchmark[SettingsT, RowT]):
 
     def allow_unread(self, source: Any) -> float:
         """See `Benchmark.allow_unread`."""
-        return source.allow_unread if isinstance(source, JudgedSource) else MOST_UNREAD
+        return source.allow_unread if isinstance(source, PanelSettings) else MOST_UNREAD
 
     def judged(self, run: Run) -> Mapping[str, Judgement] | None:
         """See `Benchmark.judged`."""

@@ -105,7 +105,7 @@ class PanelCalls(Generic[P]):
 
     def _exchange(self, query: Query, identity: str) -> Exchange:
         seen = f"{identity}\0{query.system}\0{query.text}"
-        key = hashlib.sha256(seen.encode("utf-8", "surrogatepass")).hexdigest()
+        key = hashlib.sha256(seen.encode()).hexdigest()
         reply = self._replies.get(key)
         label = None if reply is None else self._rubric.verdict(reply, query.rule or self._rule)
         return Exchange(query, key, Verdict(reply, label, query.name, self._replies.failed(key)))

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from medagent.core.errors import UserError
-from medagent.engine.folder import read_run
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run, read_run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef
 from medagent.engine.settings import RunSettings

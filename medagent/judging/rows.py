@@ -10,9 +10,7 @@ from typing import Self
 from pydantic import BaseModel
 
 from medagent.agents.calls import Call, ReplyRow
-from medagent.core.wire import Text
-from medagent.engine.journal import checked_lines, parsed_line
-from medagent.engine.journal_file import JournalFile
+from medagent.engine.journal import JournalFile, checked_lines, parsed_line
 
 JUDGEMENTS = "judgements.jsonl"
 """The journal of judgements."""
@@ -22,7 +20,7 @@ class ExchangeRow(ReplyRow):
     """A message to a model and its reply, None if the call failed."""
 
     model: str
-    message: Text
+    message: str
 
     @classmethod
     def begin(cls, unit: Call) -> Self:
@@ -41,8 +39,8 @@ class Reply(BaseModel):
     unit: str
     status: str
     model: str = ""
-    reply: Text | None = None
-    reasoning: Text | None = None
+    reply: str | None = None
+    reasoning: str | None = None
     finish_reason: str | None = None
 
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from medagent.core.wire import Text
 from medagent.models.limiter import EndpointStats
 
 if TYPE_CHECKING:
@@ -36,11 +35,11 @@ class MadeCall:
     model's text next to its calls; the first call has it.
     """
 
-    name: Text
-    arguments: Text
-    id: Text = ""
+    name: str
+    arguments: str
+    id: str = ""
     reply: int | None = None
-    text: Text | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from medagent.models.limiter import AdaptiveLimiter, EndpointStats
 from medagent.models.prices import Price
 from medagent.models.retry import EndpointFailure, Outage, RetryPolicy, call_with_retries, retry_after
 from medagent.models.settings import ModelSettings
-from refsol.json_values import as_object, json_value
+from refsol.json_values import as_object, json_value, unicode_text
 
 MOST_REFUSALS_IN_A_ROW = 10
 _COMMENTS = re.compile(rb"(?::[^\r\n]*)?(?:[\r\n]+(?::[^\r\n]*)?)*")
@@ -182,10 +182,7 @@ def _encoded(body: dict[str, Any]) -> bytes:
         text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
     except RecursionError:
         raise ModelError("the conversation cannot be sent: a message is nested too deeply") from None
-    try:
-        return text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair: models write it, but UTF-8 has no form for it
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    return unicode_text(text).encode()
 
 
 def _json_object(response: Any, shown: str) -> dict[str, Any]:

@@ -5,12 +5,11 @@ One model is reported with very different rates on one benchmark. These lines st
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from medagent.engine.journals import merged
-from medagent.engine.report import DataRef, Report
-from medagent.engine.rows import Spent
+from medagent.engine.folder import merged
+from medagent.engine.report import Report
 from medagent.reports.tables import named
 from medagent.sandbox.base import Limits
 
@@ -24,16 +23,27 @@ _SHOWN = 12
 
 def measured_on(report: Report) -> list[str]:
     """The lines. Unknown values are left out."""
-    lines = [
-        _data(report.data),
-        _protocol(report),
-        _sandbox(report),
-        _model(report),
-        _learned(report),
-        _ran(report),
-        _versions(report),
-    ]
-    return [line for line in lines if line]
+    settings, data, versions = report.settings, report.data, report.versions
+    name = " ".join(filter(None, (data.name, data.version)))
+    sandbox = f"{settings.get('sandbox')} ({settings.get('sandbox-version')})"
+    commit = f" (commit {versions['commit']})" if versions.get("commit") else ""
+    lines: dict[str, Iterable[str]] = {
+        "Data set": [name, _digest("digest", data.digest)] if name else [],
+        "Protocol": _protocol(report),
+        "Sandbox": [sandbox, Limits.of(settings).words] if settings.get("sandbox") else [],
+        **({"Model": _model(report)} if settings.get("model") else {"Agent": [str(settings.get("agent") or "")]}),
+        "Learned": _learned(report),
+        "Ran": [f"{report.started} to {report.ended}"] if report.started and report.ended else [],
+        "Versions": [
+            f"{name} {versions[name]}" + (commit if name == "medagent" else "")
+            for name in ("medagent", "python")
+            if versions.get(name)
+        ],
+    }
+    texts = {name: ", ".join(filter(None, parts)) for name, parts in lines.items()}
+    if texts["Data set"] and data.note:
+        texts["Data set"] += f"; {data.note}"
+    return [f"{name}: {text}" for name, text in texts.items() if text]
 
 
 def who(report: Report) -> str:
@@ -58,53 +68,31 @@ def above_blind(report: Report) -> str:
     return f"{100 * margin['difference']:+.1f} points (95 % {low:.1f} to {high:.1f})"
 
 
-def _data(data: DataRef) -> str:
-    name = " ".join(filter(None, (data.name, data.version)))
-    line = _line("Data set", [name, f"digest {data.digest[:_SHOWN]}" if data.digest else ""]) if name else ""
-    return f"{line}; {data.note}" if line and data.note else line
+def _digest(name: object, digest: object) -> str:
+    return f"{name} {str(digest)[:_SHOWN]}" if digest else ""
 
 
-def _protocol(report: Report) -> str:
-    digest = report.settings.get("prompts-digest")
-    loop, tools = report.settings.get("loop"), report.settings.get("tools-digest")
-    parts = [
-        protocol(report),
-        f"prompts {str(digest)[:_SHOWN]}" if digest else "",
-        f"own tools {str(tools)[:_SHOWN]}" if tools else "",
-        f"loop {loop}" if loop else "",
-        f"rules {report.rule_set}" if report.rule_set else "",
-        *report.details.get("graded_by", ()),
-        *(f"{words} {report.settings[name]}" for name, words in _FURTHER.items() if report.settings.get(name)),
-    ]
-    return _line("Protocol", parts)
-
-
-def _sandbox(report: Report) -> str:
+def _protocol(report: Report) -> Iterator[str]:
     settings = report.settings
-    if not settings.get("sandbox"):
-        return ""
-    return _line("Sandbox", [f"{settings['sandbox']} ({settings.get('sandbox-version')})", Limits.of(settings).words])
+    yield protocol(report)
+    yield _digest("prompts", settings.get("prompts-digest"))
+    yield _digest("own tools", settings.get("tools-digest"))
+    yield f"loop {settings['loop']}" if settings.get("loop") else ""
+    yield f"rules {report.rule_set}" if report.rule_set else ""
+    yield from report.details.get("graded_by", ())
+    for name, words in _FURTHER.items():
+        yield f"{words} {settings[name]}" if settings.get(name) else ""
 
 
-def _model(report: Report) -> str:
+def _model(report: Report) -> Iterator[str]:
+    """The model, how it was asked, and the names that its endpoint gave it."""
     settings = report.settings
-    if not settings.get("model"):
-        return _line("Agent", [str(settings.get("agent") or "")])
-    spent = _of_models(report)
-    served = f"served as {', '.join(spent.served)}" if spent.served else ""
-    return _line("Model", [who(report), served, *_sampling(report, spent)])
-
-
-def _of_models(report: Report) -> Spent:
-    """The cost of the models that answered, without judges."""
     of_models = [spent for name, spent in report.spending.items() if name.partition(" ")[0] != "judge"]
-    return merged(of_models) if report.spending else report.spent
-
-
-def _sampling(report: Report, spent: Spent) -> Iterator[str]:
-    settings = report.settings
+    spent = merged(of_models) if report.spending else report.spent
     temperature, limit = settings.get("temperature"), settings.get("max-tokens")
     set_ = isinstance(temperature, int | float) and temperature >= 0
+    yield who(report)
+    yield f"served as {', '.join(spent.served)}" if spent.served else ""
     yield f"temperature {temperature:g}" if set_ else "temperature of its own"
     yield f"max tokens {limit}" if limit else "max tokens of the endpoint"
     for name in ("trial-seed", "extra", "strip-thinking", "cache"):
@@ -117,26 +105,10 @@ def _sampling(report: Report, spent: Spent) -> Iterator[str]:
         yield f"{spent.reused} of {spent.calls} replies from the cache"
 
 
-def _learned(report: Report) -> str:
+def _learned(report: Report) -> Iterator[str]:
     """The items from which the agent learned during the run."""
-    if not report.learned:
-        return ""
-    what = "value, correct, kind" + (", reason, checks, facts" if report.settings.get("learn-from") == "facts" else "")
-    units = [unit.removesuffix("#1") for unit in report.learned]
-    return f"Learned: from the scores ({what}) of {len(units)} items, each after its own: {named(units, _NAMED)}"
-
-
-def _ran(report: Report) -> str:
-    return _line("Ran", [f"{report.started} to {report.ended}" if report.started and report.ended else ""])
-
-
-def _versions(report: Report) -> str:
-    """The versions of medagent and Python; those of packages are in `run.json`."""
-    medagent, commit, python = (report.versions.get(name, "") for name in ("medagent", "commit", "python"))
-    own = f"medagent {medagent}" + (f" (commit {commit})" if commit else "") if medagent else ""
-    return _line("Versions", [own, f"python {python}" if python else ""])
-
-
-def _line(name: str, parts: list[str]) -> str:
-    texts = [part for part in parts if part]
-    return f"{name}: {', '.join(texts)}" if texts else ""
+    if report.learned:
+        facts = ", reason, checks, facts" if report.settings.get("learn-from") == "facts" else ""
+        units = [unit.removesuffix("#1") for unit in report.learned]
+        what = f"(value, correct, kind{facts}) of {len(units)} items"
+        yield f"from the scores {what}, each after its own: {named(units, _NAMED)}"

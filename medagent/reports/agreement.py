@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from medagent.reports.tables import print_table, put
+from medagent.reports.tables import Table, print_table, put
 from refsol.agreement import UNREAD, Agreement
 
 _LISTED = 20
@@ -16,7 +16,7 @@ def print_agreement(first: str, second: str, agreement: Agreement) -> None:
     names = sorted({label for pair in agreement.table for label in pair}, key=lambda label: (label == UNREAD, label))
     put(f"rows: {first}; columns: {second}")
     print_table(
-        "", ["", *names], ([name, *(str(agreement.table.get((name, other), 0)) for other in names)] for name in names)
+        Table(["", *names], [[name, *(agreement.table.get((name, other), 0) for other in names)] for name in names])
     )
     agreed = agreement.agreed / agreement.labelled if agreement.labelled else 0.0
     put(f"agreement {agreed:.4f} ({agreement.agreed} of the {agreement.labelled} rows that both labelled)")

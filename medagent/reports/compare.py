@@ -1,17 +1,23 @@
-"""Compares two runs over the same items, item by item."""
+"""Compares two runs: over the same items, item by item; over two sibling sets, by group."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 from medagent.core.errors import UserError
-from medagent.engine.figures import natural
+from medagent.core.figures import natural
 from medagent.engine.report import ItemOutcome, Measure, by_trial
 from medagent.engine.scores import Paired
-from refsol.intervals import other_types_difference, stratified_bootstrap, stratified_tango, tango
-from refsol.stats import Interval, bootstrap, mcnemar_exact
+from refsol.intervals import (
+    other_types_difference,
+    stratified_bootstrap,
+    stratified_newcombe,
+    stratified_tango,
+    tango,
+)
+from refsol.stats import Interval, bootstrap, holm, mcnemar_exact, newcombe
 from refsol.trials import flipping, rates, reliability
 
 
@@ -41,67 +47,63 @@ class GroundedComparison:
     interval: Interval
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Items with a verdict in both runs. `gained` were wrong in the first and right in the second run.
+    """Items with a verdict, or a score, in both runs, paired.
 
-    `p` is McNemar's exact p of the flips; `difference` is the second rate minus the first. `interval` is its 95 %
-    interval for these types and other patients (Tango's score interval), `other_types` that for other types (None below
-    five). Items of one cluster (a question in several languages) flip and are drawn together: `p` is then that of the
-    clusters that gained more than they lost against those that lost more, and `interval` a bootstrap over clusters.
-    `clusters` is the number of clusters, None if each item is a cluster. `trials` has the figures of both runs if
-    one has several trials, `uncompared` the items of either run without a verdict in both.
+    `gained` are better in the second run: right instead of wrong, or with a higher score. `lost` are worse, `same` are
+    equal. `both_right` and `both_wrong` are those of `same` whose verdicts are right or wrong. `difference` is the
+    second mean minus the first. `interval` is its 95 % interval for these types and other patients, `other_types` that
+    for other types (None below five). `uncompared` are the items of either run without a verdict or score in both.
+
+    If all items have verdicts, `p` is McNemar's exact p of the flips, and the interval is Tango's score interval.
+    Otherwise `p` is None and the interval a bootstrap over items. If items flip between trials, the score of an item is
+    the share of its right trials. `trials` has the figures of both runs if one has several trials.
+
+    Items of one cluster (a question in several languages) flip and are drawn together: `p` is then that of the clusters
+    that gained more than they lost against those that lost more, and `interval` a bootstrap over clusters. `clusters`
+    is the number of clusters, None if each item is a cluster.
+
+    If the official score of a benchmark is not a mean of items, `means` are the official scores, called `figure`.
     """
 
-    both_right: tuple[str, ...]
-    both_wrong: tuple[str, ...]
+    tasks: int
+    """The number of compared items."""
     gained: tuple[str, ...]
     lost: tuple[str, ...]
-    p: float
-    difference: float
-    interval: Interval
-    other_types: Interval | None = None
-    trials: tuple[TrialFigures, TrialFigures] | None = None
-    clusters: int | None = None
-    uncompared: tuple[str, ...] = ()
-    grounded: GroundedComparison | None = None
-
-    @property
-    def tasks(self) -> int:
-        """The number of compared items."""
-        return len(self.both_right) + len(self.both_wrong) + len(self.gained) + len(self.lost)
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreComparison:
-    """Items with a score in both runs. `difference` is the second mean minus the first, paired.
-
-    If items flip between trials, the score of an item is the share of its right trials, and `trials` has the figures of
-    both runs. If the official score of a benchmark is not a mean of items, `means` are the official scores, called
-    `figure`. `clusters` and `uncompared` are as in `Comparison`.
-    """
-
-    items: int
-    means: tuple[float, float]
-    higher: tuple[str, ...]
-    lower: tuple[str, ...]
     same: tuple[str, ...]
+    both_wrong: tuple[str, ...]
+    means: tuple[float, float]
     difference: float
     interval: Interval
+    p: float | None
     other_types: Interval | None = None
-    trials: tuple[TrialFigures, TrialFigures] | None = None
     clusters: int | None = None
+    trials: tuple[TrialFigures, TrialFigures] | None = None
     uncompared: tuple[str, ...] = ()
     grounded: GroundedComparison | None = None
     figure: str = "mean"
     measure: Measure = "score"
 
-    def by(self, official: Paired) -> ScoreComparison:
-        """The same with the difference of the official score."""
-        (before, after), uncompared = official.values, {*self.higher, *self.lower, *self.same} - official.items
+    @property
+    def kind(self) -> Literal["verdicts", "shares", "scores"]:
+        """What is compared: verdicts, shares of right trials, or scores."""
+        return "verdicts" if self.p is not None else "scores" if self.trials is None else "shares"
+
+    @property
+    def both_right(self) -> tuple[str, ...]:
+        """The items that are right in both runs."""
+        wrong = set(self.both_wrong)
+        return tuple(item for item in self.same if self.p is not None and item not in wrong)
+
+    def by(self, official: Paired | None) -> Comparison:
+        """Scores with the difference of the official score if there is one; verdicts are unchanged."""
+        if official is None or self.p is not None:
+            return self
+        (before, after), uncompared = official.values, {*self.gained, *self.lost, *self.same} - official.items
         return replace(
             self,
-            items=len(official.items),
+            tasks=len(official.items),
             means=official.values,
             difference=after - before,
             interval=official.interval,
@@ -110,71 +112,98 @@ class ScoreComparison:
             measure=official.measure,
         )
 
+    def as_json(self) -> dict[str, Any]:
+        """The comparison as `medagent compare --json` prints it."""
+        shared = ["difference", "interval", "other_types", "trials", "clusters", "uncompared", "grounded"]
+        if self.p is None:
+            own = {"items": self.tasks, "means": self.means, "higher": self.gained, "lower": self.lost}
+            shared = ["same", *shared, "figure", "measure"]
+        else:
+            own = {"both_right": self.both_right}
+            shared = ["both_wrong", "gained", "lost", "p", *shared]
+        whole = asdict(self)
+        return own | {name: whole[name] for name in shared}
+
 
 @dataclass(frozen=True, slots=True)
-class Kinship:
-    """The relations between items: each item's type (items without one form one type), and the cluster of each item
-    that has one.
+class Drop:
+    """The results of two sets: right and graded items of each, the second rate minus the first, its 95 % interval."""
+
+    first: tuple[int, int]
+    second: tuple[int, int]
+    difference: float
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class SetComparison:
+    """Two runs over sibling sets (the same types, different items), by group (task type) and overall.
+
+    Nothing is paired. If a model may have memorised one set and cannot know the other, the difference measures recall,
+    apart from chance and the difficulty of the sets.
     """
 
-    types: Mapping[str, str] = field(default_factory=dict)
-    clusters: Mapping[str, str] = field(default_factory=dict)
+    groups: dict[str, Drop]
+    overall: Drop
+    other_types: Interval | None = None
+    """The interval of the difference for other types; None below five."""
+
+    @property
+    def difference(self) -> float:
+        """The second rate minus the first."""
+        return self.overall.difference
+
+    def as_json(self) -> dict[str, Any]:
+        """The comparison as `medagent compare --json` prints it."""
+        return asdict(self)
 
 
-ALONE = Kinship()
-"""Independent items of one type."""
+def compare(
+    first: Mapping[str, float],
+    second: Mapping[str, float],
+    types: Mapping[str, str] | None = None,
+    clusters: Mapping[str, str] | None = None,
+    *,
+    scores: bool = False,
+) -> Comparison:
+    """Pair verdicts (0 or 1), or scores, by item. Raises UserError if no item is in both.
 
-
-def compare(first: Mapping[str, bool], second: Mapping[str, bool], kinship: Kinship = ALONE) -> Comparison:
-    """Pair the verdicts by item. Raises UserError if no item is in both."""
+    `types` has the type of each item (items without one form one type), `clusters` the cluster of each item that has
+    one.
+    """
     shared = _shared(first, second)
     steps = {item: second[item] - first[item] for item in shared}
-    cells: dict[tuple[bool, bool], list[str]] = {}
-    for item in shared:
-        cells.setdefault((first[item], second[item]), []).append(item)
-    types, clusters = _grouped(steps, kinship.types, alone=False), _grouped(steps, kinship.clusters)
-    turned = [sum(cluster) for cluster in clusters]
-    clustered = len(clusters) < len(shared)
-    counts = ((one.count(1), one.count(-1), len(one)) for one in types)
+    by_type = _grouped(steps, types or dict.fromkeys(steps, ""))
+    by_cluster = _grouped(steps, clusters or {})
+    clustered = len(by_cluster) < len(shared)
+    if clustered:
+        interval = _clustered_interval(by_cluster)
+    elif scores:
+        interval = stratified_bootstrap(by_type)
+    else:
+        interval = stratified_tango((one.count(1), one.count(-1), len(one)) for one in by_type)
+    turned = [sum(cluster) for cluster in by_cluster]
+    same = tuple(item for item in shared if not steps[item])
     return Comparison(
-        both_right=tuple(cells.get((True, True), [])),
-        both_wrong=tuple(cells.get((False, False), [])),
-        gained=tuple(cells.get((False, True), [])),
-        lost=tuple(cells.get((True, False), [])),
-        p=mcnemar_exact(sum(step > 0 for step in turned), sum(step < 0 for step in turned)),
-        difference=sum(turned) / len(shared),
-        interval=_clustered_interval(clusters) if clustered else stratified_tango(counts),
-        other_types=other_types_difference(types),
-        clusters=len(clusters) if clustered else None,
-    )
-
-
-def compare_scores(
-    first: Mapping[str, float], second: Mapping[str, float], kinship: Kinship = ALONE
-) -> ScoreComparison:
-    """Pair the scores by item. Raises UserError if no item is in both."""
-    shared = _shared(first, second)
-    steps = {item: second[item] - first[item] for item in shared}
-    types, clusters = _grouped(steps, kinship.types, alone=False), _grouped(steps, kinship.clusters)
-    clustered = len(clusters) < len(shared)
-    return ScoreComparison(
-        items=len(shared),
+        tasks=len(shared),
+        gained=tuple(item for item in shared if steps[item] > 0),
+        lost=tuple(item for item in shared if steps[item] < 0),
+        same=same,
+        both_wrong=() if scores else tuple(item for item in same if not first[item]),
         means=(sum(first[item] for item in shared) / len(shared), sum(second[item] for item in shared) / len(shared)),
-        higher=tuple(item for item in shared if second[item] > first[item]),
-        lower=tuple(item for item in shared if second[item] < first[item]),
-        same=tuple(item for item in shared if second[item] == first[item]),
         difference=sum(steps.values()) / len(shared),
-        interval=_clustered_interval(clusters) if clustered else stratified_bootstrap(types),
-        other_types=other_types_difference(types),
-        clusters=len(clusters) if clustered else None,
+        interval=interval,
+        p=None if scores else mcnemar_exact(sum(step > 0 for step in turned), sum(step < 0 for step in turned)),
+        other_types=other_types_difference(by_type),
+        clusters=len(by_cluster) if clustered else None,
     )
 
 
-def _grouped(steps: Mapping[str, float], groups: Mapping[str, str], *, alone: bool = True) -> list[list[float]]:
-    """The steps of each group. Items without a group are each a group, or form one if not `alone`."""
+def _grouped(steps: Mapping[str, float], groups: Mapping[str, str]) -> list[list[float]]:
+    """The steps of each group. An item without a group is a group."""
     by_group: dict[str, list[float]] = {}
     for item, step in steps.items():
-        by_group.setdefault(groups.get(item, item if alone else ""), []).append(step)
+        by_group.setdefault(groups.get(item, item), []).append(step)
     return list(by_group.values())
 
 
@@ -186,19 +215,37 @@ def _clustered_interval(clusters: Sequence[Sequence[float]]) -> Interval:
     return bootstrap(lambda drawn: sum(sums[i][0] for i in drawn) / sum(sums[i][1] for i in drawn), len(sums))
 
 
-def compare_trials(
-    first: Mapping[str, Sequence[bool]], second: Mapping[str, Sequence[bool]], kinship: Kinship = ALONE
-) -> Comparison | ScoreComparison:
-    """Pair the items of runs with several trials: by verdict if each item ends equally in all its trials, otherwise by
-    the shares of right trials. Raises UserError if no item is in both.
+def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> Comparison:
+    """Compare the items of two runs: by verdict; by the share of right trials if items flip between trials; or by the
+    score of the first trial. Raises UserError if nothing can be paired.
     """
-    shared = _shared(first, second)
-    a, b = ({item: run[item] for item in shared} for run in (first, second))
-    figures = (_trial_figures(a), _trial_figures(b))
-    if any(one.flipping for one in figures):
-        return replace(compare_scores(reliability(a), reliability(b), kinship), trials=figures)
-    before, after = ({item: trials[0] for item, trials in run.items()} for run in (a, b))
-    return replace(compare(before, after, kinship), trials=figures)
+    items = (*first, *second)
+    types = {item.item: item.group for item in items}
+    clusters = {item.item: item.cluster for item in items if item.cluster}
+    if any(item.correct is not None for item in items):
+        runs = by_trial(first), by_trial(second)
+        shared = _shared(*runs)
+        a, b = ({item: run[item] for item in shared} for run in runs)
+        flips = bool(flipping(a) or flipping(b))
+        comparison = compare(reliability(a), reliability(b), types, clusters, scores=flips)
+        if any(item.trial > 1 for item in items):
+            comparison = replace(comparison, trials=(_trial_figures(a), _trial_figures(b)))
+    else:
+        comparison = compare(_scores(first), _scores(second), types, clusters, scores=True)
+    compared = {*comparison.gained, *comparison.lost, *comparison.same}
+    uncompared = sorted({item.item for item in items} - compared, key=natural)
+    return replace(comparison, uncompared=tuple(uncompared), grounded=_grounded(first, second, types, clusters))
+
+
+def compare_groups(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> dict[str, Comparison]:
+    """The comparison of each group of items (task type). Groups without a common graded item are omitted."""
+    groups = {}
+    for name in sorted({one.group for one in first}, key=natural):
+        try:
+            groups[name] = compare_outcomes(*([one for one in run if one.group == name] for run in (first, second)))
+        except UserError:
+            continue
+    return groups
 
 
 def _trial_figures(outcomes: Mapping[str, Sequence[bool]]) -> TrialFigures:
@@ -206,55 +253,21 @@ def _trial_figures(outcomes: Mapping[str, Sequence[bool]]) -> TrialFigures:
     return TrialFigures(figures.trials, figures.pass1, figures.at[-1], figures.hat[-1], flipping(outcomes))
 
 
-def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> Comparison | ScoreComparison:
-    """Compare the items of two runs: verdicts, the shares of right trials if a run has several, or the scores of the
-    first trial. Raises UserError if nothing can be paired.
-    """
-    items = (*first, *second)
-    kinship = Kinship(
-        {item.item: item.group for item in items}, {item.item: item.cluster for item in items if item.cluster}
-    )
-    comparison = _paired(first, second, kinship)
-    uncompared = {item.item for item in items}.difference(_compared_items(comparison))
-    return replace(
-        comparison, uncompared=tuple(sorted(uncompared, key=natural)), grounded=_grounded(first, second, kinship)
-    )
-
-
-def _paired(
-    first: Sequence[ItemOutcome], second: Sequence[ItemOutcome], kinship: Kinship
-) -> Comparison | ScoreComparison:
-    if not any(item.correct is not None for item in (*first, *second)):
-        return compare_scores(_scores(first), _scores(second), kinship)
-    verdicts = by_trial(tuple(first)), by_trial(tuple(second))
-    if any(item.trial > 1 for item in (*first, *second)):
-        return compare_trials(*verdicts, kinship)
-    a, b = ({item: trials[0] for item, trials in run.items()} for run in verdicts)
-    return compare(a, b, kinship)
-
-
 def _grounded(
-    first: Sequence[ItemOutcome], second: Sequence[ItemOutcome], kinship: Kinship
+    first: Sequence[ItemOutcome], second: Sequence[ItemOutcome], *relations: Mapping[str, str]
 ) -> GroundedComparison | None:
     """The comparison of the grounded items of two first trials; None if no item has `grounded` in both."""
-    known = [
+    one, other = (
         {item.item: item.grounded for item in items if item.grounded is not None and item.trial == 1}
         for items in (first, second)
-    ]
-    shared = [item for item in known[0] if item in known[1]]
-    if not shared:
-        return None
-    one, other = ({item: run[item] for item in shared} for run in known)
-    comparison = compare(one, other, kinship)
-    return GroundedComparison(
-        len(shared), sum(one.values()), sum(other.values()), comparison.difference, comparison.interval
     )
-
-
-def _compared_items(comparison: Comparison | ScoreComparison) -> Iterator[str]:
-    if isinstance(comparison, Comparison):
-        return chain(comparison.both_right, comparison.both_wrong, comparison.gained, comparison.lost)
-    return chain(comparison.higher, comparison.lower, comparison.same)
+    if one.keys().isdisjoint(other):
+        return None
+    comparison = compare(one, other, *relations)
+    right, gained, lost = (len(some) for some in (comparison.both_right, comparison.gained, comparison.lost))
+    return GroundedComparison(
+        comparison.tasks, right + lost, right + gained, comparison.difference, comparison.interval
+    )
 
 
 def _scores(items: Sequence[ItemOutcome]) -> dict[str, float]:
@@ -266,3 +279,36 @@ def _shared(first: Mapping[str, object], second: Mapping[str, object]) -> list[s
     if not shared:
         raise UserError("the two runs have no graded task in common")
     return shared
+
+
+def compare_sets(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> SetComparison:
+    """Compare the graded items of the first trials by group. Raises UserError if no group is in both."""
+    ours, theirs = _by_group(first), _by_group(second)
+    shared = sorted((group for group in ours if group in theirs), key=natural)
+    if not shared:
+        raise UserError("the two runs have no graded task type in common")
+    groups = {group: _drop(ours[group], theirs[group]) for group in shared}
+    whole = _drop(*([one for group in shared for one in outcomes[group]] for outcomes in (ours, theirs)))
+    a, b = ([[(int(one), 1) for one in outcomes[group]] for group in shared] for outcomes in (ours, theirs))
+    overall = replace(whole, interval=stratified_newcombe(a, b))
+    return SetComparison(groups, overall, other_types_difference([[drop.difference] for drop in groups.values()]))
+
+
+def _by_group(items: Sequence[ItemOutcome]) -> dict[str, list[bool]]:
+    groups: dict[str, list[bool]] = {}
+    for item in items:
+        if item.correct is not None and item.trial == 1:
+            groups.setdefault(item.group, []).append(item.correct)
+    return groups
+
+
+def _drop(first: Sequence[bool], second: Sequence[bool]) -> Drop:
+    a, n, b, m = sum(first), len(first), sum(second), len(second)
+    return Drop((a, n), (b, m), b / m - a / n, newcombe(a, n, b, m))
+
+
+def adjusted(comparisons: Sequence[Comparison | SetComparison]) -> list[float | None]:
+    """McNemar's p of each comparison, adjusted for their number (Holm); None where there is none."""
+    values = [one.p if isinstance(one, Comparison) else None for one in comparisons]
+    each = iter(holm([p for p in values if p is not None]))
+    return [None if p is None else next(each) for p in values]

@@ -1,127 +1,225 @@
-"""Comparisons for other tools: Markdown for a summary, JUnit XML for a list of tests."""
+"""Views of comparisons: for a terminal, as JSON, as Markdown for a summary, as JUnit XML, as data of the page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 from medagent.core.errors import UserError
+from medagent.core.figures import figure, natural, percent
 from medagent.core.scrub import printable
-from medagent.engine.figures import natural, percent
-from medagent.engine.report import Report
-from medagent.reports._markdown import cell, table
-from medagent.reports.compare import Comparison, ScoreComparison
-from medagent.reports.compare_table import grounded_words, other_types_words
-from medagent.reports.siblings import SetComparison
-from medagent.reports.tables import named
-from refsol.stats import Interval, holm
+from medagent.engine.report import Measure, Report
+from medagent.engine.scores import Paired
+from medagent.reports.compare import (
+    Comparison,
+    GroundedComparison,
+    SetComparison,
+    adjusted,
+    compare_groups,
+    compare_outcomes,
+)
+from medagent.reports.tables import WIDTH, Cell, Table, bounds, markdown_cell, markdown_table, named, print_table, put
+from refsol.intervals import FEWEST_TYPES
+from refsol.stats import Interval
 
-Found = Comparison | ScoreComparison | SetComparison
+Compared = Mapping[Path, Comparison | SetComparison]
+"""Runs, each compared with the same first run."""
+Official = Mapping[tuple[int, int], Paired]
+"""The official scores of pairs of runs, by their places, if these are not means of items."""
 NAMED = 20
-"""Number of lost items that the Markdown names."""
+"""Number of lost items that the Markdown lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A run compared with the first one: its path, its report, and `p` adjusted for the number of runs (Holm)."""
-
-    path: Path
-    report: Report
-    comparison: Found
-    p: float | None
-
-    @property
-    def lost(self) -> Sequence[str]:
-        """The items with a lower score than in the first run."""
-        if isinstance(self.comparison, SetComparison):
-            return ()
-        return self.comparison.lost if isinstance(self.comparison, Comparison) else self.comparison.lower
+def document(compared: Compared) -> str:
+    """Comparisons as JSON: an object if there is one, otherwise a list."""
+    documents = [one.as_json() for one in compared.values()]
+    return json.dumps(documents[0] if len(documents) == 1 else documents, indent=1)
 
 
-def with_reports(comparisons: Mapping[Path, Found], reports: Mapping[Path, Report]) -> Sequence[Compared]:
-    """The comparisons of runs with the first one, by path, with their reports."""
-    adjusted = iter(holm([one.p for one in comparisons.values() if isinstance(one, Comparison)]))
+def print_compared(first: Path, compared: Compared) -> None:
+    """Print the comparisons of runs with the first one: those over sibling sets, then all others."""
+    paired: dict[Path, Comparison] = {}
+    for path, one in compared.items():
+        if isinstance(one, SetComparison):
+            _print_sets(first, path, one)
+        else:
+            paired[path] = one
+    if len(paired) == 1:
+        _print_pair(first, *paired.popitem())
+    elif paired:
+        _print_several(first, paired)
+
+
+def _print_sets(a: Path, b: Path, one: SetComparison) -> None:
+    put(f"A: {a}\nB: {b}\nThe two are over sibling sets: the same types of task, other patients. Nothing is paired.")
+    *groups, overall = _set_rows(one, percent)
+    print_table(Table(["group", "A right", "B right", "B − A", "95 %"], [*groups, [], overall]))
+    if one.other_types is not None:
+        put(f"The intervals are those of these types and other patients. {_other_types(one.other_types)}")
+
+
+def _set_rows(one: SetComparison, difference: Callable[[float], str]) -> list[list[Cell]]:
     return [
-        Compared(path, reports[path], one, next(adjusted) if isinstance(one, Comparison) else None)
-        for path, one in comparisons.items()
+        [
+            name,
+            *(f"{right} of {n}" for right, n in (drop.first, drop.second)),
+            difference(drop.difference),
+            drop.interval,
+        ]
+        for name, drop in {**one.groups, "overall": one.overall}.items()
     ]
 
 
-def markdown(first: object, compared: Sequence[Compared]) -> str:
-    """The text: a section per run, with its lost items and the reasons."""
+def _print_pair(a: Path, b: Path, one: Comparison) -> None:
+    put(f"A: {a}\nB: {b}")
+    better, column = "{} right more often", ""
+    rows: list[list[Cell]] = []
+    if one.kind == "verdicts":
+        better, column = "Only {} right", "count"
+        counts = {"both right": one.both_right, "both wrong": one.both_wrong}
+        counts |= {"only A right": one.lost, "only B right": one.gained}
+        rows = [[name, len(items)] for name, items in counts.items()]
+    elif one.kind == "scores":
+        better, column = "{} higher", "value"
+        rows = [[f"{one.figure} of {name}", mean] for name, mean in zip("AB", one.means, strict=True)]
+    if rows:
+        print_table(Table(["items", column], [*rows, [], ["compared", one.tasks]], measure=one.measure))
+    runs = list(zip("AB", one.trials or (), strict=False))
+    if runs:
+        columns = ["run", "items", "trials k", "pass@1", "pass@k", "pass^k", "flip"]
+        rows = [
+            [name, one.tasks, run.trials, run.pass_1, run.pass_at_k, run.pass_hat_k, len(run.flipping)]
+            for name, run in runs
+        ]
+        print_table(Table(columns, rows))
+    put(f"B − A: {_tested(one)}")
+    if one.kind != "scores":
+        put(f"The interval is that of these types and other patients. {_other_types(one.other_types)}")
+    if one.grounded is not None:
+        put(_grounded(one.grounded))
+    flips = [(f"Flip between the trials of {name}", run.flipping) for name, run in runs if one.kind == "shares"]
+    for name, items in ((better.format("A"), one.lost), (better.format("B"), one.gained), *flips):
+        if items:
+            put(_wrapped(f"{name}: {', '.join(items)}"))
+    if one.uncompared:
+        put(f"Not compared: {len(one.uncompared)} of {one.tasks + len(one.uncompared)}: {named(one.uncompared)}")
+
+
+def _tested(one: Comparison) -> str:
+    """The difference with its interval and its test."""
+    if one.kind == "scores":
+        step, low, high = (_signed(end, one.measure) for end in (one.difference, one.interval.low, one.interval.high))
+        return f"{step} (95 % {low} to {high}, paired bootstrap)"
+    step = f"{percent(one.difference)} (95 % {bounds(one.interval)}"
+    if one.p is None:
+        return f"{step}, paired bootstrap over items)"
+    over = f" over {one.clusters} questions; the items of one flip together" if one.clusters else ""
+    return f"{step}); McNemar exact p = {one.p:.4g}{over}"
+
+
+def _print_several(first: Path, compared: Mapping[Path, Comparison]) -> None:
+    """A line for each run; p is adjusted for their number (Holm)."""
+    put(f"A: {first}")
+    tested = all(one.kind == "verdicts" for one in compared.values())
+    sides = ["only A right", "only it right"] if tested else ["A higher", "it higher"]
+    columns = [
+        "run",
+        "compared",
+        "not compared",
+        *sides,
+        "difference",
+        "95 %",
+        *(["McNemar p, Holm"] if tested else []),
+    ]
+    rows: list[list[Cell]] = []
+    for (path, one), p in zip(compared.items(), adjusted(list(compared.values())), strict=True):
+        rows.append([str(path), one.tasks, len(one.uncompared), len(one.lost), len(one.gained)])
+        rows[-1] += [one.difference, one.interval, *([f"{p:.4g}"] if tested else [])]
+    note = "The difference is that run's less A's. Two runs alone name the items: medagent compare A B"
+    print_table(Table(columns, rows, notes=[note]))
+
+
+def _signed(value: float, measure: Measure = "percent") -> str:
+    """A difference with its sign."""
+    text = figure(value, measure)
+    return text if text.startswith("-") else f"+{text}"
+
+
+def _other_types(interval: Interval | None) -> str:
+    if interval is None:
+        return f"Other types: no interval below {FEWEST_TYPES} types"
+    return f"Other types: 95 % {bounds(interval)}"
+
+
+def _grounded(one: GroundedComparison) -> str:
+    step = f"{percent(one.difference)} (95 % {bounds(one.interval)})"
+    return f"Grounded: A {one.first}, B {one.second} of {one.items}; B − A: {step}"
+
+
+def _wrapped(text: str) -> str:
+    """A text on lines of the terminal's width."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+    return textwrap.fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def markdown(first: Path, compared: Compared, reports: Mapping[Path, Report]) -> str:
+    """The text: a section per run, with its lost items and the reasons from its report."""
     lines = []
-    for one in compared:
-        lines += [f"### {cell(str(one.path))} against {cell(str(first))}", "", *_section(one, len(compared)), ""]
+    for (path, one), p in zip(compared.items(), adjusted(list(compared.values())), strict=True):
+        lines += [f"### {markdown_cell(str(path))} against {markdown_cell(str(first))}", ""]
+        if isinstance(one, SetComparison):
+            columns = ["type", "first right", "this right", "difference", "95 %"]
+            lines += markdown_table(Table(columns, _set_rows(one, _signed)))
+            lines += ["", "The two are over sibling sets: nothing is paired.", ""]
+        else:
+            holm = f", Holm over {len(compared)} runs" if len(compared) > 1 else ""
+            test = "paired bootstrap" if p is None else f"McNemar exact p = {p:.4g}{holm}"
+            lines += [*_section(one, test, reports[path]), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _section(one: Compared, runs: int) -> Iterator[str]:
-    comparison = one.comparison
-    if isinstance(comparison, SetComparison):
-        drops = [*comparison.groups.items(), ("overall", comparison.overall)]
-        rows = [
-            [
-                name,
-                *(f"{right} of {n}" for right, n in (drop.first, drop.second)),
-                *_step(drop.difference, drop.interval),
-            ]
-            for name, drop in drops
-        ]
-        yield from table(["type", "first right", "this right", "difference", "95 %"], rows)
-        yield from ("", "The two are over sibling sets: nothing is paired.")
-        return
-    difference, bounds = _step(comparison.difference, comparison.interval)
-    if isinstance(comparison, Comparison):
-        adjusted = f", Holm over {runs} runs" if runs > 1 else ""
-        yield f"**{difference}** (95 % {bounds}; McNemar exact p = {one.p:.4g}{adjusted})"
-        counts = [
-            len(comparison.both_right),
-            len(comparison.lost),
-            len(comparison.gained),
-            len(comparison.both_wrong),
-            comparison.tasks,
-        ]
+def _section(one: Comparison, test: str, report: Report) -> Iterator[str]:
+    separator = ", " if one.p is None else "; "
+    yield f"**{_signed(one.difference)}** (95 % {bounds(one.interval)}{separator}{test})"
+    columns, counts = ["lower", "higher", "compared"], [len(one.lost), len(one.gained), one.tasks]
+    if one.kind == "verdicts":
         columns = ["both right", "lost", "gained", "both wrong", "compared"]
-    else:
-        yield f"**{difference}** (95 % {bounds}, paired bootstrap)"
-        counts = [len(comparison.lower), len(comparison.higher), comparison.items]
-        columns = ["lower", "higher", "compared"]
-    yield from ("", *table(columns, [list(map(str, counts))]), "", f"{other_types_words(comparison.other_types)}.")
-    if comparison.grounded is not None:
-        yield from ("", f"{grounded_words(comparison.grounded)}.")
-    if comparison.uncompared:
-        yield from ("", f"Not compared: {len(comparison.uncompared)}: {cell(named(comparison.uncompared, NAMED))}")
+        counts = [len(one.both_right), *counts[:2], len(one.both_wrong), one.tasks]
+    yield from ("", *markdown_table(Table(columns, [counts])), "", f"{_other_types(one.other_types)}.")
+    if one.grounded is not None:
+        yield from ("", f"{_grounded(one.grounded)}.")
+    if one.uncompared:
+        yield from ("", f"Not compared: {len(one.uncompared)}: {markdown_cell(named(one.uncompared, NAMED))}")
     if one.lost:
-        reasons = _reasons(one.report)
-        yield from ("", *table(["lost", "why"], [[item, reasons.get(item, "")] for item in one.lost[:NAMED]]))
+        reasons = _reasons(report)
+        rows = [[item, reasons.get(item, "")] for item in one.lost[:NAMED]]
+        yield from ("", *markdown_table(Table(["lost", "why"], rows)))
     if len(one.lost) > NAMED:
         yield from ("", f"and {len(one.lost) - NAMED} more")
 
 
-def _step(difference: float, interval: Interval) -> tuple[str, str]:
-    return (
-        f"{'+' if difference > 0 else ''}{percent(difference)}",
-        f"{percent(interval.low)} to {percent(interval.high)}",
-    )
-
-
-def junit(first: object, compared: Sequence[Compared]) -> str:
+def junit(first: Path, compared: Compared, reports: Mapping[Path, Report]) -> str:
     """JUnit XML: a suite per run, a test per item. Lost items fail; items that are wrong in both runs are skipped.
 
     Raises UserError for runs over different items.
     """
     suites = ElementTree.Element("testsuites", name="medagent compare")
-    for one in compared:
-        if isinstance(one.comparison, SetComparison):
-            raise UserError(f"--junit lists items, and {first} and {one.path} have different ones")
-        name = printable(f"{one.path} against {first}")
-        suite = ElementTree.SubElement(suites, "testsuite", name=name)
-        reasons, groups = _reasons(one.report), {item.item: item.group for item in one.report.items}
-        lost, wrong, others = _outcomes(one.comparison)
-        for item in sorted((*lost, *wrong, *others), key=natural):
-            kind = printable(groups.get(item) or one.report.benchmark)
+    for path, one in compared.items():
+        if isinstance(one, SetComparison):
+            raise UserError(f"--junit lists items, and {first} and {path} have different ones")
+        suite = ElementTree.SubElement(suites, "testsuite", name=printable(f"{path} against {first}"))
+        report = reports[path]
+        reasons, groups = _reasons(report), {item.item: item.group for item in report.items}
+        lost, wrong = set(one.lost), set(one.both_wrong)
+        for item in sorted((*one.lost, *one.gained, *one.same), key=natural):
+            kind = printable(groups.get(item) or report.benchmark)
             case = ElementTree.SubElement(suite, "testcase", classname=kind, name=printable(item))
             reason = printable(reasons.get(item, ""))
             if item in lost:
@@ -133,13 +231,6 @@ def junit(first: object, compared: Sequence[Compared]) -> str:
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _outcomes(comparison: Comparison | ScoreComparison) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
-    """The lost items, those that are wrong in both runs, and all others."""
-    if isinstance(comparison, Comparison):
-        return comparison.lost, comparison.both_wrong, (*comparison.both_right, *comparison.gained)
-    return comparison.lower, (), (*comparison.higher, *comparison.same)
-
-
 def _reasons(report: Report) -> Mapping[str, str]:
     """The reason of each wrong item, from its first wrong trial."""
     reasons: dict[str, str] = {}
@@ -147,3 +238,37 @@ def _reasons(report: Report) -> Mapping[str, str]:
         if item.correct is not True and item.reason:
             reasons.setdefault(item.item, item.reason)
     return reasons
+
+
+def page_pairs(reports: Sequence[Report], official: Official) -> list[dict[str, Any]]:
+    """Every pair of runs overall and by group, as data of the page.
+
+    If the official score is not a mean of items, its difference is used, and there are no groups. Raises UserError if
+    two runs share no graded item.
+    """
+    pairs: list[dict[str, Any]] = []
+    compared = []
+    for (first, a), (second, b) in combinations(enumerate(reports), 2):
+        scores = official.get((first, second))
+        one = compare_outcomes(a.items, b.items).by(scores)
+        groups = compare_groups(a.items, b.items) if scores is None or one.p is not None else {}
+        lines = [{"name": name, **_numbers(group)} for name, group in groups.items() if name]
+        pairs.append({"first": first, "second": second, **_numbers(one), "groups": lines if len(lines) > 1 else []})
+        compared.append(one)
+    several = sum(one.p is not None for one in compared) > 1
+    for pair, p in zip(pairs, adjusted(compared), strict=True):
+        pair["holm"] = p if several else None
+    return pairs
+
+
+def _numbers(one: Comparison) -> dict[str, Any]:
+    return {
+        "n": one.tasks,
+        "difference": one.difference,
+        "low": one.interval.low,
+        "high": one.interval.high,
+        "gained": len(one.gained),
+        "lost": len(one.lost),
+        "p": one.p,
+        "holm": None,
+    }

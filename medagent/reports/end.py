@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from medagent.engine.figures import dollars, duration, short_key
+from medagent.core.figures import dollars, duration, short_key
 from medagent.engine.report import Report
 from medagent.engine.rows import FAILED, OWED, Spent
 from medagent.models.endings import CUT
 from medagent.reports._measured import measured_on
-from medagent.reports.tables import print_report, put
+from medagent.reports.tables import print_table, put, report_tables
 
 _NAMED = 5
 _FILES = 12
@@ -19,7 +19,8 @@ _ENDED = {CUT: "cut off by a limit of tokens", "content_filter": "withheld by a 
 
 def print_findings(report: Report) -> None:
     """Print the tables, what they were measured on, and notes."""
-    print_report(report)
+    for table in report_tables(report):
+        print_table(table)
     for line in measured_on(report):
         put(line)
     for note in [*report.notes, *([report.unusable] if report.unusable else [])]:

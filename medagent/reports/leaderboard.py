@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from medagent.core.figures import dollars, figure
 from medagent.core.versions import versions
-from medagent.engine.figures import dollars, figure, percent
-from medagent.engine.report import PUBLISHED_FIGURES, Report, by_trial
-from medagent.reports._markdown import cell, table
+from medagent.engine.report import PUBLISHED_FIGURES, Report, TableLine, by_trial
 from medagent.reports._measured import above_blind, measured_on, protocol, who
-from medagent.reports.tables import grounded_words
+from medagent.reports.tables import Cell, Table, bounds, grounded_words, markdown_table
+from medagent.reports.tables import markdown_cell as cell
+from refsol.stats import Interval
 from refsol.trials import rates
 
 _RATES = ("#", "who", "rate", "95 %", "of", "grounded", "above blind", "trials k", "pass@1", "pass@k", "pass^k")
@@ -75,8 +76,10 @@ def leaderboard(entries: Sequence[Entry]) -> str:
         lines += ["", f"## {title}" + (f" ({under})" if under else ""), ""]
         if note := group[0][0].data.note:
             lines += [f"{note[0].upper()}{note[1:]}.", ""]
-        ranked = sorted(group, key=lambda entry: -_rate(entry[0]))
-        lines += table(_COLUMNS, [_row(number, *entry) for number, entry in enumerate(ranked, 1)])
+        ranked = sorted(
+            group, key=lambda entry: -1.0 if (value := _overall(entry[0]).value) is None else value, reverse=True
+        )
+        lines += markdown_table(Table(_COLUMNS, [_row(number, *entry) for number, entry in enumerate(ranked, 1)]))
         lines += _published([report for report, _ in group])
         for number, (report, checks) in enumerate(ranked, 1):
             lines += ["", f"**{number}. {cell(who(report))}** (`{cell(Path(report.folder).name)}`)", ""]
@@ -100,47 +103,43 @@ def _published(group: Sequence[Report]) -> Iterator[str]:
         return
     yield from ("", f"{PUBLISHED_FIGURES} on the same tasks:")
     for name, section in different.items():
-        yield from ("", *table((name, "rate"), [(line.name, percent(line.value)) for line in section.lines]))
+        yield from ("", *markdown_table(Table((name, "rate"), [(line.name, line.value) for line in section.lines])))
     notes = [note for report in group for note in report.notes if note.startswith(PUBLISHED_FIGURES)]
     yield from ("", *dict.fromkeys(map(cell, notes)))
 
 
-def _rate(report: Report) -> float:
-    value = report.overall.value if report.overall is not None else None
-    return -1.0 if value is None else value
+def _overall(report: Report) -> TableLine:
+    return report.overall or TableLine(name="", n=0)
 
 
-def _row(number: int, report: Report, checks: Checks | None) -> list[str]:
-    settings, overall = report.settings, report.overall
+def _row(number: int, report: Report, checks: Checks | None) -> list[Cell]:
+    settings, overall = report.settings, _overall(report)
     claimed = _CLAIMED if checks else ""
-    interval = overall.interval if overall is not None else None
-    low, high = (figure(bound, report.measure) for bound in interval) if interval else ("", "")
     left = len(report.owed) + report.ungraded
-    of = f"{overall.n if overall is not None else 0}" + (f" ({left} more not graded)" if left else "")
     return [
-        str(number),
+        number,
         who(report) + claimed,
-        figure(overall.value if overall is not None else None, report.measure),
-        f"{low} to {high}" if interval else "–",
-        of,
-        grounded_words(overall.grounded) or "–" if overall is not None else "–",
-        above_blind(report).partition(" ")[0] or "–",
+        figure(overall.value, report.measure),
+        bounds(Interval(*overall.interval), report.measure) if overall.interval else None,
+        f"{overall.n}" + (f" ({left} more not graded)" if left else ""),
+        grounded_words(overall.grounded) or None,
+        above_blind(report).partition(" ")[0] or None,
         *_trials(report),
-        protocol(report) or "–",
+        protocol(report) or None,
         *(_said(settings.get(name)) for name in ("loop", "temperature", "max-tokens")),
-        dollars(report.spent.cost) + claimed if report.spent.calls else "–",
+        dollars(report.spent.cost) + claimed if report.spent.calls else None,
         " ".join(filter(None, (report.versions.get("medagent"), report.versions.get("commit")))),
         report.ended[:10] + claimed,
     ]
 
 
-def _trials(report: Report) -> list[str]:
+def _trials(report: Report) -> list[Cell]:
     """The number of trials, pass@1, pass@k and pass^k, if there are several."""
     outcomes = by_trial(report.items)
     if not outcomes or not any(item.trial > 1 for item in report.items):
-        return ["1", "–", "–", "–"]
+        return [1, None, None, None]
     figures = rates(outcomes)
-    return [str(figures.trials), percent(figures.pass1), percent(figures.at[-1]), percent(figures.hat[-1])]
+    return [figures.trials, figures.pass1, figures.at[-1], figures.hat[-1]]
 
 
 def _measured(report: Report, *, claimed: bool) -> Iterator[str]:
@@ -150,5 +149,5 @@ def _measured(report: Report, *, claimed: bool) -> Iterator[str]:
         yield f"Stopped: {report.stopped}"
 
 
-def _said(value: object) -> str:
-    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+def _said(value: object) -> Cell:
+    return None if value is None else f"{value:g}" if isinstance(value, float) else str(value)

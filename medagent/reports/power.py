@@ -7,8 +7,7 @@ from typing import Any
 from medagent.core.errors import UserError
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.plan import JOURNAL, Plan
-from medagent.engine.units import unit_keys
-from medagent.reports.tables import print_table, put
+from medagent.reports.tables import Table, print_table, put
 from refsol.intervals import DISCORDANT, detectable, noise
 
 _SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
@@ -23,7 +22,7 @@ def noise_line(n: int, discordant: float = DISCORDANT) -> str:
 
 def noise_before(plan: Plan, benchmark: Benchmark[Any, Any]) -> str:
     """The same for a planned run; empty if its items have no verdicts, or if it has none."""
-    units = sum(len(unit_keys(stage.units())) for stage in plan.stages if stage.journal == JOURNAL)
+    units = sum(len(stage.units()) for stage in plan.stages if stage.journal == JOURNAL)
     items = units // plan.settings.trials
     return f"{noise_line(items)} (medagent power)" if benchmark.has_verdicts and items else ""
 
@@ -39,5 +38,5 @@ def print_power(n: int, discordant: float | None) -> None:
         detected = "none" if least >= 1 else f"{100 * least:.1f}"
         rows.append([f"{share:.0%}".replace("%", " %"), f"{100 * noise(n, share):.1f}", detected])
     columns = ["items on which two runs differ", "noise below, points", "found in 4 of 5 comparisons, points"]
-    print_table("", columns, rows)
-    put("Two runs over the same items, compared item by item at 95 %. Trials of an item are not items.")
+    note = "Two runs over the same items, compared item by item at 95 %. Trials of an item are not items."
+    print_table(Table(columns, rows, notes=[note]))

@@ -23,7 +23,7 @@ def carry_out(plan: Any, benchmark: Any, *, as_json: bool, quiet: bool, rewrite:
 
     `rewrite` is called every minute with the run's folder, and at the end.
     """
-    from medagent.engine.report_file import document
+    from medagent.engine.report import document
     from medagent.engine.run import execute
     from medagent.reports.end import print_end
     from medagent.reports.power import noise_before

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 from medagent.core.errors import UserError
+from medagent.core.figures import dollars, duration, natural, percent
 from medagent.core.scrub import printable
-from medagent.engine.figures import dollars, duration, natural, percent
-from medagent.engine.grounded import LUCKY
 from medagent.engine.report import REQUESTS, ItemOutcome, ItemView, Report, ShownMessage, by_trial
 from medagent.engine.rows import FAILED
-from medagent.reports._fhir_lines import DECIDES, bundle_lines
+from medagent.engine.scores import LUCKY
 from medagent.reports._measured import measured_on
-from medagent.reports.tables import grounded_words as rate_words
-from medagent.reports.tables import print_section, print_table, put
+from medagent.reports.tables import Cell, Table, grounded_words, named, print_table, put, section_table
 from medagent.reports.trials import flip_notes, trial_section
+from refsol.json_values import as_object, json_value
 from refsol.trials import reliability
 
 if TYPE_CHECKING:
@@ -28,50 +27,41 @@ if TYPE_CHECKING:
 _LONG_PROMPT = 1000
 """Prompts with more characters than this are folded."""
 _NAMED = 5
+_FIRST = 8
+"""Number of a Bundle's resources that are shown, in addition to the deciding ones."""
+_DECIDES = "◀ decides"
 _DECODER = json.JSONDecoder()
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 
-@dataclass(frozen=True, slots=True)
-class ItemFilter:
-    """A filter of items: not right, of these kinds of failure, of these groups, with one of these finish reasons."""
-
-    wrong: bool = False
-    kinds: Sequence[str] = ()
-    groups: Sequence[str] = ()
-    finish_reasons: Sequence[str] = ()
-
-    @property
-    def all(self) -> bool:
-        """Whether nothing is filtered."""
-        return not (self.wrong or self.kinds or self.groups or self.finish_reasons)
-
-    def __call__(self, item: ItemOutcome) -> bool:
-        """Whether an item is listed."""
-        return (
-            (not self.wrong or item.correct is False)
-            and (not self.kinds or item.kind in self.kinds or (LUCKY in self.kinds and item.is_lucky))
-            and (not self.groups or item.group in self.groups)
-            and (not self.finish_reasons or not set(self.finish_reasons).isdisjoint(item.finish_reasons))
-        )
-
-
-def list_items(report: Report, selection: ItemFilter) -> None:
+def list_items(
+    report: Report,
+    *,
+    wrong: bool = False,
+    kinds: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    finish_reasons: Sequence[str] = (),
+) -> None:
     """Print a run's items, one per line: whether it is right, in which share of its trials, and why not.
 
-    Raises UserError for a kind, a group or a finish reason that no item of the run has.
+    Only those that are wrong, of these kinds of failure, of these groups, with one of these finish reasons. Raises
+    UserError for a kind, a group or a finish reason that no item of the run has.
     """
-    for option, names, known in (
-        ("kind", selection.kinds, {LUCKY, *(item.kind for item in report.items if item.kind)}),
-        ("type", selection.groups, {item.group for item in report.items if item.group}),
-        ("finish-reason", selection.finish_reasons, {one for item in report.items for one in item.finish_reasons}),
-    ):
+    filters: dict[str, tuple[Sequence[str], Callable[[ItemOutcome], set[str]]]] = {
+        "kind": (kinds, lambda item: {item.kind, LUCKY} if item.is_lucky else {item.kind}),
+        "type": (groups, lambda item: {item.group}),
+        "finish-reason": (finish_reasons, lambda item: set(item.finish_reasons)),
+    }
+    listed = [item for item in report.items if not wrong or item.correct is False]
+    for option, (names, values) in filters.items():
+        known = {LUCKY} if option == "kind" else set()
+        known = known.union(*map(values, report.items)) - {""}
         if unknown := [one for one in names if one not in known]:
             there = ", ".join(sorted(known, key=natural)) or "none"
             raise UserError(f"--{option} {unknown[0]}: no item of {report.folder} has it; there are {there}")
+        listed = [item for item in listed if not names or values(item).intersection(names)]
     shares = reliability(by_trial(report.items))
     several = any(item.trial > 1 for item in report.items)
-    listed = [item for item in report.items if selection(item)]
     for item in sorted(listed, key=lambda one: (natural(one.item), one.trial)):
         name = f"{item.item}#{item.trial}" if several else item.item
         score = "–" if item.score is None else f"{item.score:.4f}"
@@ -90,32 +80,24 @@ def list_items(report: Report, selection: ItemFilter) -> None:
 
 def show_run(report: Report) -> None:
     """Print how a run's items ended, how many are right, the figures of several trials, and the cost."""
-    groups: dict[str, Counter[str]] = {}
-    scores: dict[str, list[float]] = {}
-    for item in report.items:
-        groups.setdefault(item.group, Counter())[str(item.correct)] += 1
-        if item.score is not None:
-            scores.setdefault(item.group, []).append(item.score)
-    whole: Counter[str] = sum(groups.values(), Counter())
-    if any(item.correct is not None for item in report.items) or not scores:
-        columns = ["group", "right", "graded", "rate", "not graded"]
-        lines = [[name or "(none)", *_figures(tally)] for name, tally in groups.items()]
-        last = ["all", *_figures(whole)]
-    else:
-        columns = ["group", "items", "mean score"]
-        every = [score for group in scores.values() for score in group]
-        lines = [
-            [name or "(none)", str(len(group)), f"{sum(group) / len(group):.4f}"] for name, group in scores.items()
-        ]
-        last = ["all", str(len(every)), f"{sum(every) / len(every):.4f}"]
-    print_table(report.folder, columns, [*lines, [], last])
+    scored = [item for item in report.items if item.score is not None]
+    rated = not scored or any(item.correct is not None for item in report.items)
+    items = report.items if rated else scored
+    groups: dict[str, list[ItemOutcome]] = {}
+    for item in items:
+        groups.setdefault(item.group or "(none)", []).append(item)
+    row = _rate if rated else _mean
+    rows = [*(row(name, group) for name, group in groups.items()), [], row("all", items)]
+    columns = ["right", "graded", "rate", "not graded"] if rated else ["items", "mean score"]
+    print_table(Table(["group", *columns], rows, report.folder, "percent" if rated else "score"))
     graded = by_trial(report.items)
     if graded and any(item.trial > 1 for item in report.items):
-        print_section(report, trial_section(graded, {item.item: item.group or "all" for item in report.items}))
+        section = trial_section(graded, {item.item: item.group or "all" for item in report.items})
+        print_table(section_table(report, section))
         for note in flip_notes(graded):
             put(note)
     if report.overall is not None and report.overall.grounded is not None:
-        put(f"Grounded: {rate_words(report.overall.grounded)}")
+        put(f"Grounded: {grounded_words(report.overall.grounded)}")
     for line in (*_kinds(report), *measured_on(report)):
         put(line)
     if report.finish_reasons:
@@ -135,13 +117,17 @@ def _kinds(report: Report) -> Iterator[str]:
         if kind := LUCKY if item.is_lucky else item.kind:
             items_by_kind.setdefault(kind, []).append(item.item if item.trial == 1 else f"{item.item}#{item.trial}")
     for kind, names in sorted(items_by_kind.items(), key=lambda one: -len(one[1])):
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        yield f"{len(names)} {kind}: {', '.join(names[:_NAMED])}{more}"
+        yield f"{len(names)} {kind}: {named(names, _NAMED)}"
 
 
-def _figures(tally: Counter[str]) -> list[str]:
-    right, graded = tally["True"], tally["True"] + tally["False"]
-    return [str(right), str(graded), percent(right / graded if graded else None), str(tally["None"])]
+def _rate(name: str, items: Sequence[ItemOutcome]) -> list[Cell]:
+    verdicts = Counter(item.correct for item in items)
+    right, graded = verdicts[True], verdicts[True] + verdicts[False]
+    return [name, right, graded, right / graded if graded else None, verdicts[None]]
+
+
+def _mean(name: str, items: Sequence[ItemOutcome]) -> list[Cell]:
+    return [name, len(items), fmean(item.score or 0.0 for item in items)]
 
 
 def show_item(view: ItemView, *, full: bool = False) -> None:
@@ -189,12 +175,51 @@ def _print_parts(console: Console, message: ShownMessage, decides: Sequence[str]
         _print(console, message.text, style=style)
         return
     for part, is_json in _parts(message.text):
-        lines = bundle_lines(part, decides) if is_json else None
+        lines = _bundle_lines(part, decides) if is_json else None
         if lines is None:
             _print(console, part, style=style)
             continue
         for line in lines:
-            console.print(printable(line), markup=False, style="bold yellow" if line.endswith(DECIDES) else None)
+            console.print(printable(line), markup=False, style="bold yellow" if line.endswith(_DECIDES) else None)
+
+
+def _bundle_lines(text: str, decides: Sequence[str]) -> list[str] | None:
+    """The lines of a Bundle's JSON; None if the text is not a Bundle. `decides` are the deciding times."""
+    bundle = as_object(json_value(text))
+    if bundle.get("resourceType") != "Bundle":
+        return None
+    entries = bundle.get("entry")
+    resources = [as_object(as_object(one).get("resource")) for one in entries] if isinstance(entries, list) else []
+    marked = [one.get("effectiveDateTime") in decides for one in resources]
+    shown = [place for place in range(len(resources)) if place < _FIRST or marked[place]]
+    lines = [f"Bundle of {len(resources)} (total {bundle.get('total', 'not stated')}):"]
+    lines += [f"  {_resource_line(resources[place])}{'  ' + _DECIDES if marked[place] else ''}" for place in shown]
+    if len(shown) < len(resources):
+        lines.append(f"  … {len(resources) - len(shown)} more (--full shows the JSON)")
+    return lines
+
+
+def _resource_line(resource: dict[str, Any]) -> str:
+    """The type, time, code or name, value and status of a resource."""
+    quantity = as_object(resource.get("valueQuantity"))
+    name = as_object((resource.get("name") or [None])[0]) if isinstance(resource.get("name"), list) else {}
+    times = ("effectiveDateTime", "authoredOn", "onsetDateTime", "recordedDate", "performedDateTime", "birthDate")
+    parts = [
+        resource.get("resourceType"),
+        next((resource[time] for time in times if isinstance(resource.get(time), str)), None),
+        _concept(resource.get("code")) or _concept(resource.get("medicationCodeableConcept")),
+        " ".join(filter(None, [*map(str, name.get("given") or []), name.get("family")])) if name else None,
+        f"{quantity.get('value')} {quantity.get('unit', '')}".strip() if quantity else resource.get("valueString"),
+        resource.get("status"),
+    ]
+    return "  ".join(str(part) for part in parts if part) or json.dumps(resource)[:80]
+
+
+def _concept(value: Any) -> str:
+    concept = as_object(value)
+    codings = concept.get("coding")
+    coding = as_object(codings[0]) if isinstance(codings, list) and codings else {}
+    return str(concept.get("text") or coding.get("code") or "")
 
 
 def _print(console: Console, text: str, style: str) -> None:

@@ -1,120 +1,137 @@
-"""Prints tables with rich: with colours in a terminal, without them in a file or a pipe."""
+"""A table, as a model that every view shows: a terminal, Markdown; and the tables of a report."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 
+from medagent.core.figures import figure
 from medagent.core.scrub import printable
-from medagent.engine.figures import figure, percent
-from medagent.engine.grounded import GROUNDED
 from medagent.engine.report import GroundedRate, Measure, Report, TableLine, TableSection
+from medagent.engine.scores import GROUNDED
+from refsol.stats import Interval
 
 WIDTH = 160
 """The width of a table in a file or a pipe, in characters."""
+Cell = str | int | float | Interval | None
+"""A text, a number of things, a figure, an interval of figures, or an unknown value."""
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table to standard output. The first column is text, the others are figures. An empty row before the last
-    one becomes a line. Texts are shown without markup and control characters.
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table. The first column has names. `measure` is the format of figures and intervals. An empty row separates
+    sections. `notes` are lines below it.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+    measure: Measure = "percent"
+    notes: Sequence[str] = ()
+
+    @property
+    def texts(self) -> list[list[str]]:
+        """The rows as texts."""
+        return [[_text(cell, self.measure) for cell in row] for row in self.rows]
+
+
+def _text(cell: Cell, measure: Measure) -> str:
+    if isinstance(cell, Interval):
+        return bounds(cell, measure)
+    return str(cell) if isinstance(cell, str | int) else figure(cell, measure)
+
+
+def bounds(interval: Interval, measure: Measure = "percent") -> str:
+    """An interval as `3.1 % to 7.9 %`."""
+    return f"{figure(interval.low, measure)} to {figure(interval.high, measure)}"
+
+
+def print_table(table: Table) -> None:
+    """Print a table to standard output: with colours in a terminal, without them in a file or a pipe. Texts are shown
+    without markup and control characters.
     """
     from rich import box
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as Drawn
     from rich.text import Text
 
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDTH, no_color=True)
-    heading = Text(printable(title), "bold") if title else None
-    table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD)
-    for number, column in enumerate(columns):
-        table.add_column(Text(printable(column)), justify="left" if number == 0 else "right", no_wrap=number == 0)
-    for row in rows:
+    heading = Text(printable(table.title), "bold") if table.title else None
+    drawn = Drawn(title=heading, title_justify="left", box=box.SIMPLE_HEAD)
+    for number, column in enumerate(table.columns):
+        drawn.add_column(Text(printable(column)), justify="right" if number else "left", no_wrap=not number)
+    for row in table.texts:
         if row:
-            table.add_row(*(Text(printable(cell)) for cell in row))
+            drawn.add_row(*(Text(printable(cell)) for cell in row))
         else:
-            table.add_section()
+            drawn.add_section()
     if console.is_terminal:
-        console.print(table)
-        return
-    with console.capture() as plain:
-        console.print(table)
-    print("\n".join(line.rstrip() for line in plain.get().splitlines()))
+        console.print(drawn)
+    else:
+        with console.capture() as plain:
+            console.print(drawn)
+        print("\n".join(line.rstrip() for line in plain.get().splitlines()))
+    for note in table.notes:
+        put(note)
 
 
-def print_report(report: Report) -> None:
-    """Print the tables of a report: the first one, and one for each further titled section."""
-    for title, sections in _tables(report.table):
-        print_table(title, *_cells(report, sections))
+def markdown_table(table: Table) -> Iterator[str]:
+    """The lines of a table in Markdown. Texts of runs and models cannot end a cell."""
+    for row in (table.columns, ["---"] * len(table.columns), *table.texts):
+        yield f"| {' | '.join(map(markdown_cell, row))} |"
 
 
-def print_section(report: Report, section: TableSection) -> None:
-    """Print a section that is not in the report's table like one that is."""
-    print_table(section.title, *_cells(report, [section]))
+def markdown_cell(text: str) -> str:
+    """A text without characters that would end a cell."""
+    return printable(" ".join(text.split())).replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
 
 
-def _tables(sections: Sequence[TableSection]) -> list[tuple[str, list[TableSection]]]:
-    tables: list[tuple[str, list[TableSection]]] = []
-    for section in sections:
-        if section.title or not tables:
-            tables.append((section.title, []))
-        tables[-1][1].append(section)
-    return tables
+def report_tables(report: Report) -> list[Table]:
+    """The tables of a report: the first one, and one for each further titled section."""
+    groups: list[list[TableSection]] = []
+    for section in report.table:
+        if section.title or not groups:
+            groups.append([])
+        groups[-1].append(section)
+    return [section_table(report, *group) for group in groups]
 
 
-def _cells(report: Report, sections: Sequence[TableSection]) -> tuple[list[str], list[list[str]]]:
-    """The columns that the lines need, and their rows, an empty row between sections."""
+def section_table(report: Report, head: TableSection, *more: TableSection) -> Table:
+    """A section and the untitled ones that follow it, with the columns that their lines need."""
+    sections = (head, *more)
     lines = [line for section in sections for line in section.lines]
-    counts = list(dict.fromkeys(name for line in lines for name in line.counts))
-    more = list(dict.fromkeys(name for line in lines for name in line.more))
-    grounded = any(line.grounded is not None for line in lines)
-    intervals = any(line.interval for line in lines)
-    valued = any(line.value is not None for line in lines)
-    head = sections[0]
-    columns = [
-        head.name or "group",
-        *counts,
-        head.count or report.count,
-        *([head.figure or report.figure] if valued else []),
-        *(["95 %"] if intervals else []),
-        *more,
-        *([GROUNDED] if grounded else []),
+    columns: list[tuple[str, Callable[[TableLine], Cell]]] = [(head.name or "group", attrgetter("name"))]
+    columns += [
+        (name, _member("counts", name)) for name in dict.fromkeys(name for line in lines for name in line.counts)
     ]
-    rows: list[list[str]] = []
-    for section in sections:
-        for line in section.lines:
-            row = _row(line, report.measure, counts, more, intervals, valued)
-            rows.append([*row, *([grounded_words(line.grounded)] if grounded else [])])
-        rows.append([])
-    return columns, rows[:-1]
+    columns.append((head.count or report.count, attrgetter("n")))
+    if any(line.value is not None for line in lines):
+        columns.append((head.figure or report.figure, attrgetter("value")))
+    if any(line.interval for line in lines):
+        columns.append(("95 %", lambda line: Interval(*line.interval) if line.interval else None))
+    columns += [(name, _member("more", name)) for name in dict.fromkeys(name for line in lines for name in line.more)]
+    if any(line.grounded is not None for line in lines):
+        columns.append((GROUNDED, lambda line: grounded_words(line.grounded)))
+    rows = [
+        row for section in sections for row in ([], *([value(line) for _, value in columns] for line in section.lines))
+    ]
+    return Table([name for name, _ in columns], rows[1:], head.title, report.measure)
 
 
-def _row(
-    line: TableLine, measure: Measure, counts: Sequence[str], more: Sequence[str], intervals: bool, valued: bool
-) -> list[str]:
-    interval = "–"
-    if line.interval is not None:
-        interval = f"{figure(line.interval[0], measure)} to {figure(line.interval[1], measure)}"
-    cells = [line.name, *(str(line.counts.get(name, "")) for name in counts), str(line.n)]
-    cells += [figure(line.value, measure)] if valued else []
-    cells += [interval] if intervals else []
-    return cells + [_further(line, name, measure) for name in more]
+def _member(field: str, name: str) -> Callable[[TableLine], Cell]:
+    """The value of a further column; empty in lines that lack it."""
+    return lambda line: getattr(line, field).get(name, "")
 
 
 def grounded_words(rate: GroundedRate | None) -> str:
     """The number of grounded items, of how many, and the 95 % interval; otherwise why it is unknown."""
     if rate is None or rate.interval is None:
         return rate.note if rate else ""
-    low, high = rate.interval
-    return f"{rate.right} of {rate.n}, {percent(low)} to {percent(high)}"
-
-
-def _further(line: TableLine, name: str, measure: Measure) -> str:
-    if name not in line.more:
-        return ""
-    value = line.more[name]
-    return str(value) if isinstance(value, int) else figure(value, measure)
+    return f"{rate.right} of {rate.n}, {bounds(Interval(*rate.interval))}"
 
 
 def named(names: Sequence[str], longest: int = 20) -> str:

@@ -8,9 +8,7 @@ finished row, and the same command continues the run.
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
-import selectors
 import signal
 import socket
 import sys
@@ -23,26 +21,23 @@ from typing import Any, Self, TypeVar
 import typer
 
 from medagent.core.errors import UserError
-from medagent.core.own_files import own_files
+from medagent.core.waiting import LEFT_WITHIN_S, end_others
 
 T = TypeVar("T")
 SAVED_WITHIN_S = 4.0
 """Seconds that units in progress have to end after a signal."""
-LEFT_WITHIN_S = 2.0
-"""Seconds for which threads started by others may keep a finished process alive."""
 CONTINUES = "Finished rows are kept; the same command continues the run."
-APART = "With --workers 1, an agent has its own process."
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Run the work in a new event loop and return its result. A signal cancels it; then typer.Exit is raised with 128
-    plus the signal's number (130, 143, 129). Raises UserError if foreign code broke the event loop.
+    plus the signal's number (130, 143, 129).
 
     A signal that is ignored (`nohup`) or has another handler is not changed.
     """
-    loop = _Loop()
-    loop.call_soon(loop.tick)
+    loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
+    _poll_often(loop)
     task = loop.create_task(work)
     try:
         with _Signals(loop, task) as signals:
@@ -54,60 +49,30 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
             raise typer.Exit(128 + signals.first)
         return task.result()
     finally:
-        with suppress(UserError):
-            _drive(loop, loop.create_task(_end_others()))
-        with suppress(OSError):
-            loop.close()
+        _drive(loop, loop.create_task(end_others()))
+        loop.close()
         asyncio.set_event_loop(None)
 
 
-class _Loop(asyncio.SelectorEventLoop):
-    """An event loop that can continue after its own files were closed, until rows are saved."""
-
-    def renew(self) -> None:
-        """Open new files. Connections are lost."""
-        loop: Any = self  # asyncio has no public API for this
-        loop._ssock.detach()  # their numbers may belong to other files now
-        loop._csock.detach()
-        loop._selector = selectors.DefaultSelector()
-        loop._make_self_pipe()
-
-    def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Ignore errors of callbacks whose file was closed: the next poll fails, and the run reports it."""
-        error = context.get("exception")
-        if not (isinstance(error, OSError) and error.errno == errno.EBADF):
-            super().call_exception_handler(context)
-
-    def tick(self) -> None:
-        """Check the files every second: a waiting poll does not notice that they were closed."""
-        self.call_later(1.0, self.tick)
+def _poll_often(loop: asyncio.AbstractEventLoop) -> None:
+    """Poll every second, because a poll that waits does not notice that the loop's files were closed."""
+    loop.call_later(1.0, _poll_often, loop)
 
 
-def _drive(loop: _Loop, task: asyncio.Task[Any]) -> None:
-    """Run a task to its end, even if something in it stops the loop. Raises UserError if the loop is broken."""
+def _drive(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
+    """Run a task to its end, even if something in it stops the loop. Ends the process if its files were closed."""
     task.add_done_callback(lambda _: loop.stop())
-    renewed = False
-    while not task.done():
-        try:
+    try:
+        while not task.done():
             loop.run_forever()
-        except OSError as error:  # the loop's own files were closed
-            if renewed:
-                raise UserError(f"foreign code broke the event loop: {error.strerror}. {CONTINUES} {APART}") from None
-            renewed = True
-            own_files.give_up()
-            loop.renew()
-
-
-async def _end_others() -> None:
-    """Cancel the rest of the work. It may ignore this, and its errors are not reported."""
-    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    if others:
-        await asyncio.wait(others, timeout=LEFT_WITHIN_S)
-    with suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.get_running_loop().shutdown_asyncgens(), LEFT_WITHIN_S)
+    except OSError as error:
+        print(
+            f"medagent: an agent closed files of this process (os.close, os.closerange): {error.strerror}. {CONTINUES} "
+            "With --workers 1, the agent has its own process, and such an episode is agent_error.",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(1)
 
 
 class _Signals:
@@ -137,10 +102,9 @@ class _Signals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._waker)
-        with suppress(OSError):  # foreign code may have closed it
-            self._write.close()  # this ends the thread
-            self._thread.join(LEFT_WITHIN_S)
-            self._read.close()
+        self._write.close()  # this ends the thread
+        self._thread.join(LEFT_WITHIN_S)
+        self._read.close()
 
     def _listen(self) -> None:
         self.first = self._next(None)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, get_args
 
 from medagent._api import compare, grade
 from medagent.core.errors import UserError
-from medagent.engine.figures import natural
-from medagent.engine.report import ItemOutcome
 from medagent.fhir_episodes.episodes import Episode
-from medagent.reports.compare import Comparison, ScoreComparison, compare_outcomes
-from medagent.reports.siblings import SetComparison
-from refsol.stats import holm
+from medagent.reports.compare import Comparison, SetComparison, adjusted, compare_groups
 
 By = Literal["task", "type"]
 SHOWN = 20
@@ -52,42 +48,32 @@ def assert_no_regression(run: str | Path, baseline: str | Path, by: By = "task",
     whole = compare(baseline, run)
     if isinstance(whole, SetComparison):
         raise UserError(f"{run} and {baseline}: they have different items; compare runs over the same items")
-    parts = {"": whole} if by == "task" else _types(grade(baseline).items, grade(run).items)
+    parts = {"": whole} if by == "task" else compare_groups(grade(baseline).items, grade(run).items)
     worse = {name: one for name, one in parts.items() if name in _worse(parts, alpha)}
     if not worse:
         return
     wrong = {item.item: item.reason for item in grade(run).items if item.correct is not True}
     lines = []
     for name, comparison in worse.items():
-        lost = comparison.lost if isinstance(comparison, Comparison) else comparison.lower
+        lost = comparison.lost
         lines.append(f"{run} is worse than {baseline}{f' in {name}' if name else ''}: {_measure(comparison)}")
         lines += [f"  {item}: {wrong[item]}" if item in wrong else f"  {item}" for item in lost[:SHOWN]]
         lines += [f"  and {len(lost) - SHOWN} more"] if len(lost) > SHOWN else []
     raise AssertionError("\n".join(lines))
 
 
-def _types(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> dict[str, Comparison | ScoreComparison]:
-    """The comparison of each type of task (group of items) that both runs have."""
-    ours, theirs = ({item.group for item in items if item.value is not None} for items in (first, second))
-    return {
-        name: compare_outcomes(
-            [one for one in first if one.group == name], [one for one in second if one.group == name]
-        )
-        for name in sorted(ours & theirs, key=natural)
-    }
-
-
-def _worse(parts: Mapping[str, Comparison | ScoreComparison], alpha: float) -> list[str]:
+def _worse(parts: Mapping[str, Comparison], alpha: float) -> list[str]:
     """The names of the comparisons in which the second run is significantly worse."""
-    verdicts = {name: one for name, one in parts.items() if isinstance(one, Comparison)}
-    adjusted = dict(zip(verdicts, holm([one.p for one in verdicts.values()]), strict=True))
-    worse = [name for name, p in adjusted.items() if p <= alpha and parts[name].difference < 0]
-    return worse + [name for name, one in parts.items() if name not in verdicts and one.interval.high < 0]
+    return [
+        name
+        for (name, one), p in zip(parts.items(), adjusted(list(parts.values())), strict=True)
+        if (one.interval.high < 0 if p is None else p <= alpha and one.difference < 0)
+    ]
 
 
-def _measure(comparison: Comparison | ScoreComparison) -> str:
-    if isinstance(comparison, Comparison):
+def _measure(comparison: Comparison) -> str:
+    if comparison.p is not None:
         flips = f"{len(comparison.lost)} lost, {len(comparison.gained)} gained of {comparison.tasks}"
         return f"{flips}, McNemar exact p = {comparison.p:.4g}"
     bounds = f"{comparison.interval.low:+.4f} to {comparison.interval.high:+.4f}"
-    return f"difference {comparison.difference:+.4f} (95 % {bounds}) over {comparison.items} items"
+    return f"difference {comparison.difference:+.4f} (95 % {bounds}) over {comparison.tasks} items"

@@ -14,10 +14,21 @@ from refsol.fhiragentbench._questions import (
     read_questions,
 )
 from refsol.fhiragentbench._replay import Call, EvaluationError, evaluate
-from refsol.fhiragentbench._rows import FAILURE_KINDS, KIND_WORDS, FailureKind, RowScore, grade_row
 from refsol.fhiragentbench.answers import Correct, is_error, normalized, read_judge, settle
 from refsol.fhiragentbench.compare import compare, decide
-from refsol.fhiragentbench.figures import Figures, RowPart, baselines, by_types, figures, grouped
+from refsol.fhiragentbench.figures import (
+    FAILURE_KINDS,
+    KIND_WORDS,
+    FailureKind,
+    Figures,
+    RowPart,
+    RowScore,
+    baselines,
+    by_types,
+    figures,
+    grade_row,
+    grouped,
+)
 from refsol.fhiragentbench.outputs import COLUMNS, Output, read_outputs, with_context, write_outputs
 from refsol.fhiragentbench.retrieval import RULE_SETS, ResourcesError, Retrieval, RuleName, retrieve, rule_name
 

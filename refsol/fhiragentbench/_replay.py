@@ -12,9 +12,8 @@ from itertools import count
 from typing import Any, Literal
 
 from refsol.fhiragentbench._questions import Question
-from refsol.fhiragentbench._rows import RowScore, grade_row
 from refsol.fhiragentbench.answers import normalized, read_judge, settle
-from refsol.fhiragentbench.figures import by_types, figures
+from refsol.fhiragentbench.figures import RowScore, by_types, figures, grade_row
 from refsol.fhiragentbench.outputs import Output
 from refsol.fhiragentbench.retrieval import ResourcesError, RuleName
 

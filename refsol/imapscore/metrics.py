@@ -1,23 +1,26 @@
 """The columns that `correlate` uses: imapScore, the baselines raw and `+imap`, and scores from a recording.
 
 Items that lack a metric, mostly those without an agreed extraction, are left out of every column, so that metrics are
-compared on the same items. Items with empty imaps count with their score of 0.
+compared on the same items. Items with empty imaps count with their score of 0. The baselines are ROUGE and BLEU.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from statistics import fmean
+from typing import Any, Literal
 
 from refsol.errors import InputError
-from refsol.imapscore._baselines import BASELINES, Baselines, ChineseTokens
+from refsol.imapscore._extra import need
 from refsol.imapscore.correlate import Table
 from refsol.imapscore.imap import serialise
 from refsol.imapscore.records import DIMENSIONS, RatedAnswer, Recording
 from refsol.imapscore.score import UNSCORED, ImapScore, Status
+from refsol.stats import common_subsequence
 
 IMAPSCORE = "imapscore"
 ON_IMAPS = "+imap"
@@ -142,3 +145,90 @@ def _values(one: Scored, baselines: Baselines | None) -> dict[str, float]:
             on_imaps = baselines.scores(serialise(one.recording.label), serialise(one.recording.response))
             values |= {name + ON_IMAPS: value for name, value in on_imaps.items()}
     return values
+
+
+_CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
+_ROUGES = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}
+
+BASELINES = (*_ROUGES, "bleu")
+ChineseTokens = Literal["characters", "jieba"]
+
+
+class Baselines:
+    """Score a response against a label with every baseline. Raises InputError if the packages are not installed."""
+
+    def __init__(self, chinese: ChineseTokens = "characters") -> None:
+        scorer = need("rouge_score.rouge_scorer").RougeScorer
+        kinds = list(_ROUGES.values())
+        self._rouge, self._chinese_rouge = scorer(kinds), scorer(kinds, tokenizer=_ChineseTokenizer())
+        self._word_rouge = _WordRouge() if chinese == "jieba" else None
+        bleu = need("sacrebleu").BLEU
+        self._bleu, self._chinese_bleu = bleu(effective_order=True), bleu(effective_order=True, tokenize="zh")
+
+    def scores(self, label: str, response: str) -> dict[str, float]:
+        """The score of each of BASELINES."""
+        chinese = _CHINESE.search(label + response) is not None
+        bleu = (self._chinese_bleu if chinese else self._bleu).sentence_score(response, [label])
+        if chinese and self._word_rouge is not None:
+            return self._word_rouge.scores(label, response) | {"bleu": bleu.score}
+        rouge = (self._chinese_rouge if chinese else self._rouge).score(label, response)
+        return {name: 100 * rouge[kind].fmeasure for name, kind in _ROUGES.items()} | {"bleu": bleu.score}
+
+
+class _ChineseTokenizer:
+    """rouge-score's tokenizer interface on sacrebleu's `zh` tokenizer. As in rouge-score, punctuation is dropped."""
+
+    def __init__(self) -> None:
+        self._split: Any = need("sacrebleu.tokenizers.tokenizer_zh").TokenizerZh()
+
+    def tokenize(self, text: str) -> list[str]:
+        """The lower-case words and Chinese characters of `text`."""
+        return re.findall(r"\w+", self._split(text.lower()))
+
+
+class _WordRouge:
+    """ROUGE over jieba's words as rouge_chinese computes it: distinct words and pairs, including punctuation, and the
+    longest common subsequence of all words. As there, a blank line counts as one empty word.
+    """
+
+    def __init__(self) -> None:
+        jieba = need("jieba")
+        jieba.setLogLevel("WARNING")
+        self._split: Any = jieba.lcut
+
+    def scores(self, label: str, response: str) -> dict[str, float]:
+        """ROUGE-1, -2 and -L, 0 to 100; 0 if a text has no words."""
+        reference, candidate = self._words(label), self._words(response)
+        if not reference or not candidate:
+            return dict.fromkeys(_ROUGES, 0.0)
+        common = common_subsequence(reference, candidate)
+        return {
+            "rouge-1": _overlap(set(reference), set(candidate)),
+            "rouge-2": _overlap(set(pairwise(reference)), set(pairwise(candidate))),
+            "rouge-l": _f_measure(common, len(reference), len(candidate)),
+        }
+
+    def _words(self, text: str) -> list[str]:
+        lines = _sentences(" ".join(self._split(text)))
+        return [word for line in lines if line for word in " ".join(line.split()).split(" ")]
+
+
+_ENDS = "。！？?"
+_CLOSING_QUOTES = "”’"
+
+
+def _sentences(text: str) -> list[str]:
+    """The text split after sentence ends and at line ends."""
+    text = re.sub(rf"([{_ENDS}])([^{_CLOSING_QUOTES}])", r"\1\n\2", text)
+    text = re.sub(rf"(\.{{6}}|…{{2}})([^{_CLOSING_QUOTES}])", r"\1\n\2", text)
+    text = re.sub(rf"([{_ENDS}][{_CLOSING_QUOTES}])([^，{_ENDS}])", r"\1\n\2", text)
+    return text.rstrip().split("\n")
+
+
+def _overlap(reference: set[Hashable], candidate: set[Hashable]) -> float:
+    return _f_measure(len(reference & candidate), len(reference), len(candidate))
+
+
+def _f_measure(common: int, reference: int, candidate: int) -> float:
+    precision, recall = common / candidate if candidate else 0.0, common / reference if reference else 0.0
+    return 100 * 2 * precision * recall / (precision + recall + 1e-8)

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
 
 from refsol.errors import InputError
-from refsol.files import Encoding, InputFile, in_unicode
+from refsol.files import Encoding, InputFile
 from refsol.imapscore.imap import Imap, parse, serialise
 from refsol.imapscore.relations import Relation, Relations, ValuePair
 from refsol.schema import validator
@@ -45,7 +45,7 @@ class RatedAnswer:
     def digest(self) -> str:
         """The digest of the three texts. The item's recording is identified by it."""
         texts = json.dumps([self.question, self.label, self.response], ensure_ascii=False)
-        return hashlib.sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return hashlib.sha256(texts.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def read_items(path: Path, *, encoding: Encoding = "utf-8", answered: bool = Tru
     """
     items: dict[str, RatedAnswer] = {}
     with InputFile(path, encoding=encoding, expected="each line must be an item in the released form") as file:
-        for line, row in file.json_lines(in_unicode(validator(_ReleasedRow))):
+        for line, row in file.json_lines(validator(_ReleasedRow)):
             response = _response(row, file, line) if answered else ""
             id_ = str(line if row.id is None else row.id)
             if id_ in items:
@@ -161,7 +161,7 @@ def read_recordings(path: Path) -> list[Recording]:
     """The recordings of a file. Raises InputError that names each line that is not a recording or repeats an id."""
     recordings: dict[str, Recording] = {}
     with InputFile(path, expected="each line must be an item's recorded imaps") as file:
-        for line, row in file.json_lines(in_unicode(validator(RecordingRow))):
+        for line, row in file.json_lines(validator(RecordingRow)):
             if row.id in recordings:
                 file.fault(f"two rows have the id {row.id}", line=line)
             recordings[row.id] = recording_of(row)

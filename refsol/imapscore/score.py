@@ -7,13 +7,14 @@ for what the paper does not specify. A score of 0 always has a status with the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
 from refsol.imapscore.graph import Linker
-from refsol.imapscore.imap import Imap, Pair
+from refsol.imapscore.imap import Imap, Pair, normal
 from refsol.imapscore.records import Recording
 from refsol.imapscore.relations import (
     Graph,
@@ -182,3 +183,40 @@ def _best(links: Sequence[Link]) -> list[Link]:
     return [
         link for link in links if any(best[side, link.pair.key[side]] == order.index(link.relation) for side in (1, 2))
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedLabel:
+    """An item: its id, the terms of its question, and the imap of its label."""
+
+    id: str
+    terms: tuple[str, ...]
+    label: Imap
+
+
+def majority_scores(items: Sequence[AskedLabel]) -> list[Fraction]:
+    """The score of the majority response to each item. Entries with the same id are trials of one item.
+
+    The response gives each requested term its value in most other items' labels; of equally frequent values, the first.
+    The item's own label is not counted, because a rare term would then always be right. Values match if their texts are
+    equal.
+    """
+    labels = {item.id: item.label for item in items}
+    counts: dict[str, Counter[Pair]] = {}
+    for label in labels.values():
+        for pair in label.inform:
+            counts.setdefault(pair.key[0], Counter())[pair] += 1
+    return [_score(item, labels, counts) for item in items]
+
+
+def _score(item: AskedLabel, labels: Mapping[str, Imap], counts: Mapping[str, Counter[Pair]]) -> Fraction:
+    own = set(labels[item.id].inform)
+    frequent = (_most_frequent(counts.get(normal(term), Counter()), own) for term in item.terms)
+    response = Imap(inform=tuple(pair for pair in frequent if pair is not None))
+    return score(item.label, response, find_relations(item.label, response)).value or Fraction(0)
+
+
+def _most_frequent(counts: Mapping[Pair, int], own: Collection[Pair]) -> Pair | None:
+    """The most frequent value of a term in the other labels; None if no label has the term."""
+    others = {pair: count - (pair in own) for pair, count in counts.items()}
+    return max((pair for pair in others if others[pair]), key=others.__getitem__, default=None)

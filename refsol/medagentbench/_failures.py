@@ -17,7 +17,7 @@ from typing import Any
 from refsol.failures import Failure, failed_orders, failed_protocol, named_posts, why
 from refsol.history import HistoryMessage
 from refsol.json_values import json_value
-from refsol.medagentbench.episodes import NOT_THE_AGENT
+from refsol.medagentbench.recorded import NOT_THE_AGENT
 from refsol.verdict import Because, Check, Fact, Verdict, show
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?")

@@ -11,13 +11,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from refsol._reads import HARMLESS, Query, Read, has_reading, pages, searched, spares_time
-from refsol.grounds import Grounds, grounds_of
 from refsol.history import HistoryMessage
 from refsol.json_values import objects
 from refsol.medagentbench._deciding import deciding_test
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.grade import task_type
+from refsol.reads import HARMLESS, Grounds, Query, Read, grounds_of, has_reading, pages, searched, spares_time
 from refsol.verdict import Verdict
 
 NEEDS_NO_READING = frozenset({"task3", "task8"})

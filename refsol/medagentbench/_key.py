@@ -90,8 +90,8 @@ def build_key(tasks: Sequence[Mapping[str, Any]], facts: Facts, constants: Const
     return recorder.key
 
 
-def write_key(path: Path, key: AnswerKey) -> None:
-    """Write a key as JSON, one fact per line; the same facts give the same bytes. Raises InputError."""
+def key_text(key: AnswerKey) -> str:
+    """A key as JSON, one fact per line; the same facts give the same text."""
     stored = _KeyFile(
         tasks=key.tasks,
         patients={mrn: None if patient is None else (patient.birth_date,) for mrn, patient in key.patients.items()},
@@ -105,9 +105,13 @@ def write_key(path: Path, key: AnswerKey) -> None:
         for name, part in stored.items()
         if isinstance(part, dict)
     ]
-    text = "{\n" + ",\n".join([f'"tasks": "{key.tasks}"', *lines]) + "\n}\n"
+    return "{\n" + ",\n".join([f'"tasks": "{key.tasks}"', *lines]) + "\n}\n"
+
+
+def write_key(path: Path, key: AnswerKey) -> None:
+    """Write a key to a file. Raises InputError."""
     try:
-        path.write_text(text, encoding="utf-8", newline="\n")
+        path.write_text(key_text(key), encoding="utf-8", newline="\n")
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 

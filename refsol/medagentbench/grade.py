@@ -11,8 +11,8 @@ from refsol.history import HistoryError, ends_in_attempt, extract_posts, read_me
 from refsol.json_values import json_value
 from refsol.medagentbench.clinical import DataError
 from refsol.medagentbench.constants import PUBLISHED, Constants
-from refsol.medagentbench.episodes import RecordedEpisode
 from refsol.medagentbench.facts import Facts
+from refsol.medagentbench.recorded import RecordedEpisode
 from refsol.medagentbench.rules import RULE_SETS, RuleName, RuleSet, rule_name
 from refsol.medagentbench.tasks import TASKS, AgentOutput, Case, Evaluation
 from refsol.verdict import MISSING, NO_ANSWER, Check, Verdict, decide, show, ungraded

@@ -1,6 +1,8 @@
-"""Read a run's answers from any published form. The form is detected from the content and named.
+"""What a run left: its results file in any published form, and `episodes.jsonl` next to it.
 
-* the results file, also without some of its labels;
+The form of a results file is detected from the content and named.
+
+* the results file: `{"version", "round", "timestamp", "total_tasks", "results": [...]}`, also without some labels;
 * `agent_results.json` of medagent-copilot: a results file whose time is called `run_timestamp`;
 * `runs.jsonl` and `overall.json` of the official runner. They number the tasks by their place in the task file and have
   complete conversations, so that failures have transcripts.
@@ -8,24 +10,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, StrictInt
 
-from refsol.errors import InputError
-from refsol.files import InputFile, read_json
-from refsol.history import HistoryMessage
-from refsol.medagentbench.episodes import RecordedEpisode
-from refsol.medagentbench.results import MAX_BYTES, ResultItem, ResultsFile, StoredMessage, Text
+from refsol.errors import FactsError, InputError
+from refsol.files import Fault, FaultsError, InputFile, read_json
+from refsol.history import HistoryMessage, Post
 from refsol.schema import validator
+from refsol.verdict import show
 
+MAX_BYTES = 100_000_000
+"""A results file has a few hundred kB. A larger file is something else."""
 RESULTS_FILE = "results file"
 """The form of a complete results file."""
-_TASKS_OF_V1 = 100
-_LABELS = ("version", "round", "timestamp", "total_tasks")
+NOT_THE_AGENT = ("model_error", "fhir_error", "grader_error", "benchmark_error", "refused", "cancelled")
+"""Statuses of episodes that failed for a reason outside the agent."""
 OFFICIAL_STATUSES = {
     "completed": "completed",
     "agent invalid action": "invalid_action",
@@ -36,6 +40,85 @@ OFFICIAL_STATUSES = {
     "cancelled": "cancelled",
 }
 """The official runner's names for how an episode ended, and this project's names."""
+_TASKS_OF_V1 = 100
+_LABELS = ("version", "round", "timestamp", "total_tasks")
+_TRIAL = re.compile(r"results\.(\d+)\.json")
+
+
+class StoredMessage(BaseModel):
+    """One message of a post history."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    role: str
+    content: str
+
+
+class ResultItem(BaseModel):
+    """One item. `answer` is a JSON text, or None if the episode did not complete. It may be any JSON value, so that a
+    reader can report the invalid item instead of rejecting the file.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    task_id: str
+    answer: Any
+    expected_sol: Any
+    eval_MRN: Any
+    timestamp: str
+    post_history: list[StoredMessage]
+    post_count: StrictInt
+
+    def contradiction(self, task: Mapping[str, Any]) -> str:
+        """Why the item is not about the task of its id; empty if it may be. A missing field is not a contradiction."""
+        mrn, sol = task.get("eval_MRN") or None, task.get("sol")
+        if (self.eval_MRN and self.eval_MRN != mrn) or (sol and self.expected_sol and self.expected_sol != sol):
+            return f"the item is about {show(self.eval_MRN)} and expects {show(self.expected_sol)}: not this task"
+        return ""
+
+
+class ResultsFile(BaseModel):
+    """A whole results file. Its labels may be missing: some runners do not write them."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    version: str | None = None
+    round: str | None = None
+    timestamp: str | None = None
+    total_tasks: StrictInt | None = None
+    results: list[ResultItem]
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A POST and its result: the stored resource, or None if the server rejected it."""
+
+    url: str
+    resource: Any
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEpisode:
+    """How an episode went. `created` is None if there is no record of what the server stored.
+
+    If the runner interpreted a message differently from its text, the transcript has the interpretation.
+    """
+
+    task_id: str
+    trial: int
+    status: str
+    created: tuple[Created, ...] | None
+    transcript: tuple[HistoryMessage, ...] = ()
+
+    @property
+    def failed_elsewhere(self) -> bool:
+        """Whether the episode failed for a reason outside the agent."""
+        return self.status in NOT_THE_AGENT
+
+    @property
+    def stored_posts(self) -> tuple[Post, ...]:
+        """The resources that the server stored, in the order of the posts."""
+        return tuple(Post(one.url, one.resource) for one in self.created or () if one.resource is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +133,8 @@ class RecordedRun:
 
 
 class _Output(BaseModel):
-    index: int | Text | None = None
-    status: Text = ""
+    index: int | str | None = None
+    status: str = ""
     result: Any = None
     history: list[StoredMessage] | None = None
 
@@ -59,7 +142,7 @@ class _Output(BaseModel):
 class _Run(BaseModel):
     """A line of `runs.jsonl`."""
 
-    index: int | Text
+    index: int | str
     error: Any = None
     output: _Output | None = None
 
@@ -73,14 +156,31 @@ class _Overall(BaseModel):
 
 
 def read_recorded(path: Path, tasks: Sequence[Mapping[str, Any]]) -> RecordedRun:
-    """The answers in a file of any form. `tasks` must be in file order. Raises InputError with all faults."""
+    """The answers in a file of any form. `tasks` must be in file order.
+
+    Raises InputError with all faults, and for a file of another task set: task sets share their ids, but then most
+    items contradict the task of their id.
+    """
     if path.suffix == ".jsonl":
         return _official("runs.jsonl of the official runner", path, _runs(path), tasks)
     document = read_json(path, _document, max_bytes=MAX_BYTES)
     if isinstance(document, _Overall):
         outputs = [one for one in document.custom.raw_results if one is not None]
         return _official("overall.json of the official runner", path, outputs, tasks)
+    known = {str(task["id"]): task for task in tasks}
+    shared = [item for item in document.results if item.task_id in known]
+    foreign = [item.task_id for item in shared if item.contradiction(known[item.task_id])]
+    if 2 * len(foreign) > len(shared):
+        raise InputError(
+            f"{path}: belongs to another task set ({len(foreign)} of {len(shared)} items name another patient or "
+            f"answer, first {foreign[0]}); name its task file with --tasks and its patient data with --ehr"
+        )
     return RecordedRun(_form(document), document.version, tuple(document.results), tuple(_warnings(document)))
+
+
+def read_results(path: Path) -> ResultsFile:
+    """Read a results file. Raises InputError with all problems, with file, line and place."""
+    return read_json(path, validator(ResultsFile), max_bytes=MAX_BYTES)
 
 
 def stated_version(path: Path) -> str | None:
@@ -102,6 +202,25 @@ def stated_version(path: Path) -> str | None:
 def is_official(path: Path, value: Any = None) -> bool:
     """Whether a file is from the official runner: `runs.jsonl` by its name, `overall.json` by its `value`."""
     return path.suffix == ".jsonl" or (isinstance(value, dict) and "custom" in value and "results" not in value)
+
+
+def read_episodes(path: Path, trial: int = 1) -> dict[str, RecordedEpisode]:
+    """One trial's episodes in an `episodes.jsonl`, by task id. A later row of a task replaces an earlier one; an
+    incomplete last line is a row whose writing was interrupted.
+
+    Raises FactsError with file and line.
+    """
+    with InputFile(path, error=FactsError, expected="each line must be an episode") as file:
+        episodes = [episode for _, episode in file.json_lines(_episode, torn_tail=True)]
+    return {episode.task_id: episode for episode in episodes if episode.trial == trial}
+
+
+def episodes_beside(results: Path) -> dict[str, RecordedEpisode]:
+    """The episodes in the `episodes.jsonl` next to a results file: those of the first trial, or of trial N for
+    `results.N.json`. Raises FactsError.
+    """
+    trial, path = _TRIAL.fullmatch(results.name), results.with_name("episodes.jsonl")
+    return read_episodes(path, int(trial[1]) if trial else 1) if path.exists() else {}
 
 
 def _document(value: Any) -> ResultsFile | _Overall:
@@ -176,3 +295,25 @@ def _item(task_id: str, output: _Output) -> ResultItem:
         post_history=history,
         post_count=sum(message.role == "agent" and "POST" in message.content for message in history),
     )
+
+
+def _episode(row: Any) -> RecordedEpisode:
+    if not isinstance(row, dict) or not isinstance(row.get("task_id"), str):
+        raise FaultsError([Fault("is not an object with a task_id")])
+    trial, status, created = row.get("trial", 1), row.get("status"), row.get("created")
+    if not isinstance(trial, int):
+        raise FaultsError([Fault("is not a whole number", ("trial",))])
+    if not isinstance(status, str):
+        raise FaultsError([Fault("is not a text", ("status",))])
+    if created is not None:
+        if not isinstance(created, list) or not all(isinstance(one, dict) for one in created):
+            raise FaultsError([Fault("is not a list of objects", ("created",))])
+        created = tuple(Created(str(one.get("url")), one.get("resource")) for one in created)
+    return RecordedEpisode(row["task_id"], trial, status, created, tuple(_messages(row.get("transcript"))))
+
+
+def _messages(transcript: Any) -> Iterator[HistoryMessage]:
+    for turn in transcript if isinstance(transcript, list) else ():
+        if isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str):
+            dispatched = turn.get("dispatched")
+            yield HistoryMessage(turn["role"], dispatched if isinstance(dispatched, str) else turn["content"])

@@ -7,10 +7,7 @@ wrong. Oddities that do not affect the score (an extra task) are warnings.
 from __future__ import annotations
 
 import io
-import json
-import re
 import tempfile
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +28,6 @@ from refsol.promptcblue.parse import (
     is_fatal,
     is_sample_id,
     load_json,
-    unique_names,
     unknown_task,
 )
 from refsol.promptcblue.public import edition_of, edition_of_lines
@@ -99,32 +95,6 @@ def _in_utf8(path: Path, encoding: Encoding) -> BinaryIO:
         raise InputError(f"{path}: not {encoding.upper()} at byte {error.start + 1}") from None
 
 
-class PackedAnswers(Mapping[str, Any]):
-    """The answers of a structured file by task, compressed: as objects, a large file takes ten times its size.
-
-    A task is decompressed on access and cached until another task is accessed.
-    """
-
-    def __init__(self, packed: Mapping[str, bytes]) -> None:
-        self._packed = packed
-        self._last: tuple[str, Any] = "", None
-
-    def __getitem__(self, task: str) -> Any:
-        if self._last[0] != task or self._last[1] is None:
-            self._last = "", None  # frees the previous task first: only one is in memory at a time
-            self._last = task, json.loads(zlib.decompress(self._packed[task]))
-        return self._last[1]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._packed)
-
-    def __len__(self) -> int:
-        return len(self._packed)
-
-    def __contains__(self, task: object) -> bool:
-        return task in self._packed
-
-
 def parse_predictions(data: bytes, edition: Edition | None = None) -> tuple[Structured, list[Problem]]:
     """The answers of a predictions file and all its problems. The answers are complete if no problem is fatal."""
     structured: Structured = {task: [] for task in (edition or CCKS).parsers}
@@ -150,10 +120,9 @@ class Source:
 def read_structured(path: Path, edition: Edition | None = None, encoding: Encoding = "utf-8") -> Source:
     """Read a results or gold file. The default edition is detected from its tasks. Problems go into the result."""
     name = str(path)
-    packed = _packed_members(path, encoding)
     try:
-        value: Any = load_json(InputFile(path, encoding=encoding).text()) if packed is None else PackedAnswers(packed)
-        if not isinstance(value, Mapping):
+        value: Any = load_json(InputFile(path, encoding=encoding).text())
+        if not isinstance(value, dict):
             raise LineError("must be an object with the answers by task")
     except InputError as error:
         place, _, fault = str(error).partition(": ")
@@ -164,53 +133,6 @@ def read_structured(path: Path, edition: Edition | None = None, encoding: Encodi
     extra = [task for task in value if task not in edition.parsers]
     odd = (Problem(name, f"{unknown_task(task, edition)}; it is not scored", fatal=False) for task in extra)
     return Source(name, value, tuple(odd), edition)
-
-
-_WHITESPACE = re.compile(r"[ \t\n\r]*")
-
-
-def _packed_members(path: Path, encoding: Encoding) -> dict[str, bytes] | None:
-    """The JSON text of each top-level member of a file, compressed. Returns None if the file is not a valid object;
-    the caller then reads the whole file and reports the problem.
-
-    JSON's syntax is ASCII, so the bytes are scanned as Latin-1, which needs a third of the memory of the decoded text.
-    No parsed object is stored.
-    """
-    members: dict[str, bytes] = {}
-    whole = json.JSONDecoder(object_pairs_hook=lambda pairs: None)
-    member = json.JSONDecoder(object_pairs_hook=_checked)
-    try:
-        with _in_utf8(path, encoding) as file:
-            text = file.read().decode("latin-1").removeprefix(_BOM)
-        place, before = _skip(text, 0), "{"
-        while text[place] == before:
-            begin = _skip(text, place + 1)
-            end = whole.raw_decode(text, begin)[1]
-            name = json.loads(text[begin:end].encode("latin-1"))
-            place = _skip(text, end)
-            if not isinstance(name, str) or name in members or text[place] != ":":
-                return None
-            begin = _skip(text, place + 1)
-            end = whole.raw_decode(text, begin)[1]
-            raw = text[begin:end].encode("latin-1")
-            member.decode(raw.decode())
-            members[name] = zlib.compress(raw, 1)
-            place, before = _skip(text, end), ","
-        return members if text[place] == "}" and _skip(text, place + 1) == len(text) else None
-    except (InputError, ValueError, IndexError, RecursionError):
-        return None
-
-
-_BOM = b"\xef\xbb\xbf".decode("latin-1")
-
-
-def _checked(pairs: list[tuple[str, Any]]) -> None:
-    unique_names(pairs)
-
-
-def _skip(text: str, place: int) -> int:
-    match = _WHITESPACE.match(text, place)
-    return match.end() if match else place
 
 
 def check_pair(predicted: Source, gold: Source, tasks: Sequence[TaskSpec]) -> tuple[Problem, ...]:

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable
 from typing import Any, BinaryIO
 
-from refsol.files import is_unicode
+from refsol.json_values import unicode_text
 from refsol.promptcblue.parse import CCKS, PARSERS, PUBLIC_TASKS, Edition, attributes, load_json, raw_lines
 
 _CAUSES, _CONDITIONS, _KINDS = "因果关系", "条件关系", "上下位关系"
@@ -91,7 +91,7 @@ def _node_triples(line: str) -> list[list[str]]:
         for one in listed
         if isinstance(one, list | tuple)
         and len(one) == 3
-        and all(isinstance(part, str) and is_unicode(part) for part in one)
+        and all(isinstance(part, str) and part == unicode_text(part) for part in one)
     ]
 
 

@@ -6,8 +6,9 @@ metrics, have other names, so that they are not mistaken for the official score.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,23 @@ from refsol.promptcblue._metrics import (
     Figures,
     Items,
     Measured,
-    classes,
-    extraction,
+    Rouge,
+    averaged,
+    class_part,
+    combined_trees,
+    extracted_part,
     main_figure,
-    reports,
-    texts,
-    trees,
+    mean,
+    mean_of_sections,
+    micro,
+    pairs,
+    report_part,
+    text_part,
 )
-from refsol.promptcblue._rouge import Rouge
 from refsol.promptcblue.files import check_pair, read_structured
 from refsol.promptcblue.parse import CCKS, Edition, Problem
 from refsol.promptcblue.tasks import TASKS, AnswerKind, Average, TaskSpec, is_whole, select_tasks
-from refsol.promptcblue.tree import TreeFigures
+from refsol.promptcblue.tree import TreeFigures, TreePart, compare_trees
 from refsol.stats import Interval, percentile
 
 
@@ -179,25 +185,10 @@ def _score_task(task: TaskSpec, gold: Items, predicted: Items, *, plain: bool) -
     if not gold and not predicted:
         return TaskScore(task, metric, None)
     try:
-        measured = _measured(task, gold, predicted, plain=plain)
+        measured = measure(task, gold, predicted, plain=plain)
         return TaskScore(task, metric, measured.figures, measured)
     except InputError as error:
         raise InputError(f"{task.name}: {error}") from None
-
-
-def _measured(task: TaskSpec, gold: Items, predicted: Items, *, plain: bool) -> Measured[Any]:
-    match task.kind:
-        case AnswerKind.EXTRACTION:
-            return extraction(gold, predicted, lists_as_sets=plain)
-        case AnswerKind.CLASSES:
-            average = Average.MICRO if plain and task.average is Average.WEIGHTED else task.average
-            return classes(gold, predicted, empty_label=task.empty_label, average=average)
-        case AnswerKind.TEXT:
-            return texts(gold, predicted)
-        case AnswerKind.REPORT:
-            return reports(gold, predicted)
-        case AnswerKind.TREE:
-            return trees(gold, predicted)
 
 
 def _percent(figure: float | None) -> float | None:
@@ -206,3 +197,66 @@ def _percent(figure: float | None) -> float | None:
 
 def _range(interval: Interval | None) -> str:
     return "" if interval is None else f"{100 * interval.low:.2f} to {100 * interval.high:.2f}"
+
+
+def measure(task: TaskSpec, gold: Items, predicted: Items, *, plain: bool = False) -> Measured[Any]:
+    """The contributions of the samples in two lists, with the function that combines them. Raises InputError, also if
+    no text has a sample or a section.
+    """
+    parts = [sample_part(task, want, have, plain=plain) for want, have in pairs(gold, predicted)]
+    if task.kind in (AnswerKind.TEXT, AnswerKind.REPORT) and not any(parts):
+        raise InputError(f"no {'sample' if task.kind is AnswerKind.TEXT else 'section in the gold'} to score")
+    return measured(task, parts, plain=plain)
+
+
+def sample_part(task: TaskSpec, gold: Any, predicted: Any, *, plain: bool = False) -> list[Any]:
+    """The contribution of one sample as JSON, from its gold and its predicted answer. Raises InputError."""
+    match task.kind:
+        case AnswerKind.EXTRACTION:
+            return list(extracted_part(gold, predicted, lists_as_sets=plain))
+        case AnswerKind.CLASSES:
+            return list(class_part(gold, predicted, task.empty_label))
+        case AnswerKind.TEXT:
+            return list(astuple(text_part(gold, predicted)))
+        case AnswerKind.REPORT:
+            return [list(astuple(section)) for section in report_part(gold, predicted)]
+        case AnswerKind.TREE:
+            return list(astuple(compare_trees(gold, predicted)))
+
+
+def measured(task: TaskSpec, parts: Sequence[Any], *, plain: bool = False) -> Measured[Any]:
+    """The contributions of a task's samples, with the function that combines them."""
+    match task.kind:
+        case AnswerKind.EXTRACTION:
+            return Measured([tuple(part) for part in parts], micro)
+        case AnswerKind.CLASSES:
+            average = Average.MICRO if plain and task.average is Average.WEIGHTED else task.average
+            return averaged([(want, have) for want, have in parts], average)
+        case AnswerKind.TEXT:
+            return Measured([Rouge(*part) for part in parts], mean)
+        case AnswerKind.REPORT:
+            return Measured([tuple(Rouge(*section) for section in part) for part in parts], mean_of_sections)
+        case AnswerKind.TREE:
+            return Measured([_tree_part(*part) for part in parts], combined_trees)
+
+
+def _tree_part(edits: int, most_edits: int, nodes: Sequence[int], paths: Sequence[int]) -> TreePart:
+    first, second, third = nodes
+    right, predicted, gold = paths
+    return TreePart(edits, most_edits, (first, second, third), (right, predicted, gold))
+
+
+def sample_score(task: TaskSpec, part: Any) -> float | None:
+    """The main figure of a single sample. An empty prediction for an empty gold is right. None: there is no figure."""
+    if task.kind is AnswerKind.EXTRACTION and not any(part):
+        return 1.0
+    score = main_figure(measured(task, [part]).figures)
+    return None if math.isnan(score) else score
+
+
+def task_score(task: TaskSpec, parts: Sequence[Any]) -> TaskScore:
+    """The figures of a task from the contributions of its samples."""
+    if not parts:
+        return TaskScore(task, task.metric, None)
+    whole = measured(task, parts)
+    return TaskScore(task, task.metric, whole.figures, whole)

@@ -3,19 +3,26 @@
 It needs no network and has no state. docs/psb-300.md describes the rules.
 """
 
-from refsol._reads import Read
 from refsol.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind
 from refsol.psb300._charts import Stored, save, stored
-from refsol.psb300._constants import PUBLISHED, Constants
 from refsol.psb300._facts import ChartFacts, Facts, ServerFacts, StoredFacts
-from refsol.psb300._failures import failure_of
-from refsol.psb300._grounded import unread
-from refsol.psb300._now import stated_now
 from refsol.psb300._rules import RULE_SETS, RuleName, rule_name
 from refsol.psb300._ruling import Evidence, Ruling
 from refsol.psb300.baselines import baselines, constant_answers
 from refsol.psb300.chart import ChartFault, Search
-from refsol.psb300.grade import TASKS, TaskError, evaluate, grade_item, task_type
+from refsol.psb300.grade import (
+    PUBLISHED,
+    TASKS,
+    Constants,
+    TaskError,
+    evaluate,
+    failure_of,
+    grade_item,
+    stated_now,
+    task_type,
+    unread,
+)
+from refsol.reads import Read
 from refsol.verdict import Because, Check, Fact, Verdict
 
 __all__ = [

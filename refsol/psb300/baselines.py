@@ -14,13 +14,12 @@ from typing import Any
 
 from refsol.errors import FactsError
 from refsol.history import Post
-from refsol.psb300._constants import PUBLISHED, Constants
 from refsol.psb300._facts import Facts
 from refsol.psb300._reply import Reply
 from refsol.psb300._rules import RuleName
 from refsol.psb300._ruling import Ruling
 from refsol.psb300.chart import ChartFault
-from refsol.psb300.grade import TaskError, evaluate, judge, task_type
+from refsol.psb300.grade import PUBLISHED, Constants, TaskError, evaluate, judge, task_type
 
 Behaviour = tuple[str, tuple[tuple[str, Mapping[str, Any]], ...]]
 """An answer's JSON text, and posts. A post is a resource type and its fields, without type, intent and subject."""

@@ -1,17 +1,21 @@
-"""`grade_item`: turns one item and the facts into a `Verdict`, under either rule set. It never crashes."""
+"""`grade_item`: turns one item and the facts into a `Verdict`, under either rule set; and why an item is wrong.
+
+It never crashes.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from refsol.errors import FactsError
-from refsol.history import HistoryError, ends_in_attempt, extract_posts, read_messages
-from refsol.psb300._constants import PUBLISHED, Constants
+from refsol.failures import Failure, failed_orders, failed_protocol, why
+from refsol.history import HistoryError, HistoryMessage, ends_in_attempt, extract_posts, read_messages
 from refsol.psb300._drugs import ACTIVE, task2, task8
 from refsol.psb300._facts import Facts
-from refsol.psb300._now import stated_now
 from refsol.psb300._procedures import (
     ANY_CT,
     CANCER,
@@ -30,9 +34,86 @@ from refsol.psb300._procedures import (
 from refsol.psb300._readings import FT4, HEART_RATE, QTC, TSH, task3, task6, task7
 from refsol.psb300._reply import Reply, ReplyFault
 from refsol.psb300._rules import RULE_SETS, RuleName, rule_name
-from refsol.psb300._ruling import Case, Ruling
+from refsol.psb300._ruling import Case, Evidence, Ruling
 from refsol.psb300.chart import Chart, ChartFault, Search
-from refsol.verdict import Check, Verdict, decide, ungraded
+from refsol.reads import Query, Read, has_read, searched
+from refsol.verdict import Check, Verdict, decide, show, ungraded
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """The constants of one data set. Both times must have a time zone."""
+
+    cut_off: datetime | None = datetime(2025, 1, 1, tzinfo=UTC)
+    """Resources stored later than this do not count, because agents wrote them. None: all resources count."""
+    default_now: datetime = datetime(2023, 11, 7, 22, 47, tzinfo=UTC)
+    """The task's now, if its context states no time that can be read."""
+    acknowledgement: str = "POST request accepted"
+    """What the runner's reply to an accepted POST contains."""
+
+
+PUBLISHED = Constants()
+"""The constants of the published data set."""
+
+
+_TIME = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?[+-]\d{2}:\d{2}"
+_STATED = re.compile(rf"it'?s\s+({_TIME})\s*now\b", re.IGNORECASE)
+_ANY = re.compile(_TIME)
+
+
+def stated_now(context: str) -> datetime | None:
+    """The time in the first `It's … now`, otherwise the last time in the context. None if there is no valid time."""
+    phrase = _STATED.search(context)
+    times = [phrase[1]] if phrase else _ANY.findall(context)
+    try:
+        return datetime.fromisoformat(times[-1]) if times else None
+    except ValueError:
+        return None
+
+
+def failure_of(
+    verdict: Verdict,
+    result: object,
+    status: str | None = None,
+    transcript: Sequence[HistoryMessage] = (),
+    missing: Sequence[str] = (),
+) -> Failure | None:
+    """The failure of a wrong item. None if the item is right or was not graded.
+
+    `status` is how the episode ended and `transcript` all its messages, if they are known. `missing` is the result of
+    `unread`.
+    """
+    if verdict.correct is not False:
+        return None
+    failed = {check.name: check for check in verdict.checks if not check.passed}
+    if "chart" in failed:
+        return Failure("data", verdict.reason)
+    if ended := failed_protocol(failed, status, transcript):
+        return ended
+    if missing:
+        return Failure("reading-missed", f"never read {missing[0]}{_more(missing)}{why(verdict)}")
+    if "readable" in failed:
+        return Failure("order-wrong", verdict.reason, "readable")
+    return failed_orders(verdict, failed) or Failure("wrong-value", f"answered {show(result)}{why(verdict)}")
+
+
+def _more(missing: Sequence[str]) -> str:
+    return f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+
+
+def unread(evidence: Evidence, patient: str, reads: Sequence[Read]) -> list[str]:
+    """The resources and searches of the evidence that the agent did not read, as texts. Empty if it read all.
+
+    `reads` are the GETs that were answered with 200 before the first POST, or all of them if there was no POST.
+    """
+    missing = [reference for reference in evidence.resources if not has_read(reads, reference)]
+    for search in evidence.searches:
+        for code in search.code.split(",") if search.code else [None]:
+            query = Query(search.kind, patient, code, search.status, evidence.window)
+            if not searched(reads, query):
+                missing.append(f"{search.kind}?{f'code={code}' if code else f'status={search.status}'}")
+    return missing
+
 
 TASKS: dict[str, Callable[[Case], Ruling]] = {
     rule.__name__: rule for rule in (task1, task2, task3, task4, task5, task6, task7, task8, task9, task10)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from refsol.errors import InputError
-from refsol.files import NOT_UNICODE, Encoding, InputFile, csv_rows, id_of, is_unicode, json_object
+from refsol.files import Encoding, InputFile, csv_rows, id_of, json_object
 
 Variant = Literal["husimpleqa", "simpleqa", "simpleqa-verified", "chinese-simpleqa"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
@@ -94,9 +94,7 @@ def _fault(row: dict[str, Any], name: str) -> str | None:
         return "is missing"
     if not isinstance(value, str):
         return "is not a text"
-    if not value.strip():
-        return "is empty"
-    return None if is_unicode(value) else NOT_UNICODE
+    return None if value.strip() else "is empty"
 
 
 def _topic_of_metadata(row: dict[str, Any]) -> Any:

@@ -220,4 +220,4 @@ def _judge_prompt(value: Any) -> JudgePrompt:
 
 
 def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest()

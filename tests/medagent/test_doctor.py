@@ -143,7 +143,7 @@ def test_a_missing_package_must_be_mended(monkeypatch: pytest.MonkeyPatch) -> No
             raise PackageNotFoundError(name)
         return version(name)
 
-    monkeypatch.setattr("medagent.cli._examine.version", without_openai)
+    monkeypatch.setattr("medagent.cli._doctor.version", without_openai)
     ran = medagent("doctor")
     assert ran.code == 1
     assert "FAIL packages: openai not installed" in ran.out

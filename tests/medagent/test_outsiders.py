@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 import medagent
-from medagent import Completion, HttpEpisodes, Model, ModelError
+from medagent import Completion, Model, ModelError
 from medagent.benchmarks.base import find_fhir
 from medagent.core.errors import UserError
+from medagent.fhir import HttpEpisodes
 from medagent.fhir_episodes.settings import FhirSettings
 from medagent.integrations.a2a._assess import Assessment, Assessor
 from medagent.integrations.mcp.run import serving

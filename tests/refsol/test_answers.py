@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 import zipfile_zstd
 
-from refsol.answer_files import read_answers
-from refsol.answers import AskedItem, match_answers
+from refsol.answers import AskedItem, match_answers, read_answers
 from refsol.errors import InputError
 
 ITEMS = [
@@ -236,7 +235,7 @@ def test_documents_of_another_form_are_one_clear_error(tmp_path: Path, value: An
 def test_a_log_that_this_python_cannot_unpack_names_the_way_on(tmp_path: Path) -> None:
     script = (
         "import sys; sys.modules['zipfile_zstd'] = None\n"
-        "from pathlib import Path; from refsol.answer_files import read_answers\n"
+        "from pathlib import Path; from refsol.answers import read_answers\n"
         f"read_answers(Path({str(inspect_zstandard(tmp_path))!r}))"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

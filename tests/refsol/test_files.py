@@ -17,8 +17,6 @@ from refsol.files import (
     FaultsError,
     InputFile,
     anything,
-    in_unicode,
-    is_unicode,
     json_object,
     read_json,
     read_jsonl,
@@ -153,13 +151,10 @@ def test_a_key_that_stands_twice_counts_as_the_last_one(tmp_path: Path) -> None:
     assert read_json(written(tmp_path, '{"id": [], "id": 2}'), validator(Outer)).id == 2
 
 
-def test_half_of_a_surrogate_pair_is_refused_where_asked(tmp_path: Path) -> None:
-    path = written(tmp_path, '{"id": "\\ud800",\n"x": ["fine", "\\udfff"]}')
-    assert read_json(path, validator(Outer)).id == "\ud800"
-    assert refused(lambda: read_json(path, in_unicode(validator(Outer)))) == [
-        "f.json:1: id: is not Unicode (half of a surrogate pair)",
-        "f.json:2: x[1]: is not Unicode (half of a surrogate pair)",
-    ]
+def test_half_of_a_surrogate_pair_is_read_as_the_replacement_character(tmp_path: Path) -> None:
+    assert read_json(written(tmp_path, '{"id": "\\ud800 \\ud83d\\ude00"}'), validator(Outer)).id == "\ufffd 😀"
+    lines = written(tmp_path, '{"id": "\\\\ud800"}\n{"id": "\\udfff"}\n')
+    assert [row.id for _, row in read_jsonl(lines, validator(Outer))] == ["\\ud800", "\ufffd"]
 
 
 def test_at_most_twenty_problems_are_listed(tmp_path: Path) -> None:
@@ -228,11 +223,6 @@ def test_faults_name_their_place() -> None:
     assert Fault("x", ("results", 3, "answer")).place == "results[3].answer"
     assert Fault("x", (0, "a b", "0")).place == '[0]["a b"]["0"]'
     assert str(FaultsError([Fault("is bad", ("a",)), Fault("is worse")])) == "a: is bad; is worse"
-
-
-def test_half_of_a_surrogate_pair_is_not_unicode() -> None:
-    assert is_unicode("𠀀 é")
-    assert not is_unicode("\ud83d")
 
 
 values = st.recursive(

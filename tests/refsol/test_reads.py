@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from refsol._reads import Query, Read, has_reading, searched, spares_time
 from refsol.history import HistoryMessage
-from refsol.replies import reads_before_post, resource_in
+from refsol.reads import Query, Read, has_reading, reads_before_post, resource_in, searched, spares_time
 from tests.shared_data import SHARED, need
 
 BASE = "http://localhost:8080/fhir"

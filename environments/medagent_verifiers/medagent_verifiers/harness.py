@@ -10,6 +10,7 @@ import verifiers.v1 as vf
 from openai import AsyncOpenAI
 
 import medagent
+from medagent import fhir
 
 
 class MedAgentBenchHarness(vf.Harness[vf.HarnessConfig]):
@@ -49,7 +50,7 @@ class MedAgentBenchHarness(vf.Harness[vf.HarnessConfig]):
                 trace.info["checks"] = {check.name: check.passed for check in verdict.checks}
         return vf.ProgramResult(0, "", "")
 
-    async def _play(self, episode: medagent.Episode, ask: Callable[..., Any], data: vf.TaskData) -> None:
+    async def _play(self, episode: fhir.Episode, ask: Callable[..., Any], data: vf.TaskData) -> None:
         system, prompt = self.resolve_prompt(data)
         episode.reset()
         messages: list[Any] = [{"role": "system", "content": system}] if system else []

@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.fhiragentbench._grader import QuestionGrader
 from medagent.benchmarks.fhiragentbench._items import QuestionItem, digest_of, item_of
-from medagent.benchmarks.fhiragentbench._outputs import output_of
-from medagent.benchmarks.fhiragentbench._settings import FhirAgentBenchGrading, QuestionSource
+from medagent.benchmarks.fhiragentbench._outputs import OutputRow, output_of
 from medagent.benchmarks.fhiragentbench.sets import PUBLISHED, SYNTHETIC, questions_of
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.core.errors import UserError
 from medagent.core.options import checked
-from medagent.core.versions import versions
 from medagent.core.writing import writing
-from medagent.engine.journals import Run
+from medagent.engine.benchmark import Benchmark
+from medagent.engine.folder import Run
 from medagent.engine.report import DataRef, Report
+from medagent.engine.results import RecordedRows, grade_rows
 from medagent.engine.scores import Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.reports.tables import named
 from refsol.fhiragentbench import Output, read_outputs, write_outputs
 
 
-def graded_file(path: Path, options: Mapping[str, Any]) -> Report:
+def graded_file(benchmark: Benchmark[Any, Any], path: Path, options: Mapping[str, Any]) -> Report:
     """Grade an output file by the comparison without a judge. True answers and ids come from the question file.
 
     As in the published evaluator, rows of other questions are ignored, and two rows of one question count twice. If the
     options name no data set, the ids in the file tell whether it is the bundled or the published one. Raises UserError,
     InputError.
     """
-    grading = checked(FhirAgentBenchGrading, options)
     outputs = read_outputs(path)
-    source = QuestionSource(
-        dataset=grading.dataset or _dataset(outputs),
-        ehr=grading.ehr,
-        rule_set=grading.rules or "published",
-    )
+    source = checked(FhirAgentBenchSettings, {"dataset": _dataset(outputs), **options})
     questions = {question.id: question for question in questions_of(source.dataset)}
     known = [one for one in outputs if one.question_id in questions]
     if not known:
@@ -44,25 +40,13 @@ def graded_file(path: Path, options: Mapping[str, Any]) -> Report:
             f"{path}: [0].question_id: {outputs[0].question_id!r} is not a question of {source.dataset}, nor that of "
             "any other row; name the data set with --dataset"
         )
-    grader = QuestionGrader(source)
-    items = {one: item_of(question, source) for one, question in questions.items()}
-    scores = list(_scored(known, items, grader))
-    figures = grader.figures(scores)
-    return Report(
-        benchmark="fhir-agentbench",
-        folder=str(path),
-        data=DataRef(name="FHIR-AgentBench", version=source.dataset, digest=digest_of(list(questions.values()))),
-        versions=versions(),
-        rule_set=source.rule_set,
-        measure=figures.measure,
-        figure=figures.figure,
-        count=figures.count,
-        table=tuple(figures.table),
-        overall=figures.overall,
-        items=tuple(one.outcome for one in scores),
-        notes=(*_notes(outputs, known, len(questions)), *figures.notes),
-        **figures.details,
+    file = RecordedRows(
+        source,
+        DataRef(name="FHIR-AgentBench", version=source.dataset, digest=digest_of(list(questions.values()))),
+        list(_rows(known, {one: item_of(question, source) for one, question in questions.items()})),
+        list(_notes(outputs, known, len(questions))),
     )
+    return grade_rows(benchmark, path, file, options).report
 
 
 def _dataset(outputs: Sequence[Output]) -> str:
@@ -70,12 +54,16 @@ def _dataset(outputs: Sequence[Output]) -> str:
     return SYNTHETIC if any(one.question_id in bundled for one in outputs) else PUBLISHED
 
 
-def _scored(outputs: Sequence[Output], items: Mapping[str, QuestionItem], grader: QuestionGrader) -> Iterator[Scored]:
-    seen: dict[str, int] = {}
+def _rows(
+    outputs: Sequence[Output], items: Mapping[str, QuestionItem]
+) -> Iterator[tuple[QuestionItem, int, OutputRow]]:
+    seen = Counter[str]()
     for output in outputs:
-        item = items[output.question_id]
-        trial = seen[item.id] = seen.get(item.id, 0) + 1
-        yield Scored(item, trial, f"{item.id}#{trial}", "completed", grader.graded(item, output))
+        seen[output.question_id] += 1
+        trial = seen[output.question_id]
+        unit = f"{output.question_id}#{trial}"
+        row = OutputRow(unit=unit, status="completed", task_id=output.question_id, trial=trial, output=output)
+        yield items[output.question_id], trial, row
 
 
 def _notes(outputs: Sequence[Output], known: Sequence[Output], total: int) -> Iterator[str]:
@@ -89,7 +77,7 @@ def _notes(outputs: Sequence[Output], known: Sequence[Output], total: int) -> It
         yield f"{total - len(distinct):,} of {total:,} questions have no row and do not count."
 
 
-def export_outputs(run: Run, source: QuestionSource, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
+def export_outputs(run: Run, source: FhirAgentBenchSettings, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
     """Write an output file for each trial into a folder, which is created if needed. Raises UserError, InputError."""
     questions = {question.id: question for question in questions_of(source.dataset)}
     trials = sorted({one.trial for one in scores})

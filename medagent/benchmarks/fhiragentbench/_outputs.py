@@ -1,4 +1,4 @@
-"""Converts rows of a run to rows of the published output file."""
+"""Converts rows of a run to rows of the published output file, and back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from medagent.benchmarks.fhiragentbench._settings import QuestionSource
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.reads import read_ids
 from refsol.fhiragentbench import Output
@@ -20,11 +20,19 @@ _ENDINGS = {
 """The answer of a row without one, by the status of its episode. Evaluators know these texts."""
 
 
-def output_of(row: EpisodeRow, source: QuestionSource) -> Output:
+class OutputRow(EpisodeRow):
+    """The row of an output in a published output file."""
+
+    output: Output
+
+
+def output_of(row: EpisodeRow, source: FhirAgentBenchSettings) -> Output:
     """An agent's output for a question. Found ids are those of the resources that it read, not those that it names.
 
     An episode that ended without an answer has an `error`, unless it reached the limit of rounds.
     """
+    if isinstance(row, OutputRow):
+        return row.output
     ids = read_ids(row.reads or (), last=source.found_in_effect == "last")
     answer = row.answer if row.answer is None or source.strategy else in_words(row.answer)
     if answer is None:

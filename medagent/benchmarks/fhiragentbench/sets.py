@@ -20,7 +20,7 @@ from refsol.schema import validator
 SYNTHETIC, PUBLISHED = "synthetic", "published"
 
 
-class Manifest(BaseModel):
+class QuestionSetManifest(BaseModel):
     """The content of `dataset.json`. `files` has the SHA-256 of each file by name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,7 +37,7 @@ def questions_of(dataset: str) -> tuple[Question, ...]:
     return _read(path, stat.st_mtime_ns, stat.st_size)
 
 
-def manifest_of(dataset: str) -> Manifest | None:
+def manifest_of(dataset: str) -> QuestionSetManifest | None:
     """The manifest of a generated set. None for other questions. Raises UserError."""
     folder = _folder(dataset)
     return read_manifest(folder) if folder else None
@@ -49,7 +49,7 @@ def hospital_of(dataset: str) -> Path | None:
     if folder is None:
         return None
     manifest = read_manifest(folder)
-    return checked_file(folder, manifest, HOSPITAL) if HOSPITAL in manifest.files else None
+    return checked_file(folder, manifest.files, HOSPITAL) if HOSPITAL in manifest.files else None
 
 
 def bundled_folder() -> Path:
@@ -62,10 +62,10 @@ def is_set(folder: Path) -> bool:
     return (folder / MANIFEST).is_file() and (folder / QUESTIONS).is_file()
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> QuestionSetManifest:
     """Read a folder's `dataset.json`. Raises UserError."""
     expected = "the manifest of a set of FHIR-AgentBench is expected"
-    return read_json(folder / MANIFEST, validator(Manifest), expected=expected, error=UserError)
+    return read_json(folder / MANIFEST, validator(QuestionSetManifest), expected=expected, error=UserError)
 
 
 def _folder(dataset: str) -> Path | None:
@@ -78,7 +78,7 @@ def _file(dataset: str) -> Path:
     """The question file of a data set. Raises UserError."""
     folder = _folder(dataset)
     if folder is not None:
-        return checked_file(folder, read_manifest(folder), QUESTIONS)
+        return checked_file(folder, read_manifest(folder).files, QUESTIONS)
     path = imported(QUESTIONS) if dataset == PUBLISHED else Path(dataset)
     if not path.is_file():
         raise UserError(

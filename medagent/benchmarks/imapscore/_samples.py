@@ -104,9 +104,7 @@ class Sampler:
                 raise
             finally:
                 spent.take(policy.spent)
-        # A cut-off reply does not count as a reply, and half of a surrogate pair is not a character.
-        whole = "" if move.finish_reason == "length" else strip_thinking(move.text)
-        text = whole.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        text = "" if move.finish_reason == "length" else strip_thinking(move.text)  # a cut-off reply does not count
         await self._store.put(key, {"text": text})
         return text
 

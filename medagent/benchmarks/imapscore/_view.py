@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from medagent.benchmarks.imapscore._details import number
+from medagent.reports.tables import Table as TextTable
 from medagent.reports.tables import print_table, put
 from refsol.imapscore.correlate import Correlation, CorrelationRow
 from refsol.imapscore.imap import Imap, normal
@@ -72,7 +73,7 @@ def print_scores(recordings: Sequence[Recording], results: Sequence[ImapScore]) 
     for recording, result in zip(recordings, results, strict=True):
         number = ("–", "–") if result.value is None else (f"{float(result.value):.4f}", str(result.value))
         rows.append((recording.id, *number, result.status))
-    print_table("imapScore", ("item", "score", "exact", "status"), rows)
+    print_table(TextTable(("item", "score", "exact", "status"), rows, "imapScore"))
     values = [result.value for result in results if result.value is not None]
     mean = f"{float(sum(values, Fraction(0)) / len(values)):.4f}" if values else "–"
     counts = Counter(result.status for result in results)
@@ -162,7 +163,8 @@ def print_correlations(coefficient: str, rows: Sequence[CorrelationRow]) -> None
         of_file = list(group)
         lines = [(row.metric, *(_correlation(cell) for cell in row.cells.values())) for row in of_file]
         items = max(cell.n for row in of_file for cell in row.cells.values())
-        print_table(f"{coefficient} × 100, {file}, n = {items}", ("metric", *rows[0].cells), lines)
+        title = f"{coefficient} × 100, {file}, n = {items}"
+        print_table(TextTable(("metric", *rows[0].cells), lines, title))
 
 
 def print_gains(coefficient: str, rows: Sequence[CorrelationRow]) -> None:
@@ -177,7 +179,7 @@ def print_gains(coefficient: str, rows: Sequence[CorrelationRow]) -> None:
         gains = ["–" if None in pair else f"{(pair[0] or 0.0) - (pair[1] or 0.0):+.1f}" for pair in cells]
         lines.append([file, *gains])
     if names:
-        print_table(f"gain on imaps, {coefficient} × 100", ("", *names), lines)
+        print_table(TextTable(("", *names), lines, f"gain on imaps, {coefficient} × 100"))
 
 
 def _last(row: CorrelationRow) -> float | None:

@@ -4,27 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from medagent.benchmarks.medagentbench._published import published_of
-from medagent.benchmarks.medagentbench.results.official_grades import OfficialGrades
+from medagent.benchmarks.medagentbench.results.official_grader import OfficialGrades
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
-from medagent.engine.figures import percent
-from medagent.engine.grounded import grounded_line, grounded_rate
+from medagent.core.figures import percent
 from medagent.engine.intervals import above, by_item, interval_document, interval_notes, shown, these_types
 from medagent.engine.report import TableLine, TableSection
-from medagent.engine.scores import Check, Figures, Scored
+from medagent.engine.scores import Figures, Scored, grounded_line, grounded_rate
 from medagent.fhir_episodes.verdicts import conduct_notes
-from medagent.reports.published import published_notes, published_sections
+from medagent.reports.published import PublishedSource, published_notes, published_sections, published_sources
 from medagent.reports.trials import flip_notes, trial_section
-from refsol.medagentbench import BASELINES, Rate
-from refsol.medagentbench.score import ACTION_TYPES, QUERY_TYPES
+from refsol.medagentbench import BASELINES
 from refsol.medagentbench.tasks import TASKS
-from refsol.stats import Interval
+from refsol.stats import Interval, wilson
 from refsol.trials import Rates, by_type, flipping, rates, reliability
 
 BRANCHES = {"query": "queries", "order": "an order was due", "no order": "doing nothing was right"}
 """A text for each branch: what was right to do."""
+GROUPS = {
+    "query": ("task1", "task2", "task4", "task6", "task7"),
+    "action": ("task3", "task5", "task8", "task9", "task10"),
+}
+_PUBLISHED = Path(__file__).with_name("published.toml")
+
+
+class Rate(NamedTuple):
+    """The numbers of right, wrong and ungraded items."""
+
+    right: int
+    wrong: int
+    ungraded: int
+
+    @classmethod
+    def of(cls, outcomes: Iterable[bool | None]) -> Rate:
+        """Count the right (True), wrong and ungraded (None) ones."""
+        known = list(outcomes)
+        return cls(known.count(True), known.count(False), known.count(None))
+
+    @property
+    def graded(self) -> int:
+        """The number of right and wrong items."""
+        return self.right + self.wrong
+
+    @property
+    def share(self) -> float | None:
+        """Right of graded, 0 to 1; None if there are none."""
+        return self.right / self.graded if self.graded else None
+
+    @property
+    def share_of_all(self) -> float | None:
+        """Right of all, 0 to 1; None if there are none."""
+        return self.right / (self.graded + self.ungraded) if self.graded + self.ungraded else None
+
+    @property
+    def interval(self) -> Interval:
+        """Wilson's 95 % interval of `share`."""
+        return wilson(self.right, self.graded)
+
+
+def _rate_of(scores: Sequence[Scored]) -> Rate:
+    return Rate.of(one.correct for one in scores)
+
+
+def published_of(dataset: Dataset) -> Sequence[PublishedSource]:
+    """The published figures for a data set. Empty unless it is the official one."""
+    return [one for one in published_sources(_PUBLISHED) if one.version == dataset.official_version]
 
 
 def figures(
@@ -61,57 +107,38 @@ def figures(
         notes=[*notes, *published_notes(published)] if scores else ["No episode has ended, so nothing is graded."],
         count="of",
         details={
-            "grades": _grades(trials.values(), rules, whole),
+            "grades": [grade_document(some, rules, whole=whole) for some in trials.values()],
             "trials": _trials(graded, groups) if several else {},
             "intervals": interval_document(scores) if graded else None,
-            "above_blind": above_blind(first),
+            "above_blind": _above_blind(first),
             **({"official_grader": official.document(items)} if official is not None else {}),
         },
     )
 
 
 def _by_trial(scores: Sequence[Scored]) -> dict[int, list[Scored]]:
-    """The scores of each trial, in the order of the trials."""
+    """The scores of each trial, in the order of the trials. Without any score, the first trial."""
     trials: dict[int, list[Scored]] = {}
     for one in scores:
         trials.setdefault(one.trial, []).append(one)
-    return dict(sorted(trials.items()))
+    return dict(sorted(trials.items())) or {1: []}
 
 
-def _grades(trials: Iterable[Sequence[Scored]], rules: str, whole: bool) -> list[dict[str, Any]]:
-    """The rates of each trial, and with `whole` its items.
-
-    Trials with equal scores share one document, and equal items of several trials share one entry, to save memory.
-    """
-    rates: dict[tuple[tuple[str, int], ...], dict[str, Any]] = {}
-    items: dict[tuple[str, int], dict[str, Any]] = {}
-    documents = []
-    for scores in trials:
-        keys = tuple((one.item.id, id(one.score)) for one in scores)  # equal scores are one object
-        document = rates.get(keys) or rates.setdefault(keys, grade_document(scores, rules))
-        if whole:
-            for key, one in zip(keys, scores, strict=True):
-                if one.score is None or key not in items:
-                    items[key] = item_document(one)
-            document = {**document, "items": [items[key] for key in keys]}
-        documents.append(document)
-    return documents
-
-
-def grade_document(scores: Sequence[Scored], rules: str) -> dict[str, Any]:
-    """The rates of one trial, in the form of `grade.json`."""
+def grade_document(scores: Sequence[Scored], rules: str, *, whole: bool = True) -> dict[str, Any]:
+    """The rates of one trial, and with `whole` its items, in the form of `grade.json`."""
     return {
         "rules": rules,
         "overall": _rates(scores),
         "by_type": {name: _rates(some) for name, some in _by_type(scores).items()},
         "groups": {name: _rates(some) for name, some in _groups(scores).items()},
         "branches": {name: _rates(some) for name, some in _branches(scores).items()},
-        "baselines": {name: _rate(rate) for name, rate in baselines(scores).items()},
-        "above_blind": above_blind(scores),
+        "baselines": {name: _rate(rate) for name, rate in _baselines(scores).items()},
+        "above_blind": _above_blind(scores),
+        **({"items": [_item_document(one) for one in scores]} if whole else {}),
     }
 
 
-def item_document(one: Scored) -> dict[str, Any]:
+def _item_document(one: Scored) -> dict[str, Any]:
     """An item with its checks, in the form of `grade.json`."""
     score = one.score
     return {
@@ -121,21 +148,17 @@ def item_document(one: Scored) -> dict[str, Any]:
         "reason": score.details.get("verdict", score.reason) if score else one.outcome.reason,
         "grounded": score.grounded if score else None,
         "reading": score.reading if score else "",
-        "checks": [_check(check) for check in score.checks] if score else [],
+        "checks": [asdict(check) for check in score.checks] if score else [],
     }
 
 
-def _check(check: Check) -> dict[str, Any]:
-    return {"name": check.name, "passed": check.passed, "expected": check.expected, "actual": check.actual}
-
-
-def baselines(scores: Sequence[Scored]) -> dict[str, Rate]:
+def _baselines(scores: Sequence[Scored]) -> dict[str, Rate]:
     """The scores of agents that read nothing, on these items."""
     parts = [one.score.part for one in scores if one.score is not None]
-    return {name: Rate.of_outcomes([part.get(name) for part in parts]) for name in BASELINES}
+    return {name: Rate.of([part.get(name) for part in parts]) for name in BASELINES}
 
 
-def above_blind(scores: Sequence[Scored]) -> dict[str, Any] | None:
+def _above_blind(scores: Sequence[Scored]) -> dict[str, Any] | None:
     """The rate minus the blind baseline's rate on the same items (-1 to 1), with its 95 % interval."""
     blind = {one.item.id: one.score.part.get("blind") for one in scores if one.score is not None}
     margin = above(scores, blind)
@@ -143,10 +166,10 @@ def above_blind(scores: Sequence[Scored]) -> dict[str, Any] | None:
 
 
 def _above_blind_note(scores: Sequence[Scored]) -> Iterator[str]:
-    margin = above_blind(scores)
+    margin = _above_blind(scores)
     if margin is not None:
         points = shown(Interval(*margin["interval_95"]), unit="")
-        share = percent(Rate.of(scores).share)
+        share = percent(_rate_of(scores).share)
         yield f"Score: {share}; above blind: {100 * margin['difference']:+.1f} points (95 % {points})"
 
 
@@ -156,8 +179,7 @@ def _by_type(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
 
 
 def _groups(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
-    types = {"query": QUERY_TYPES, "action": ACTION_TYPES}
-    return {name: [one for one in scores if one.item.group in kinds] for name, kinds in types.items()}
+    return {name: [one for one in scores if one.item.group in kinds] for name, kinds in GROUPS.items()}
 
 
 def _branches(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
@@ -168,7 +190,7 @@ def _branches(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
 
 def _sections(scores: Sequence[Scored], rules: str) -> list[TableSection]:
     """The rates by task type, group and branch, of the baselines, and overall with the grounded share."""
-    ungraded = Rate.of(scores).ungraded > 0
+    ungraded = _rate_of(scores).ungraded > 0
     parts: Sequence[Mapping[str, Sequence[Scored]]] = (
         _by_type(scores),
         {f"{name} tasks": some for name, some in _groups(scores).items()},
@@ -177,7 +199,7 @@ def _sections(scores: Sequence[Scored], rules: str) -> list[TableSection]:
     overall = _line("overall", scores, ungraded)
     sections = [
         *([_line(name, some, ungraded) for name, some in part.items()] for part in parts),
-        [_rate_line(f"baseline {name}", rate, rate.interval, ungraded) for name, rate in baselines(scores).items()],
+        [_rate_line(f"baseline {name}", rate, rate.interval, ungraded) for name, rate in _baselines(scores).items()],
         [overall, *grounded_line(overall)],
     ]
     title = "" if rules == "official" else f"under the rules {rules!r}"
@@ -189,7 +211,7 @@ def _sections(scores: Sequence[Scored], rules: str) -> list[TableSection]:
 
 def _line(name: str, scores: Sequence[Scored], ungraded: bool) -> TableLine:
     """The rate of some items. Its interval is for the same types and other patients."""
-    line = _rate_line(name, Rate.of(scores), these_types(scores), ungraded)
+    line = _rate_line(name, _rate_of(scores), these_types(scores), ungraded)
     return line.model_copy(update={"grounded": grounded_rate(scores)})
 
 
@@ -222,12 +244,12 @@ def _rates(scores: Sequence[Scored]) -> dict[str, Any]:
     """The rate of some items as JSON, with the grounded share if it is known."""
     grounded, interval = grounded_rate(scores), these_types(scores)
     known = {} if grounded is None else {"grounded": grounded.model_dump(mode="json")}
-    return {**_rate(Rate.of(scores)), "interval_95": [interval.low, interval.high], **known}
+    return {**_rate(_rate_of(scores)), "interval_95": [interval.low, interval.high], **known}
 
 
 def _rate(rate: Rate) -> dict[str, Any]:
     return {
-        **asdict(rate),
+        **rate._asdict(),
         "rate": rate.share,
         "rate_of_all": rate.share_of_all,
         "interval_95": [rate.interval.low, rate.interval.high],

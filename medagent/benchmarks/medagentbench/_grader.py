@@ -4,164 +4,116 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from medagent.benchmarks.medagentbench._figures import figures
-from medagent.benchmarks.medagentbench.facts import OpenFacts, open_facts
-from medagent.benchmarks.medagentbench.items import TaskItem, dataset_of, task_dicts
-from medagent.benchmarks.medagentbench.results.official_grades import OfficialGrades, official_grades
-from medagent.benchmarks.medagentbench.results.write import result_of
-from medagent.benchmarks.medagentbench.settings import GradingSource, TaskSource
-from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
+from medagent.benchmarks.medagentbench.data import OpenFacts, TaskItem, dataset_of, open_facts, task_dicts
+from medagent.benchmarks.medagentbench.results.files import result_item
+from medagent.benchmarks.medagentbench.results.official_grader import official_grades
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading, MedAgentBenchSettings
+from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.history import acted, post_history
+from medagent.fhir_episodes.history import acted
 from medagent.fhir_episodes.verdicts import conduct_of, score_of
 from refsol.history import HistoryMessage
-from refsol.medagentbench import (
-    RULE_SETS,
-    Baselines,
-    Constants,
-    Facts,
-    ResultItem,
-    failure_of,
-    grade_item,
-    grounds,
-)
-from refsol.medagentbench.episodes import Created, RecordedEpisode
+from refsol.medagentbench import Baselines, ResultItem, failure_of, grade_item, grounds
+from refsol.medagentbench.recorded import Created, RecordedEpisode
 from refsol.medagentbench.rules import RuleName, rule_name
-from refsol.verdict import Verdict
+from refsol.verdict import ungraded
 
-_MOST_VERDICTS = 10_000
-"""Verdicts in memory, some kilobytes each."""
 GROUNDS = "1"
 """The version of `grounds` and of the baselines. Stored scores of another version are recomputed."""
 
 
-_baselines: dict[tuple[str, str, Constants], Baselines] = {}
-"""A cache for the data set that was graded last, because a process often grades the same set several times.
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The parts of an episode that grading reads. `problem` is why its item cannot be graded."""
 
-It is used only if the facts are in memory.
-"""
+    item: ResultItem
+    episode: RecordedEpisode
+    problem: str = ""
+
+
+class RecordedRow(EpisodeRow):
+    """The row of an item in a results file. Its answer may be any JSON value."""
+
+    recorded: Recorded
 
 
 class TaskGrader(Grader[EpisodeRow]):
     """Grades the episodes of a data set by one rule set."""
 
-    def __init__(self, source: TaskSource, rules: str, dataset: Dataset, facts: OpenFacts) -> None:
+    def __init__(self, source: MedAgentBenchSettings, rules: str, dataset: Dataset, facts: OpenFacts) -> None:
         self.rules: RuleName = rule_name(rules)
         self._source, self._dataset, self._open = source, dataset, facts
-        self._tasks: dict[str, dict[str, Any]] = {}
-        self._verdicts: dict[tuple[str | None, ...], Verdict] = {}
-        self.graded: list[tuple[int, ResultItem]] = []
+        self._graded: list[tuple[int, ResultItem]] = []
         """The items for the copy of the official grader, each with its trial."""
 
     @classmethod
-    def of(cls, source: TaskSource, rules: str) -> TaskGrader:
+    def of(cls, source: MedAgentBenchSettings, rules: str) -> TaskGrader:
         """The grader for a source's data set and facts. Raises UserError, InputError."""
         dataset = dataset_of(source)
         return cls(source, rules, dataset, open_facts(source, dataset))
 
     @property
-    def facts(self) -> Facts:
-        """The facts by which episodes are graded."""
-        return self._open.facts
-
-    @property
-    def _copy(self) -> Path | None:
-        """The copy of the official grader, if one is named."""
-        return self._source.official if isinstance(self._source, GradingSource) else None
+    def _copy(self) -> MedAgentBenchGrading | None:
+        """The source if it names a copy of the official grader."""
+        return self._source if isinstance(self._source, MedAgentBenchGrading) and self._source.official else None
 
     @property
     def digests(self) -> Mapping[str, str]:
         """See `Grader.digests`."""
         return {"tasks": self._dataset.digest, "facts": self._open.digest, "grounds": GROUNDS}
 
-    @property
-    def by_content(self) -> bool:
-        """See `Grader.by_content`. A copy of the official grader needs every row."""
-        return self._copy is None
-
-    def score(self, item: TaskItem, row: EpisodeRow, judged: Any = None) -> Score | Awaitable[Score]:
+    def score(self, item: Any, row: EpisodeRow, judged: Any = None) -> Score | Awaitable[Score]:
         """See `Grader.score`. If a server has to be queried for facts, a thread does it."""
+        recorded = row.recorded if isinstance(row, RecordedRow) else _recorded(row, item.stored)
         if self._copy is not None:
-            self.graded.append((row.trial, result_of(row, item.stored)))
-        return self._score(item, row) if self._open.at_once else asyncio.to_thread(self._score, item, row)
+            self._graded.append((row.trial, recorded.item))
+        task = item.stored.model_dump() if isinstance(item, TaskItem) else {"id": item.id}
+        if self._open.at_once:
+            return self._score(task, row, recorded)
+        return asyncio.to_thread(self._score, task, row, recorded)
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
         """See `Grader.figures`."""
-        whole = isinstance(self._source, GradingSource)
-        return figures(scores, self._dataset, self.rules, self._official(), whole=whole)
+        official = None if self._copy is None else official_grades(self._copy, self._dataset, self._graded)
+        whole = isinstance(self._source, MedAgentBenchGrading)
+        return figures(scores, self._dataset, self.rules, official, whole=whole)
 
-    def _score(self, item: TaskItem, row: EpisodeRow) -> Score:
-        episode = recorded(row)
-        verdict = self._verdict(item, row, episode)
-        failure = failure_of(verdict, row.answer, episode.status, episode.transcript)
+    def _score(self, task: Mapping[str, Any], row: EpisodeRow, recorded: Recorded) -> Score:
+        answer, episode = recorded.item.answer, recorded.episode
+        posts = [HistoryMessage(one.role, one.content) for one in recorded.item.post_history]
+        if recorded.problem:
+            verdict = ungraded(recorded.problem)
+        else:
+            verdict = grade_item(
+                task,
+                answer,
+                [asdict(one) for one in posts],
+                self._open.facts,
+                base=self._source.api_base,
+                rules=self.rules,
+                episode=episode,
+                constants=self._dataset.constants,
+            )
+        failure = failure_of(verdict, answer, episode.status, episode.transcript, posts)
         if failure is not None and failure.kind == "empty-reply" and row.error:
             failure = replace(failure, reason=row.error)
-        messages = () if self._source.replayed and not _has_read(episode) else episode.transcript
-        had_read = grounds(self._task(item), verdict, messages, self._dataset.constants)
-        return score_of(verdict, failure, had_read, {**self.baselines(item), **conduct_of(row)})
-
-    def _verdict(self, item: TaskItem, row: EpisodeRow, episode: RecordedEpisode) -> Verdict:
-        """The verdict, which trials with the same answer and the same POSTs share."""
-        history = post_history(row.transcript)
-        key = None
-        if self._open.at_once and not RULE_SETS[self.rules].stored:
-            key = (item.id, row.answer, row.status, *(text for message in history for text in message.values()))
-            if key in self._verdicts:
-                return self._verdicts[key]
-        verdict = grade_item(
-            self._task(item),
-            row.answer,
-            history,
-            self._open.facts,
-            base=self._source.api_base,
-            rules=self.rules,
-            episode=episode,
-            constants=self._dataset.constants,
-        )
-        if key is not None:
-            if len(self._verdicts) >= _MOST_VERDICTS:
-                self._verdicts.clear()
-            self._verdicts[key] = verdict
-        return verdict
-
-    def _task(self, item: TaskItem) -> dict[str, Any]:
-        if item.id not in self._tasks:
-            self._tasks[item.id] = item.stored.model_dump()
-        return self._tasks[item.id]
+        has_read = not self._source.replayed or any(one.get_url is not None for one in episode.transcript)
+        had_read = grounds(task, verdict, episode.transcript if has_read else (), self._dataset.constants)
+        return score_of(verdict, failure, had_read, {**self._baselines.outcomes(task), **conduct_of(row)})
 
     @cached_property
     def _baselines(self) -> Baselines:
-        key = (self._dataset.digest, self._open.digest, self._dataset.constants)
-        if not self._open.at_once or key not in _baselines:
-            baselines = Baselines(task_dicts(self._dataset), self._open.facts, self._dataset.constants)
-            if not self._open.at_once:
-                return baselines
-            _baselines.clear()  # one set takes some megabytes
-            _baselines[key] = baselines
-        return _baselines[key]
-
-    def baselines(self, item: TaskItem) -> Mapping[str, bool | None]:
-        """Whether each baseline is right by the official rules."""
-        return self._baselines.outcomes(self._task(item))
-
-    def _official(self) -> OfficialGrades | None:
-        if not isinstance(self._source, GradingSource) or self._copy is None:
-            return None
-        return official_grades(self._source, self._dataset, self.graded)
+        return Baselines(task_dicts(self._dataset), self._open.facts, self._dataset.constants)
 
 
-def recorded(row: EpisodeRow) -> RecordedEpisode:
-    """The parts of a row that grading reads."""
+def _recorded(row: EpisodeRow, task: Task) -> Recorded:
     messages = tuple(HistoryMessage(turn.role, acted(turn)) for turn in row.transcript)
     created = tuple(Created(write.url, write.resource) for write in row.created)
-    return RecordedEpisode(row.task_id, row.trial, row.status, created, messages)
-
-
-def _has_read(episode: RecordedEpisode) -> bool:
-    return any(message.get_url is not None for message in episode.transcript)
+    item = ResultItem.model_validate(result_item(row, task))
+    return Recorded(item, RecordedEpisode(row.task_id, row.trial, row.status, created, messages))

@@ -1,163 +1,181 @@
-"""Grades a results file like a run: scores, posts, a report and a page. Any tool may have made the file."""
+"""Results files that any tool may have made: their items are rows, graded like a run's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.medagentbench._grader import TaskGrader
-from medagent.benchmarks.medagentbench.items import item_of, task_dicts
-from medagent.benchmarks.medagentbench.results import grading
-from medagent.benchmarks.medagentbench.results.paths import results_file
-from medagent.benchmarks.medagentbench.settings import GradingSource, MedAgentBenchGrading
-from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
+from fhir_server.synthetic.bundled import DIGEST
+from medagent.benchmarks.made_folders import HOSPITAL
+from medagent.benchmarks.medagentbench._grader import Recorded, RecordedRow
+from medagent.benchmarks.medagentbench.data import item_of, task_dicts
+from medagent.benchmarks.medagentbench.results.files import results_file
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
+from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, VERSIONS, Dataset, load_dataset, load_tasks_file
+from medagent.core.errors import UserError
+from medagent.core.named_paths import named_path
+from medagent.core.options import checked
 from medagent.core.versions import versions
+from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import read_run
-from medagent.engine.graded_units import GradedUnit
-from medagent.engine.report import Report
-from medagent.engine.results import ungraded_notes
-from medagent.engine.rows import Row
-from medagent.engine.scores import Figures, Score, Scored
-from medagent.engine.side_by_side import beside
-from medagent.fhir_episodes.episode import EpisodeRow
+from medagent.engine.results import GradedFile, RecordedRows, grade_rows
 from medagent.fhir_episodes.session import Turn
 from medagent.fhir_episodes.task import FhirItem
-from medagent.fhir_episodes.verdicts import score_of
 from medagent.reports.tables import named
-from refsol.grounds import NOT_GRADED
-from refsol.medagentbench import RULE_SETS, Grader, GradeReport, RecordedRun, read_recorded, rule_name
-from refsol.medagentbench.recorded import RESULTS_FILE
+from refsol.files import anything, read_json
+from refsol.json_values import as_object, json_value
+from refsol.medagentbench import (
+    PUBLISHED,
+    RecordedEpisode,
+    RecordedRun,
+    ResultItem,
+    episodes_beside,
+    read_recorded,
+    read_results,
+    stated_version,
+    task_type,
+)
+from refsol.medagentbench.recorded import MAX_BYTES, RESULTS_FILE, is_official
 
 
-def _known(scores: Mapping[str, Score], row: Row) -> Mapping[str, Score]:
-    return scores
-
-
-@dataclass(frozen=True, slots=True)
-class GradedFile:
-    """A graded results file: scores under one rule set, scores under others by name, and the row of each item."""
-
-    path: Path
-    dataset: Dataset
-    scores: Sequence[Scored]
-    others: dict[str, Sequence[Scored]]
-    rows: dict[str, EpisodeRow]
-    figures: Figures
-    rules: str
-
-    def units(self) -> Iterator[GradedUnit]:
-        """The items with their scores, for a page."""
-        by_rules = {name: {one.unit: one.score for one in some if one.score} for name, some in self.others.items()}
-        for one in self.scores:
-            others = {name: some[one.unit] for name, some in by_rules.items() if one.unit in some}
-            row = self.rows.get(one.unit)
-            yield GradedUnit(one, row, partial(self.rows.get, one.unit), partial(_known, others))
-
-    @property
-    def report(self) -> Report:
-        """The file as a report."""
-        results = self.path
-        run = read_run(results.parent) if results.with_name("run.json").is_file() else {}
-        return Report(
-            benchmark="medagentbench",
-            folder=str(results),
-            data=self.dataset.ref,
-            settings=run.get("settings", {}),
-            versions=run.get("versions", versions()),
-            rule_set=self.rules,
-            count=self.figures.count,
-            table=tuple(self.figures.table),
-            overall=self.figures.overall,
-            items=tuple(one.outcome for one in self.scores),
-            notes=tuple(self.figures.notes),
-            ungraded=sum(one.correct is None for one in self.scores) + len(self.figures.details["duplicates"]),
-            **{name: value for name, value in self.figures.details.items() if name != "duplicates"},
-        )
-
-
-def graded_file(path: Path, options: MedAgentBenchGrading, *, every_rule: bool = False) -> GradedFile:
-    """Grade a results file, or the first one in a folder without a journal. `every_rule`: under all rule sets.
+def graded_file(
+    benchmark: Benchmark[Any, Any], path: Path, options: Mapping[str, Any], *, every_rule: bool = False
+) -> GradedFile:
+    """Grade a results file, or the first one in a folder without a journal. `every_rule`: by all rule sets.
 
     Raises UserError, InputError or FactsError.
     """
-    results = results_file(path)
-    dataset = grading.task_set(results, options.tasks, options.dataset)
-    if options.fhir is None and options.ehr is None and options.key is None:
-        grading.check_patients(results, dataset)
-    source = GradingSource(
+    results, grading = results_file(path), checked(MedAgentBenchGrading, options)
+    run = _run_beside(results)
+    dataset = _task_set(results, run.get("settings", {}), grading)
+    folder = str(dataset.path.parent) if dataset.manifest and not dataset.bundled else dataset.name
+    source = MedAgentBenchGrading(
         version=dataset.version,
-        dataset=str(dataset.path.parent) if dataset.manifest and not dataset.bundled else dataset.name,
-        tasks_file=dataset.path if dataset.alone else None,
-        fhir=options.fhir,
-        ehr=options.ehr,
-        key=options.key,
-        api_base=options.base or grading.shown_base(results),
-        official=options.official,
+        dataset=str(dataset.path) if dataset.alone else folder,
+        fhir=grading.fhir,
+        ehr=grading.ehr,
+        key=grading.key,
+        api_base=grading.base or run.get("settings", {}).get("api-base") or PUBLISHED.base,
+        official=grading.official,
     )
-    rules = rule_name(options.rules)
-    also = [name for name in RULE_SETS if (options.side_by_side or every_rule) and name != rules]
-    grader = TaskGrader.of(source, rules)
-    report = Grader(
-        task_dicts(dataset), grader.facts, base=source.api_base, rules=rules, also=also, constants=dataset.constants
-    ).file(results)
-    recorded = read_recorded(results, task_dicts(dataset))
-    grader.graded += [(1, item) for item in recorded.items]
-    scores = list(_scores(report, dataset, source, grader))
-    others: dict[str, Sequence[Scored]] = {name: _other(report, name, scores) for name in also}
-    figures = grader.figures(scores)
-    if options.side_by_side:
-        figures = beside(figures, rules, scores, others)
-    details = dict(figures.details)
-    document = {**details["grades"][0], "duplicates": list(report.duplicates)}
-    figures = replace(
-        figures,
-        notes=[*_notes(report, scores), *figures.notes],
-        details={**details, "grades": [document], "duplicates": report.duplicates},
+    answers = read_recorded(results, task_dicts(dataset))
+    counts = Counter(item.task_id for item in answers.items)
+    duplicates = [task_id for task_id, count in counts.items() if count > 1]
+    file = RecordedRows(
+        source,
+        dataset.ref,
+        list(_rows(answers, episodes_beside(results), dataset, source)),
+        list(_notes(answers, duplicates, dataset)),
+        run.get("settings", {}),
+        run.get("versions", versions()),
     )
-    return GradedFile(results, dataset, scores, others, _rows(recorded), figures, rules)
+    graded = grade_rows(benchmark, results, file, options, every_rule=every_rule)
+    report = graded.report
+    document = {**report.details["grades"][0], "duplicates": duplicates}
+    changes = {"grades": [document], "ungraded": report.ungraded + len(duplicates)}
+    return replace(graded, report=report.model_copy(update=changes))
 
 
-def _scores(report: GradeReport, dataset: Dataset, source: GradingSource, grader: TaskGrader) -> Iterator[Scored]:
-    tasks = {task.id: task for task in dataset.tasks}
-    for one in report.items:
-        task = tasks.get(one.task_id)
-        item = FhirItem(id=one.task_id, group=one.type) if task is None else item_of(task, dataset, source)
-        part = {} if task is None else grader.baselines(item_of(task, dataset, source))
-        yield Scored(item, 1, one.task_id, "completed", score_of(one.verdict, one.failure, one.grounds, part))
-
-
-def _other(report: GradeReport, rules: Any, scores: Sequence[Scored]) -> list[Scored]:
-    """The same items under another rule set."""
-    return [
-        replace(scored, score=score_of(one.others[rules], None, NOT_GRADED, {}))
-        for scored, one in zip(scores, report.items, strict=True)
-    ]
-
-
-def _rows(recorded: RecordedRun) -> dict[str, EpisodeRow]:
-    """A row for each item, with its posts, or with the whole conversation if the file has it."""
-    rows: dict[str, EpisodeRow] = {}
-    for item in recorded.items:
-        episode = recorded.episodes.get(item.task_id)
-        messages = (episode.transcript if episode is not None else ()) or item.post_history
-        turns = [Turn("agent" if one.role == "agent" else "user", one.content) for one in messages]
-        row = EpisodeRow.model_construct(
-            unit=f"{item.task_id}#1", status="completed", task_id=item.task_id, answer=item.answer, transcript=turns
+def check_same_patients(a: Path, b: Path) -> None:
+    """Raises UserError if two results files have different patients for the same task ids: the task sets differ."""
+    first, second = (_patients(results_file(path)) for path in (a, b))
+    shared = [task for task in first if task in second]
+    if differing := [task for task in shared if first[task] != second[task]]:
+        raise UserError(
+            f"{a} and {b} have different task sets: {len(differing)} of {len(shared)} tasks have another patient, "
+            f"first {differing[0]!a}; compare results of the same task set"
         )
-        rows.setdefault(item.task_id, row)
-    return rows
 
 
-def _notes(report: GradeReport, scores: Sequence[Scored]) -> Iterator[str]:
-    """Notes about the file: its form, warnings, duplicates, missing and ungraded items."""
-    if report.form != RESULTS_FILE:
-        yield f"Read as {report.form}."
-    yield from (f"Warning: {warning}" for warning in report.warnings)
-    if report.duplicates:
-        yield f"Duplicates in the file, of which only the first was graded: {named(report.duplicates)}"
-    if report.absent:
-        yield f"{report.absent} tasks of the task set are not in the file."
-    yield from ungraded_notes(scores)
+def _patients(file: Path) -> dict[str, Any]:
+    """The patient of each task. Empty for a file of the official runner, which does not name them."""
+    if is_official(file, None if file.suffix == ".jsonl" else read_json(file, anything, max_bytes=MAX_BYTES)):
+        return {}
+    return {item.task_id: item.eval_MRN for item in read_results(file).results}
+
+
+def _run_beside(results: Path) -> Mapping[str, Any]:
+    """The `run.json` next to a results file. Empty if there is none. Raises UserError if it is damaged."""
+    path = results.with_name("run.json")
+    if not path.is_file():
+        return {}
+    if not isinstance(as_object(json_value(path.read_bytes())).get("settings"), dict):
+        raise UserError(f"{path}: is damaged; move it away to grade without it")
+    return read_run(path.parent)
+
+
+def _task_set(results: Path, settings: Mapping[str, Any], grading: MedAgentBenchGrading) -> Dataset:
+    """The task file if one is named. Otherwise the data set: the named one, the run's, or the bundled one, in the
+    version of the results file.
+
+    Raises UserError if the run had other tasks, or other patients and no source of facts is named. A FHIR server is
+    assumed to have the data set's patients.
+    """
+    if grading.tasks is not None:
+        dataset = load_tasks_file(grading.tasks)
+    else:
+        version = stated_version(results) or settings.get("version")
+        if version not in VERSIONS:
+            problem = "has no version" if version is None else f"unknown version {version!a}"
+            raise UserError(f"{results}: {problem}; name its task file with --tasks")
+        if "dataset" in grading.model_fields_set:
+            name = grading.dataset
+        else:
+            name = named_path(results.parent, "dataset", settings.get("dataset") or BUNDLED)
+        dataset = load_dataset(name, version)
+    if settings.get("tasks-digest") not in (None, dataset.digest):
+        raise UserError(
+            f"{results}: by the run.json beside it, the run used another task set than {dataset.path}; name its task "
+            "file with --tasks and its patient data with --ehr"
+        )
+    patients = dataset.manifest.files[HOSPITAL] if dataset.manifest else DIGEST
+    own = (grading.fhir, grading.ehr, grading.key) == (None, None, None)
+    if own and settings.get("ehr-digest") not in (None, patients):
+        raise UserError(
+            f"{results}: by the run.json beside it, the run used other patient data than the data set's; name it with "
+            "--ehr"
+        )
+    return dataset
+
+
+def _rows(
+    answers: RecordedRun, beside: Mapping[str, RecordedEpisode], dataset: Dataset, source: MedAgentBenchGrading
+) -> Iterator[tuple[FhirItem, int, RecordedRow]]:
+    """A row for the first item of each task, with its posts, or with the whole conversation if it is known."""
+    tasks, episodes = {task.id: task for task in dataset.tasks}, {**answers.episodes, **beside}
+    first: dict[str, ResultItem] = {}
+    for item in answers.items:
+        first.setdefault(item.task_id, item)
+    for name, item in first.items():
+        task, episode = tasks.get(name), episodes.get(name) or RecordedEpisode(name, 1, "completed", None)
+        turns = [
+            Turn("agent" if one.role == "agent" else "user", one.content)
+            for one in episode.transcript or item.post_history
+        ]
+        if task is None:
+            about, problem = FhirItem(id=name, group=task_type({"id": name})), f"unknown task id {name!r}"
+        else:
+            about, problem = item_of(task, dataset, source), item.contradiction(task.model_dump())
+        row = RecordedRow.model_construct(
+            unit=name,
+            status="completed",
+            task_id=name,
+            answer=item.answer,
+            transcript=turns,
+            recorded=Recorded(item, episode, problem),
+        )
+        yield about, 1, row
+
+
+def _notes(answers: RecordedRun, duplicates: list[str], dataset: Dataset) -> Iterator[str]:
+    """Notes about the file: its form, warnings, duplicates and missing items."""
+    if answers.form != RESULTS_FILE:
+        yield f"Read as {answers.form}."
+    yield from (f"Warning: {warning}" for warning in answers.warnings)
+    if duplicates:
+        yield f"Duplicates in the file, of which only the first was graded: {named(duplicates)}"
+    if absent := len({task.id for task in dataset.tasks} - {item.task_id for item in answers.items}):
+        yield f"{absent} tasks of the task set are not in the file."

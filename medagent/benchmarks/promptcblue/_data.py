@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.promptcblue._lines import DataLines, LineFile
 from medagent.core.errors import UserError
-from refsol.files import Encoding
+from refsol.files import Encoding, read_text
 from refsol.promptcblue import Problem, ProblemsError
 from refsol.promptcblue.files import Source, check_pair, read_structured
 from refsol.promptcblue.parse import MISSING_ID, Edition, is_fatal, parse_answer, read_lines
@@ -18,11 +19,25 @@ from refsol.promptcblue.tasks import TaskSpec, specs_of
 
 
 @dataclass(frozen=True, slots=True)
+class DataLine:
+    """A valid line of a test file: its number, its task and its JSON object."""
+
+    number: int
+    task: str
+    value: dict[str, Any]
+
+    @property
+    def key(self) -> str:
+        """`MedDG#17`. Sample ids may be missing or duplicate; line numbers are not."""
+        return f"{self.task}#{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
 class DataFile:
-    """The lines to answer, their tasks, a digest of the file, and warnings."""
+    """The lines to answer in the file's order, their tasks, a digest of the file, and warnings."""
 
     path: Path
-    lines: DataLines
+    lines: Sequence[DataLine]
     tasks: tuple[TaskSpec, ...]
     digest: str
     warnings: Sequence[Problem]
@@ -32,18 +47,22 @@ class DataFile:
 def read_data(path: Path, encoding: Encoding = "utf-8", edition: Edition | None = None) -> DataFile:
     """Read a test file; its targets are ignored. The default edition is detected from the file's tasks.
 
-    Raises UserError or ProblemsError (with all problems).
+    Raises UserError, InputError or ProblemsError (with all problems).
     """
-    file = LineFile(path, encoding)
-    edition = edition or edition_of_lines(file.file)
+    try:
+        raw = path.read_bytes() if encoding == "utf-8" else read_text(path, encoding=encoding).encode()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    file = io.BytesIO(raw)
+    edition = edition or edition_of_lines(file)
     problems: list[Problem] = []
     no_texts: list[Problem] = []
-    places: list[tuple[int, str]] = []
-    for result in read_lines(file.file, answered=False, edition=edition):
+    lines: list[DataLine] = []
+    for result in read_lines(file, answered=False, edition=edition):
         if isinstance(result, Problem):
             problems.append(result)
             continue
-        places.append((result.number, result.value["task_dataset"]))
+        lines.append(DataLine(result.number, result.value["task_dataset"], result.value))
         if not isinstance(result.value["input"], str):
             no_texts.append(Problem(result.place, "input is not a text"))
     problems = [problem._replace(place=f"{path}: {problem.place}") for problem in [*problems, *no_texts]]
@@ -51,10 +70,9 @@ def read_data(path: Path, encoding: Encoding = "utf-8", edition: Edition | None 
         raise UserError(f"{path}: not UTF-8, probably GBK; try --encoding gbk (or gb18030)")
     if is_fatal(problems):
         raise ProblemsError(problems)
-    lines = DataLines(file, places)
-    named = set(lines.tasks)
+    named = {line.task for line in lines}
     tasks = tuple(task for task in specs_of(edition) if task.name in named)
-    return DataFile(path, lines, tasks, file.digest, problems, edition)
+    return DataFile(path, lines, tasks, sha256(raw).hexdigest(), problems, edition)
 
 
 def check_gold(data: DataFile, gold: Path) -> None:

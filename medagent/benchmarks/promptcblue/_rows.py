@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from medagent.agents.base import Move
 from medagent.agents.calls import CallRow
-from medagent.core.wire import Text
 
 
 class LineRow(CallRow):
@@ -14,8 +13,8 @@ class LineRow(CallRow):
 
     too_long_is_final: ClassVar[bool] = False  # a missing answer is not a wrong answer
 
-    answer: Text | None = None
-    reasoning: Text | None = None
+    answer: str | None = None
+    reasoning: str | None = None
     finish_reason: str | None = None
 
     def take(self, move: Move) -> None:

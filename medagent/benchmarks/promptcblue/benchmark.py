@@ -7,30 +7,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from medagent.agents.calls import Call, CallJob, trial_keys
 from medagent.agents.single_turn import Examples, few_shot, who_answers
 from medagent.benchmarks.promptcblue._card import read_card
-from medagent.benchmarks.promptcblue._data import DataFile, check_gold
+from medagent.benchmarks.promptcblue._data import DataFile, DataLine, check_gold
 from medagent.benchmarks.promptcblue._grader import LineGrader, answer_text, official_scores
 from medagent.benchmarks.promptcblue._items import LineItem, data_of, line_items
-from medagent.benchmarks.promptcblue._lines import DataLine
 from medagent.benchmarks.promptcblue._paired import paired_score
 from medagent.benchmarks.promptcblue._rows import LineRow
-from medagent.benchmarks.promptcblue._settings import LineSource, PromptcblueSettings
-from medagent.core.lazy import LazySequence
-from medagent.core.options import part
+from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
+from medagent.core.writing import note, write_changed
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block
-from medagent.engine.files import note, write_changed, write_changed_parts
-from medagent.engine.job import LazyUnits
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef, Report, ShownMessage
 from medagent.engine.results import scores_of
 from medagent.engine.scores import Grader, Paired, Score, Scored
-from medagent.engine.selection import selected
+from medagent.engine.settings import selected
 from medagent.models.base import Message
 from medagent.models.wording import fill
 from refsol.answers import AskedItem
@@ -48,24 +44,23 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
     has_verdicts = False
     example = "medagent run promptcblue --model gpt-4o-mini --round r1"
     Settings = PromptcblueSettings
-    Source = LineSource
     row = LineRow
     unit_noun = "lines"
 
-    def items(self, source: LineSource) -> Sequence[LineItem]:
+    def items(self, source: PromptcblueSettings) -> Sequence[LineItem]:
         """See `Benchmark.items`."""
-        own = part(LineSource, source)
+        own = source
         return line_items(data_of(own), own)
 
-    def data(self, source: LineSource) -> DataRef:
+    def data(self, source: PromptcblueSettings) -> DataRef:
         """See `Benchmark.data`."""
-        whole = data_of(part(LineSource, source))
+        whole = data_of(source)
         note = f"edition: {whole.edition.name}"
         return DataRef(name="PromptCBLUE", version=source.data.name, digest=whole.digest, note=note)
 
-    def grader(self, source: LineSource, rules: str) -> Grader[LineRow]:
+    def grader(self, source: PromptcblueSettings, rules: str) -> Grader[LineRow]:
         """See `Benchmark.grader`."""
-        return LineGrader(part(LineSource, source))
+        return LineGrader(source)
 
     async def plan(self, settings: PromptcblueSettings, say: Say) -> Plan:
         """See `Benchmark.plan`. Raises ProblemsError with all problems of the test file or the gold."""
@@ -74,10 +69,10 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
             say(str(warning))
         if settings.right_answers is not None:
             check_gold(whole, settings.right_answers)
-        asked_items = LazySequence(len(whole.lines), lambda place: _asked_item(whole.lines[place]))
+        asked_items = [_asked_item(line) for line in whole.lines]
         examples = few_shot(settings, asked_items)
         who = who_answers(settings, asked_items)
-        keys = selected([key for key in whole.lines.line_keys() if key not in examples.taken], settings, _task)
+        keys = selected([line.key for line in whole.lines if line.key not in examples.taken], settings, _task)
         calls = _calls(whole, keys, settings, examples)
         folder = settings.run_folder("promptcblue", who.label)
         job = CallJob({"": who.batched(settings.batches(folder))}, settings.concurrency, LineRow, tell_unusable=True)
@@ -101,7 +96,7 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
         """Write the predictions. If there is a gold, parse and score them."""
         if not scores:
             return ()
-        source: LineSource = scores[0].item.source
+        source: PromptcblueSettings = scores[0].item.source
         trials = sorted({one.trial for one in scores})
         if any(one.score is None for one in scores):
             for name in (PREDICTIONS, RESULTS, SCORES):
@@ -122,7 +117,7 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
     def paired(self, first: Run, second: Run) -> Paired | None:
         """See `Benchmark.paired`. The resampled figure is the official score."""
         data = data_of(self.source(first, {}))
-        before, after = (scores_of(self, run.path, {}) for run in (first, second))
+        before, after = (scores_of(self, run.path) for run in (first, second))
         return paired_score(before, after, data.tasks, data.edition)
 
     def blocks(self, item: LineItem, row: LineRow, score: Score | None) -> Sequence[Block]:
@@ -154,20 +149,18 @@ def _asked_item(line: DataLine) -> AskedItem:
     return AskedItem(line.key, value["input"], ids, line.task, gold)
 
 
-def _calls(data: DataFile, keys: Sequence[str], settings: PromptcblueSettings, examples: Examples) -> LazyUnits[Call]:
+def _calls(data: DataFile, keys: list[str], settings: PromptcblueSettings, examples: Examples) -> list[Call]:
     """One call per line and trial, trial by trial."""
     template = settings.template
     before = {task.name: _turns(template, examples.of(task.name)) for task in data.tasks}
-    units = [key for key, _ in trial_keys(keys, settings.trials)]
-
-    def call(place: int) -> Call:
-        line = data.lines.find(units[place])
-        assert line is not None
+    lines = {line.key: line for line in data.lines}
+    calls = []
+    for key, (unit, trial) in zip(keys * settings.trials, trial_keys(keys, settings.trials), strict=True):
+        line = lines[key]
         message = fill(template, input=line.value["input"])
         item = {name: value for name, value in line.value.items() if name != "target"}  # the right answer, if known
-        return Call(units[place], message, trial=place // len(keys) + 1, item=item, before=before[line.task])
-
-    return LazyUnits(units, call)
+        calls.append(Call(unit, message, trial=trial, item=item, before=before[line.task]))
+    return calls
 
 
 def _turns(template: str, examples: Sequence[tuple[str, str]]) -> tuple[Message, ...]:
@@ -181,20 +174,18 @@ def _trial_name(name: str, trial: int) -> str:
     return name if trial == 1 else f"{name}.{trial}"
 
 
-def _write_predictions(run: Run, source: LineSource, name: str, scores: Sequence[Scored]) -> None:
+def _write_predictions(run: Run, source: PromptcblueSettings, name: str, scores: Sequence[Scored]) -> None:
     """The answered lines in the order of the test file, with `target` filled in. An equal file is not rewritten."""
     items = {one.unit: one.item for one in scores}
-
-    def lines() -> Iterator[str]:
-        for row in run.rows(LineRow, units=items):
-            if row.answer is not None:
-                value = {**items[row.unit].line.value, "target": answer_text(row, source)}
-                yield json.dumps(value, ensure_ascii=False) + "\n"
-
-    write_changed_parts(run.path / f"{name}.json", lines)
+    lines = [
+        json.dumps({**items[row.unit].line.value, "target": answer_text(row, source)}, ensure_ascii=False)
+        for row in run.rows(LineRow, units=items)
+        if row.answer is not None
+    ]
+    write_changed(run.path / f"{name}.json", "".join(f"{line}\n" for line in lines))
 
 
-def _write_scores(run: Run, source: LineSource, scores: Sequence[Scored], trial: int) -> list[str]:
+def _write_scores(run: Run, source: PromptcblueSettings, scores: Sequence[Scored], trial: int) -> list[str]:
     """The structured answers and, if all tasks are there, the official scores. Raises ProblemsError."""
     names = [f"{_trial_name(name, trial)}.json" for name in (PREDICTIONS, RESULTS, SCORES)]
     predictions, results, official = (run.path / name for name in names)

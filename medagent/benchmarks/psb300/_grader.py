@@ -19,7 +19,6 @@ from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.history import acted
 from medagent.fhir_episodes.verdicts import conduct_of, score_of
-from refsol.grounds import grounds_of
 from refsol.history import HistoryMessage
 from refsol.psb300 import (
     Check,
@@ -35,7 +34,7 @@ from refsol.psb300 import (
     unread,
 )
 from refsol.psb300.chart import ChartFault
-from refsol.replies import reads_before_post
+from refsol.reads import grounds_of, reads_before_post
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +72,6 @@ class ChartGrader(Grader[EpisodeRow]):
             "clock": grading.clock.isoformat(),
             "unfinished": grading.unfinished,
         }
-
-    @property
-    def by_content(self) -> bool:
-        """See `Grader.by_content`."""
-        return True
 
     def score(self, item: ChartItem, row: EpisodeRow, judged: Any = None) -> Score | Awaitable[Score]:
         """See `Grader.score`. The first call reads the charts, in a thread."""

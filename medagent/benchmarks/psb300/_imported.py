@@ -21,13 +21,12 @@ from medagent.benchmarks.psb300.tasks import (
     PER_TYPE,
     PUBLISHED_DIGEST,
     TASK_FILE,
-    Manifest,
+    Psb300Manifest,
     Task,
     imported_folder,
 )
 from medagent.core.paths import data_dir
-from medagent.core.writing import writing
-from medagent.engine.files import file_digest, write_whole
+from medagent.core.writing import file_digest, write_whole, writing
 from refsol.psb300 import TASKS, stated_now
 
 PUBLISHED_NAME = "new_patient_tasks.json"
@@ -84,7 +83,7 @@ def import_published(file: Path) -> Import:
         folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         write_whole(folder / name, text)
-    manifest = Manifest(name=IMPORTED, files={name: file_digest(folder / name) for name in files})
+    manifest = Psb300Manifest(name=IMPORTED, files={name: file_digest(folder / name) for name in files})
     write_whole(folder / MANIFEST, manifest.model_dump_json(indent=1) + "\n")
     return Import(folder, file, len(tasks), tuple(warnings))
 

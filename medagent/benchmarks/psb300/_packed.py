@@ -12,9 +12,9 @@ from medagent.benchmarks.psb300._charts import CHARTS, OpenCharts
 from medagent.benchmarks.psb300._grader import ChartGrader, Grading
 from medagent.benchmarks.psb300._items import ChartItem, item_of
 from medagent.benchmarks.psb300.settings import Unfinished
-from medagent.benchmarks.psb300.tasks import Manifest, Task, TaskSet
+from medagent.benchmarks.psb300.tasks import Psb300Manifest, Task, TaskSet
 from medagent.core.errors import UserError
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from refsol.files import json_object, read_json
 from refsol.psb300 import Constants, StoredFacts, save
 from refsol.schema import validator
@@ -53,7 +53,7 @@ def unpacked_task(folder: Path) -> tuple[ChartItem, ChartGrader]:
     packed = read_json(
         folder / TASK, validator(PackedTask), expected="a task of the export is expected", error=UserError
     )
-    manifest = Manifest(name="packed", now=packed.now, clock=packed.clock, cut_off=packed.cut_off, files={})
+    manifest = Psb300Manifest(name="packed", now=packed.now, clock=packed.clock, cut_off=packed.cut_off, files={})
     tasks = TaskSet("packed", None, (packed.task,), "", folder, manifest)
     document = read_json(folder / CHARTS, json_object, expected="the charts of a task are expected", error=UserError)
     charts = OpenCharts(StoredFacts(document), Constants(packed.cut_off, packed.now))

@@ -19,7 +19,7 @@ from medagent.benchmarks._task_files import TaskId, read_tasks
 from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST, Made, checked_file
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from medagent.engine.report import DataRef
 from refsol.files import read_json
 from refsol.psb300 import PUBLISHED, TASKS, Constants
@@ -60,7 +60,7 @@ class Task(BaseModel):
         return self.id.partition("_")[0]
 
 
-class Manifest(BaseModel):
+class Psb300Manifest(BaseModel):
     """The content of `dataset.json`. `files` has the SHA-256 of each file by name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -84,7 +84,7 @@ class TaskSet:
     tasks: tuple[Task, ...]
     digest: str
     folder: Path
-    manifest: Manifest
+    manifest: Psb300Manifest
 
     @property
     def constants(self) -> Constants:
@@ -104,7 +104,7 @@ class TaskSet:
     @property
     def hospital(self) -> Path | None:
         """The set's file of patients, or None if it has none. Raises UserError if the file has changed."""
-        return checked_file(self.folder, self.manifest, HOSPITAL) if HOSPITAL in self.manifest.files else None
+        return checked_file(self.folder, self.manifest.files, HOSPITAL) if HOSPITAL in self.manifest.files else None
 
     @property
     def ref(self) -> DataRef:
@@ -151,7 +151,7 @@ def load_tasks(name: str, split: Split | None = None) -> TaskSet:
     """Load a set, or one split of it. Raises UserError, which names the file and the place of a problem."""
     folder = folder_of(name)
     manifest = read_manifest(folder)
-    path = checked_file(folder, manifest, TASK_FILE)
+    path = checked_file(folder, manifest.files, TASK_FILE)
     tasks = read_tasks(path, Task)
     chosen = tasks if split is None else split_tasks(tasks, split, str(path))
     title = name if name in SETS else manifest.name
@@ -163,10 +163,13 @@ def is_set(folder: Path) -> bool:
     return (folder / MANIFEST).is_file() and (folder / TASK_FILE).is_file()
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> Psb300Manifest:
     """Read a folder's `dataset.json`. Raises UserError."""
     return read_json(
-        folder / MANIFEST, validator(Manifest), expected="the manifest of a set of psb-300 is expected", error=UserError
+        folder / MANIFEST,
+        validator(Psb300Manifest),
+        expected="the manifest of a set of psb-300 is expected",
+        error=UserError,
     )
 
 

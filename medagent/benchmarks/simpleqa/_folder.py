@@ -15,8 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 from medagent.agents.base import Move
 from medagent.benchmarks.simpleqa._rubric import SimpleqaRubric
 from medagent.core.errors import UserError
-from medagent.engine.files import write_changed
-from medagent.engine.folder import read_settings
+from medagent.core.writing import write_changed
+from medagent.engine.folder import read_run
 from medagent.engine.plan import JOURNAL
 from medagent.judging.judging import Judging
 from medagent.judging.panel import Panel
@@ -120,7 +120,7 @@ class RunFiles:
 
     def judged(self, judge: str | None = None) -> tuple[JudgedSet, Collection[Panel[JudgePrompt]]]:
         """The same with the panels that decide rows; the panel of the first row comes first."""
-        settings, judges = read_settings(self.path), self.judging.judges()
+        settings, judges = read_run(self.path)["settings"], self.judging.judges()
         if judge is not None and judge not in judges:
             raise UserError(f"{self.path}: has no judge {judge}; it has {', '.join(judges)}")
         questions, answers = self.questions(), self._answers()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from medagent.reports.tables import print_table, put
+from medagent.reports.tables import Cell, Table, print_table, put
 from refsol.simpleqa.export import NAMELESS, TREATMENTS
 from refsol.simpleqa.metrics import Bounds, Calibration, Tally, share
 from refsol.simpleqa.score import VOTES, JudgedSet, Section, votes_of
@@ -29,8 +29,8 @@ def print_scores(judged: JudgedSet, sections: Sequence[Section], rule: Rule) -> 
         _print_calibration(section.calibration)
     if len(judged.judges) > 1:
         votes = votes_of(judged, rule)
-        rows = [[judge, *(str(votes[judge][vote]) for vote in VOTES)] for judge in judged.judges]
-        print_table("", ["votes of", *(vote.replace("_", " ") for vote in VOTES)], rows)
+        columns = ["votes of", *(vote.replace("_", " ") for vote in VOTES)]
+        print_table(Table(columns, [[judge, *(votes[judge][vote] for vote in VOTES)] for judge in judged.judges]))
 
 
 def _print_figures(section: Section) -> None:
@@ -38,15 +38,14 @@ def _print_figures(section: Section) -> None:
     outside = [name for name in aside if getattr(section.total, name)]
     columns = ["group", "correct", "incorrect", "not attempted", "correct given attempted", "F", "N"]
 
-    def cells(name: str, tally: Tally, bounds: Bounds) -> list[str]:
+    def cells(name: str, tally: Tally, bounds: Bounds) -> list[Cell]:
         shares = [
             _share(tally.correct, tally.count, bounds.correct),
             _share(tally.incorrect, tally.count, bounds.incorrect),
             _share(tally.not_attempted, tally.count, bounds.not_attempted),
             _share(tally.correct, tally.attempted, bounds.correct_given_attempted),
         ]
-        figures = [f"{tally.f_score:.4f}", str(tally.count)]
-        return [name, *shares, *figures, *(str(getattr(tally, field)) for field in outside)]
+        return [name, *shares, tally.f_score, tally.count, *(getattr(tally, field) for field in outside)]
 
     groups = [
         cells(name or NAMELESS, tally, section.group_bounds[name])
@@ -54,7 +53,7 @@ def _print_figures(section: Section) -> None:
         if tally != Tally()
     ]
     whole = cells("total", section.total, section.bounds)
-    print_table("", [*columns, *(name.replace("_", " ") for name in outside)], [whole, *groups])
+    print_table(Table([*columns, *(name.replace("_", " ") for name in outside)], [whole, *groups], measure="score"))
 
 
 def _share(part: int, whole: int, interval: Interval) -> str:
@@ -70,8 +69,8 @@ def _print_denominators(tally: Tally) -> None:
     for treatment in TREATMENTS:
         treated = tally.treated(treatment)
         figures = (share(treated.correct, treated.count), treated.correct_given_attempted, treated.f_score)
-        rows.append([treatment, *(f"{figure:.4f}" for figure in figures), str(treated.count)])
-    print_table("", ["unscored", "correct", "correct given attempted", "F", "N"], rows)
+        rows.append([treatment, *figures, treated.count])
+    print_table(Table(["unscored", "correct", "correct given attempted", "F", "N"], rows, measure="score"))
 
 
 def _print_calibration(calibration: Calibration) -> None:
@@ -82,8 +81,8 @@ def _print_calibration(calibration: Calibration) -> None:
         f"calibration: Brier {calibration.brier:.4f}, expected calibration error {calibration.ece:.4f}"
         f" ({calibration.left_out} attempted rows without a confidence left out)"
     )
-    rows = [
-        [f"{row.low * 100:.0f}–{row.high * 100:.0f}", str(row.count), f"{row.confidence:.4f}", f"{row.accuracy:.4f}"]
+    rows: list[list[Cell]] = [
+        [f"{row.low * 100:.0f}–{row.high * 100:.0f}", row.count, row.confidence, row.accuracy]
         for row in calibration.bins
     ]
-    print_table("", ["confidence", "rows", "mean confidence", "correct"], rows)
+    print_table(Table(["confidence", "rows", "mean confidence", "correct"], rows, measure="score"))

@@ -30,8 +30,7 @@ from medagent.core.errors import UserError
 from medagent.core.options import checked
 from medagent.core.scrub import safe_name
 from medagent.core.version import __version__
-from medagent.core.writing import writing
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest, writing
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.settings import FhirSettings

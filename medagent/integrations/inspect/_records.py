@@ -6,7 +6,6 @@ put into the sample's store, where the scorer reads it.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -22,9 +21,8 @@ from medagent.core.errors import UserError
 from medagent.engine.rows import Row
 from medagent.fhir_episodes.episode import EpisodeJob, EpisodeRow, EpisodeUnit
 from medagent.fhir_episodes.session import Session
-from medagent.fhir_episodes.tools import Toolbox, ToolError
+from medagent.fhir_episodes.tools import Toolbox, call
 from medagent.integrations.inspect.source import STORED, Source, stored
-from medagent.models.base import MadeCall, ToolCall
 
 UNFINISHED = "unfinished"
 """The status of an episode that is still open, or that its solver has not finished."""
@@ -49,14 +47,9 @@ class OpenRecord:
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str) -> str:
         """Execute one tool call and return the reply."""
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         if self.session.done:
             return "The episode has ended."
-        try:
-            reply = await self.session.act(self.toolbox.action(ToolCall("", name, text)), call=MadeCall(name, text))
-        except ToolError as error:
-            self.row.malformed += 1
-            reply = self.session.refuse(f"{name}({text})", str(error), call=MadeCall(name, text))
+        reply = await call(self.session, self.toolbox, name, arguments)
         self.keep()
         return reply or "The episode has ended."
 

@@ -22,12 +22,9 @@ from medagent.benchmarks.base import find
 from medagent.core.options import checked
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.job import LazyUnits
 from medagent.engine.plan import Plan
 from medagent.engine.rows import Row
-from medagent.engine.scores import Grader, Score, unit_name
-from medagent.engine.scoring import graded
-from medagent.engine.units import unit_keys
+from medagent.engine.scores import Grader, Score, graded, unit_name
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.judging.benchmark import JudgedBenchmark
 from medagent.judging.calls import ask
@@ -74,7 +71,7 @@ class Source:
     def items(self) -> Sequence[Any]:
         """The items that the options select, in the order of a run."""
         known = {item.id: item for item in self.plan().items}
-        names = [unit_name(key, known) for key in unit_keys(self._units(1))]
+        names = [unit_name(unit.key, known) for unit in self._units(1)]
         return [known[name.item] for name in names if name is not None]
 
     def item(self, name: str) -> Any:
@@ -133,8 +130,7 @@ class Source:
 
     def _units(self, trials: int) -> Sequence[Any]:
         """All units, trial by trial; each trial has the same order."""
-        units = self.plan(trials).stages[0].units()
-        return units if isinstance(units, LazyUnits) else list(units)
+        return list(self.plan(trials).stages[0].units())
 
 
 def stored(name: str, options: Mapping[str, Any], row: Row, judged: Judged | None = None) -> dict[str, Any]:

@@ -102,7 +102,7 @@ class BatchModel:
         """See `ChatModel.complete`. Takes as long as the batch."""
         body = self._dialect.body(ApiRequest(messages, tools, seed), self._settings, Unsupported())
         text = json.dumps([session, body], sort_keys=True)
-        name = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        name = hashlib.sha256(text.encode()).hexdigest()
         if name not in self._waiting or self._waiting[name].answer.done():
             self._waiting[name] = _Waiting(body)
         intent = self._intents.of(name)

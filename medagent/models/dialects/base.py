@@ -18,7 +18,7 @@ from medagent.core.scrub import error_text
 from medagent.models.base import Completion, Message, Tool, Usage
 from medagent.models.retry import EndpointFailure
 from medagent.models.settings import ModelSettings
-from refsol.json_values import as_object
+from refsol.json_values import as_object, unicode_text
 from refsol.schema import fault_text
 
 MOST_TOKENS = 10**9
@@ -130,7 +130,7 @@ class Dialect:
 def as_text(content: Any) -> str:
     """Content as text: parts are joined, null is empty, anything else becomes its JSON.
 
-    Lone surrogates, which are possible in JSON but not in UTF-8, become U+FFFD.
+    The text is valid Unicode.
     """
     if content is None:
         return ""
@@ -142,9 +142,8 @@ def as_text(content: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """A text unchanged, anything else as its JSON; lone surrogates as in `as_text`."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    """A text unchanged, anything else as its JSON, in valid Unicode."""
+    return unicode_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def as_arguments(value: Any) -> str:

@@ -44,18 +44,12 @@ class App {
   clear() { return this.filter({ ...NONE, sort: this.filters.sort }); }
   filtered() { for (const each of this.pressed) each(); this.cursor = null; this.highlight(); }
 
-  /* What is stored of an item; its part of the data is unpacked when it is first looked at. */
-  async stored(part, place) {
-    if (!this.parts.has(part)) this.parts.set(part, unpack(this.elements[part]));
-    const one = (await this.parts.get(part))[place];
-    return Array.isArray(one) ? { blocks: one, values: [] } : one;
-  }
-
-  /* The blocks of an item in a run. Trials that went alike share them; their own made-up ids are put in. */
+  /* The blocks of an item in a run. Their part of the data is unpacked when it is first looked at. */
   async blocks(outcome) {
     if (!outcome || !outcome.part) return [];
-    const [part, place, own] = outcome.part, { blocks, values } = await this.stored(part, place);
-    return own && values.length ? replaced(blocks, values, own) : blocks;
+    const [part, place] = outcome.part;
+    if (!this.parts.has(part)) this.parts.set(part, unpack(this.elements[part]));
+    return (await this.parts.get(part))[place];
   }
 
   /* Everything that was said, in lower case, by item: what a search looks in. */
@@ -67,16 +61,7 @@ class App {
       else if (Array.isArray(value)) for (const one of value) take(one, into);
       else if (value && typeof value === "object") for (const [key, one] of Object.entries(value)) if (key !== "name") take(one, into);
     };
-    const known = new Map(); // by part and place
-    for (const item of this.items) {
-      for (const one of item.outcomes) {
-        if (!one || !one.part) continue;
-        const [part, place, own] = one.part, key = `${part} ${place}`, { blocks, values } = await this.stored(part, place);
-        if (!known.has(key)) { const texts = []; take(values.length ? replaced(blocks, values, values.map(() => "")) : blocks, texts); known.set(key, texts); }
-        for (const text of known.get(key)) found[item.place].push(text);
-        for (const text of own || values) found[item.place].push(text.toLowerCase());
-      }
-    }
+    for (const item of this.items) for (const one of item.outcomes) take(await this.blocks(one), found[item.place]);
     byId("status").textContent = "";
     return found;
   }
@@ -197,16 +182,12 @@ class App {
   }
 }
 
-/* A copy of JSON with other texts in place of some. */
-function replaced(value, before, after) {
-  const known = new Map(before.map((text, place) => [text, after[place]]));
-  const any = new RegExp(before.map((text) => text.replace(/[^\w]/g, "\\$&")).join("|"), "g");
-  const copy = (one) => {
-    if (typeof one === "string") return one.replace(any, (text) => known.get(text));
-    if (Array.isArray(one)) return one.map(copy);
-    return one && typeof one === "object" ? Object.fromEntries(Object.entries(one).map(([key, each]) => [key, copy(each)])) : one;
-  };
-  return copy(value);
+/* The page's data in an element: base64 of deflated JSON. */
+async function unpack(element) {
+  const raw = atob(element.textContent.trim()), bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return JSON.parse(await new Response(stream).text());
 }
 
 /* The index of items comes in pieces; between two of them the browser may paint. */

@@ -1,44 +1,264 @@
-"""The page: a template, a style sheet, scripts and the data in one file."""
+"""The page: a template, a style sheet, scripts and the data in one file.
+
+The data is JSON, deflated, in base64: a head; an index of items, in pieces; and the items' blocks, in parts. The
+browser unpacks the index piece by piece, and a part when one of its items is opened.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
+import zlib
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain, islice
+from os.path import commonprefix
 from pathlib import Path
+from typing import Any
 
 from medagent.core.clock import wall_clock
 from medagent.core.errors import UserError
-from medagent.reports.page._paired import Official
-from medagent.reports.page.document import RunPage, document
-from medagent.reports.page.pack import Parts, packed
+from medagent.core.figures import dollars, duration, figure
+from medagent.core.scrub import hide
+from medagent.core.wire import without_password
+from medagent.engine.benchmark import Benchmark
+from medagent.engine.blocks import Block, ConversationBlock, VerdictsBlock, ending_blocks
+from medagent.engine.report import ItemOutcome, Report, TableLine
+from medagent.engine.results import GradedUnit
+from medagent.engine.rows import OWED, Spent
+from medagent.engine.scores import Scored
+from medagent.reports._measured import above_blind, measured_on
+from medagent.reports.compare_views import Official, page_pairs
+from medagent.reports.tables import bounds, grounded_words
+from refsol.stats import Interval
 
 _HERE = Path(__file__).parent
-_SCRIPTS = ("inflate", "dom", "fhir", "charts", "chart", "blocks", "conversation", "run", "compare", "list", "app")
+_SCRIPTS = ("dom", "fhir", "charts", "chart", "blocks", "conversation", "run", "compare", "list", "app")
+_PART_BYTES = 400_000
+"""A part is full when its JSON has more characters."""
+_PIECE = 5_000
+"""Number of items in a piece of the index."""
+_SHORTEST_PREAMBLE = 400
+"""A common beginning of prompts that is longer than this is stored once."""
+_LOOKED_AT = 40
+"""Number of prompts whose common beginning is used."""
+_FOLDED = ("Slowest", "Versions", "Folder")
+"""Facts that are folded."""
+_SECONDS = re.compile(r"T(\d\d:\d\d):[\d.]+\+00:00")
 
 
-def render(pages: Sequence[RunPage], official: Official, parts: Parts | None = None) -> Iterator[str]:
-    """The page of one run, or of several of one benchmark side by side, piece by piece. `parts` may be those of an
-    earlier page of the same runs. Raises UserError.
-    """
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """A run on a page: its label, its report, its scores and graded units, and the benchmark that shows them."""
+
+    label: str
+    report: Report
+    benchmark: Benchmark[Any, Any]
+    scores: Sequence[Scored]
+    units: Iterable[GradedUnit]
+
+
+def render(pages: Sequence[RunPage], official: Official) -> Iterator[str]:
+    """The page of one run, or of several of one benchmark side by side, piece by piece. Raises UserError."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     benchmarks = {page.report.benchmark for page in pages}
     if len(benchmarks) > 1:
         raise UserError(f"runs of different benchmarks cannot share a report: {', '.join(sorted(benchmarks))}")
-    shown = document(pages, wall_clock(), official, Parts() if parts is None else parts)
+    index: dict[tuple[str, int], list[Any]] = {}
+    parts = _Parts()
+    preambles = [_add_run(page, index, parts, number, len(pages)) for number, page in enumerate(pages)]
+    items = list(index.values())
+    made, runs = wall_clock(), [_run(page) for page in pages]
+    head = {
+        "kinds": {kind: words for page in pages for kind, words in page.benchmark.kinds.items()},
+        "preambles": preambles,
+        "made": made,
+        "comparison": {"pairs": page_pairs([page.report for page in pages], official)} if len(pages) > 1 else None,
+        "runs": runs,
+    }
     script = '"use strict";\n' + "".join((_HERE / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template("page.html").generate(
-        title=shown.title,
-        runs=shown.runs,
-        made=shown.head["made"],
+        title=" · ".join(page.label for page in pages),
+        runs=runs,
+        made=made,
         style=(_HERE / "page.css").read_text(encoding="utf-8"),
         script=script,
         digest=b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        index=packed({**shown.head, "runs": shown.runs}),
-        items=shown.items,
-        parts=shown.parts,
+        index=packed(head),
+        items=(packed(items[start : start + _PIECE]) for start in range(0, len(items), _PIECE)),
+        parts=parts.packed(),
     )
+
+
+def packed(value: Any) -> str:
+    """A value as JSON, without the secrets that this process knows, deflated and in base64."""
+    return _packed_text(_json(value))
+
+
+def _json(value: Any) -> str:
+    """A value as JSON; blocks are objects with their names."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """A dataclass as an object of its fields; a block has its name too. Raises TypeError for other values."""
+    named = {"name": value.name} if isinstance(value, Block) else {}
+    return {**named, **{field.name: getattr(value, field.name) for field in fields(value)}}
+
+
+def _packed_text(text: str) -> str:
+    deflate = zlib.compressobj(6, zlib.DEFLATED, -15)
+    return b64encode(deflate.compress(hide(text).encode()) + deflate.flush()).decode()
+
+
+class _Parts:
+    """Packed parts of a page. `add` appends a value and returns the number of its part and its place there."""
+
+    def __init__(self) -> None:
+        self._packed: list[str] = []
+        self._open: list[str] = []
+        self._size = 0
+
+    def add(self, value: Any) -> tuple[int, int]:
+        """Append a value."""
+        if self._size > _PART_BYTES:
+            self._close()
+        self._open.append(_json(value))
+        self._size += len(self._open[-1])
+        return len(self._packed), len(self._open) - 1
+
+    def packed(self) -> Sequence[str]:
+        """All parts. Nothing can be added after that."""
+        if self._open:
+            self._close()
+        return self._packed
+
+    def _close(self) -> None:
+        self._packed.append(_packed_text(f"[{','.join(self._open)}]"))
+        self._open, self._size = [], 0
+
+
+def _add_run(page: RunPage, index: dict[tuple[str, int], list[Any]], parts: _Parts, number: int, runs: int) -> str:
+    """Add a run's units to the index, and their blocks to the parts. Returns the run's preamble."""
+    shown = ((unit, _blocks(page.benchmark, unit)) for unit in page.units)
+    first = list(islice(shown, _LOOKED_AT))
+    preamble = _preamble([blocks for _, blocks in first])
+    outcomes = {(one.item, one.trial): one for one in page.report.items}
+    for unit, blocks in chain(first, shown):
+        place = unit.scored.item.id, unit.scored.trial
+        outcome, question = outcomes[place], unit.scored.item.question[:300]
+        part = parts.add([_shortened(block, preamble) for block in blocks]) if blocks else None
+        line = index.setdefault(place, [*place, outcome.group, question, [None] * runs])
+        line[3] = line[3] or question
+        line[4][number] = _outcome(outcome, unit, part)
+    return preamble
+
+
+def _blocks(benchmark: Benchmark[Any, Any], unit: GradedUnit) -> list[Block]:
+    """The blocks of a unit; differing verdicts and how it ended come before the messages."""
+    one, row = unit.scored, unit.row
+    if row is None:
+        return []
+    blocks = list(benchmark.blocks(one.item, row, one.score))
+    added = ending_blocks(row)
+    if unit.verdicts:
+        added.insert(0, VerdictsBlock([(name, one.correct, one.reason) for name, one in unit.verdicts.items()]))
+    place = next((n for n, block in enumerate(blocks) if isinstance(block, ConversationBlock)), len(blocks))
+    return [*blocks[:place], *added, *blocks[place:]]
+
+
+def _outcome(one: ItemOutcome, unit: GradedUnit, part: tuple[int, int] | None) -> list[Any]:
+    """The values that the list shows of an item and filters by, in the order of `OUTCOME` in `list.js`."""
+    row, score = unit.row, unit.scored.score
+    spent = row.spent if row else Spent()
+    return [
+        one.correct,
+        one.score,
+        one.status,
+        one.kind,
+        one.reason,
+        one.because,
+        spent.cost if spent.calls else None,
+        spent.usage.total if spent.calls else None,
+        row.seconds if row else None,
+        score.failed if score else [],
+        part,
+        one.status in OWED,
+        one.finish_reasons,
+        one.grounded,
+        one.reading,
+    ]
+
+
+def _preamble(details: Sequence[Sequence[Block]]) -> str:
+    """The common beginning of a run's first messages if it is long; otherwise empty."""
+    first = [
+        block.messages[0].text
+        for blocks in details
+        for block in blocks
+        if isinstance(block, ConversationBlock) and block.messages
+    ]
+    shared = commonprefix(first) if len(first) > 1 else ""  # noqa: RUF071  # character by character, as meant
+    return shared if len(shared) > _SHORTEST_PREAMBLE else ""
+
+
+def _shortened(block: Block, preamble: str) -> Block:
+    """A conversation whose first message begins with NUL instead of the preamble."""
+    if not preamble or not isinstance(block, ConversationBlock) or not block.messages:
+        return block
+    first, *others = block.messages
+    if not first.text.startswith(preamble):
+        return block
+    return replace(block, messages=[replace(first, text="\0" + first.text.removeprefix(preamble)), *others])
+
+
+def _run(page: RunPage) -> dict[str, Any]:
+    """A run's head: what was measured, the figure, the cost."""
+    report = page.report
+    facts = _facts(report)
+    overall = report.overall or TableLine(name="", n=0)
+    interval = Interval(*overall.interval) if overall.interval else None
+    return {
+        "label": page.label,
+        "benchmark": report.benchmark,
+        "facts": {name: text for name, text in facts.items() if name not in _FOLDED},
+        "more": [f"{name}: {facts[name]}" for name in _FOLDED if name in facts],
+        "figure": report.figure,
+        "measure": report.measure,
+        "value": overall.value,
+        "low": interval and interval.low,
+        "high": interval and interval.high,
+        "shown": figure(overall.value, report.measure),
+        "bounds": bounds(interval, report.measure) if interval else "",
+        "n": overall.n,
+        "right": overall.counts.get("right"),
+        "above": above_blind(report),
+        "grounded": grounded_words(overall.grounded),
+        "notes": [without_password(hide(note)) for note in report.notes],
+        "endings": report.endings,
+        "owed": len(report.owed),
+        "stopped": report.stopped or "",
+        "cost": report.spent.cost if report.spent.calls else None,
+        "tokens": report.spent.usage.total if report.spent.calls else None,
+        "panels": page.benchmark.panels(report, page.scores),
+    }
+
+
+def _facts(report: Report) -> Mapping[str, str]:
+    """What was measured and how, the most important first."""
+    spent = report.spent
+    facts = {"Benchmark": report.benchmark}
+    facts |= {name: text for name, _, text in (line.partition(": ") for line in measured_on(report))}
+    if spent.calls:
+        facts["Calls"] = f"{spent.calls:,}, {spent.prompt:,} tokens in, {spent.completion:,} out"
+        facts["Cost"] = dollars(spent.cost)
+    if report.slowest:
+        facts["Slowest"] = duration(report.slowest)
+    facts["Folder"] = report.folder
+    return {name: _SECONDS.sub(r" \1 UTC", without_password(hide(text))) for name, text in facts.items()}

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from refsol.errors import InputError
-from refsol.files import is_unicode, read_text
+from refsol.files import read_text
 from refsol.simpleqa.data import Variant
 from refsol.simpleqa.replies import strip_reasoning
 
@@ -110,8 +110,8 @@ class JudgePrompt:
         if self.insert in ("plain", "formatted"):
             shown = _FENCE.sub("", reply) if self.insert == "formatted" else reply
             return self.template.fill({"question": question, "gold": gold, "reply": shown})
-        values = {"question": _escaped(question), "gold": _escaped(gold), "reply": _escaped(strip_reasoning(reply))}
-        return self.template.fill(values)
+        values = {"question": question, "gold": gold, "reply": strip_reasoning(reply)}
+        return self.template.fill({name: encode_basestring(text)[1:-1] for name, text in values.items()})
 
     @property
     def digest(self) -> str:
@@ -181,14 +181,6 @@ def _check(template: Template, names: set[str], place: str) -> None:
         raise InputError(f"{place} has no {{{missing[0]}}}; write it where that text belongs, or name it in [aliases]")
     if extra := sorted(template.placeholders - names):
         raise InputError(f"{place} has {{{extra[0]}}}, which the model must not see")
-
-
-def _escaped(value: str) -> str:
-    """The text as in a JSON string. Half of a surrogate pair, which no endpoint accepts, becomes an escape too."""
-    escaped = encode_basestring(value)[1:-1]
-    if not escaped.isascii() and not is_unicode(escaped):
-        return escaped.encode("utf-8", "backslashreplace").decode("utf-8")
-    return escaped
 
 
 @cache

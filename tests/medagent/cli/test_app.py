@@ -16,7 +16,8 @@ def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_version_and_the_overview() -> None:
-    assert medagent("--version").out == medagent("version").out
+    assert medagent("--version").out.startswith("medagent ")
+    assert medagent("version").code == 1
     assert medagent("-h") == medagent("--help") == medagent()
     assert "Run a benchmark: MedAgentBench, or the one that you name." in medagent("-h").out
     assert "\n  data " in medagent("-h").out

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from medagent.core.errors import StopRunError, UserError
-from medagent.engine._limits import Limits
-from medagent.engine._local import LocalExecutor
 from medagent.engine.journal import Journal
+from medagent.engine.limits import Limits
+from medagent.engine.local import LocalExecutor
 from medagent.engine.progress import Progress
+from medagent.engine.run import Summary, Watch, run_units
 from medagent.engine.scores import Item, Score, Scored
-from medagent.engine.units import Summary, Watch, run_units
 from tests.medagent.engine.counting import Counting, NumberRow, numbers
 
 
@@ -145,8 +145,8 @@ def test_a_full_disk_is_a_clear_error(tmp_path: Path) -> None:
 def test_progress_says_how_far_it_is_in_plain_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     journal = Journal(tmp_path / "j.jsonl", NumberRow)
 
-    async def right(row: NumberRow) -> Scored:
-        return Scored(Item(id=row.unit), 1, row.unit, row.status, Score(correct=row.unit != "n1"))
+    async def right(unit: str) -> Scored:
+        return Scored(Item(id=unit), 1, unit, "completed", Score(correct=unit != "n1"))
 
     watch = Watch(Progress(), right)
     asyncio.run(run_units(Counting(tokens=10, cost=0.001), numbers(4), journal, LocalExecutor(2), watch, Limits()))

@@ -71,12 +71,20 @@ def test_a_damaged_line_inside_is_named_and_nothing_is_lost(tmp_path: Path) -> N
 
 
 def test_what_a_model_said_survives_whatever_it_is(tmp_path: Path) -> None:
-    error = "lone \ud800 surrogate, \x00, newline\n, Zoë"
+    error = "\x00, newline\n, Zoë"
     append(tmp_path / "j", NumberRow(unit="a", status="completed", error=error))
     assert read(tmp_path / "j")[0].error == error
 
 
-@pytest.mark.parametrize("text", ["plain", "two\u2028lines\x85of text", "half \ud800", "\x7f", "Zoë"])
+def test_half_of_a_surrogate_pair_is_read_as_the_replacement_character(tmp_path: Path) -> None:
+    row = NumberRow(unit="a", status="completed")
+    row.error = "half \ud800 \\ud800 😀"
+    append(tmp_path / "j", row)
+    assert b"half \\ud800 \\\\ud800 \\ud83d\\ude00" in (tmp_path / "j").read_bytes()
+    assert read(tmp_path / "j")[0].error == "half \ufffd \\ud800 😀"
+
+
+@pytest.mark.parametrize("text", ["plain", "two\u2028lines\x85of text", "\x7f", "Zoë"])
 def test_a_row_stands_in_ascii_and_on_one_line_for_every_reader(tmp_path: Path, text: str) -> None:
     append(tmp_path / "j", NumberRow(unit="a", status="completed", error=text, seconds=float("inf")))
     written = (tmp_path / "j").read_bytes().decode("ascii")
@@ -86,7 +94,7 @@ def test_a_row_stands_in_ascii_and_on_one_line_for_every_reader(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("length", [10, 3_900, 4_000, 4_096, 20_000])
-@pytest.mark.parametrize("text", ["x", "é", "\ud800"])
+@pytest.mark.parametrize("text", ["x", "é"])
 def test_the_head_of_a_row_is_read_however_long_its_parts_are(tmp_path: Path, length: int, text: str) -> None:
     spent = Spent(calls=2, cost=0.5, prompt=7)
     append(

@@ -8,7 +8,6 @@ import json
 import os
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -168,36 +167,3 @@ def test_what_a_journal_holds_is_told_by_its_content(tmp_path: Path) -> None:
         journal.close()
     assert states[0] == states[1] != states[2]
     assert states[0].partition(":")[0] == states[2].partition(":")[0]
-
-
-def numbers() -> dict[int, str]:
-    """The files that this process has open."""
-    opened = {}
-    for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError):
-            opened[int(name)] = os.readlink(f"/proc/self/fd/{name}")
-    return opened
-
-
-def test_a_descriptor_that_became_another_file_s_is_opened_and_locked_again(tmp_path: Path) -> None:
-    other = tmp_path / "other"
-
-    async def write() -> None:
-        journal = Journal(tmp_path / "j", NumberRow)
-        await journal.append(ROWS[0])
-        number = next(number for number, file in numbers().items() if file == str(tmp_path / "j"))
-        os.close(number)
-        await journal.append(ROWS[1])
-        own = os.open(other, os.O_RDWR | os.O_CREAT)
-        os.dup2(own, number)
-        await journal.append(ROWS[2])
-        with pytest.raises(UserError, match="is writing to this folder"):
-            Journal(tmp_path / "j", NumberRow)
-        journal.close()
-        os.fstat(own)  # still open
-        os.close(own)
-        os.close(number)
-
-    asyncio.run(write())
-    assert list(last_rows(tmp_path / "j", NumberRow)) == ROWS[:3]
-    assert other.read_bytes() == b""

@@ -1,17 +1,15 @@
-"""A finished run is not derived again: the same command, the leaderboard and the page use what is stored, as long as
-all that it rests on is unchanged.
-"""
+"""A score is kept, so that a grader is not called twice. All else is computed from the journal and the scores."""
 
 from __future__ import annotations
 
 import json
-import zlib
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from medagent._finished import PageWriter
+from medagent import load_run
 from tests.command import medagent
 from tests.medagent.reports.test_report import items, unpacked
 
@@ -51,6 +49,14 @@ def note(what):
     with open("notes.txt", "a") as file:
         file.write(f"{what}\\n")
 '''
+MISSING = """
+
+def missing(self, source):
+    raise medagent.UserError("no sums here")
+
+
+Sums.items = missing
+"""
 RUN = ("run", "sums.py:Sums", "--model", "scripted:replies.json", "--trials", 3, "--quiet")
 FOLDER = Path("results/sums_r1_scripted-replies.json")
 
@@ -73,29 +79,17 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[
     return since
 
 
-def test_a_grader_may_allow_equal_rows_to_be_graded_once(noted: Callable[[], list[str]]) -> None:
-    words = ("grade", FOLDER, "--benchmark=sums.py:Sums")
-    every = medagent(*words)
-    assert (every.code, noted().count("score")) == (0, 48)
-    Path("sums.py").write_text(BENCHMARK.replace("(SumsGrader):\n", "(SumsGrader):\n    by_content = True\n\n"))
-    once = medagent(*words)
-    assert (once.code, noted().count("score")) == (0, 16)
-    assert once.out == every.out
-    lines = (FOLDER / "episodes.jsonl").read_text().splitlines()
-    body = lines[20].partition(',"format"')[0].replace('"reply":"4"', '"reply":"5"')
-    lines[20] = f'{body},"format":3,"crc32":"{zlib.crc32(body.encode()):08x}"}}'
-    (FOLDER / "episodes.jsonl").write_text("\n".join([*lines, ""]))
-    assert medagent(*words).code == 0
-    assert noted().count("score") == 17
-
-
-def test_the_same_command_derives_nothing(noted: Callable[[], list[str]]) -> None:
+def test_the_same_command_changes_nothing(noted: Callable[[], list[str]]) -> None:
     before = {file.name: file.read_bytes() for file in FOLDER.iterdir() if file.name != ".lock"}
+    times = {
+        file.name: file.stat().st_mtime_ns for file in FOLDER.iterdir() if file.name not in (".lock", "official.txt")
+    }
     again = medagent(*RUN)
-    assert (again.code, noted()) == (0, [])
+    assert (again.code, noted()) == (0, ["figures"])
     assert "is complete and was not changed" in again.err
     assert "overall" in again.out
     assert {file.name: file.read_bytes() for file in FOLDER.iterdir() if file.name != ".lock"} == before
+    assert {name: (FOLDER / name).stat().st_mtime_ns for name in times} == times
     assert json.loads(medagent(*RUN, "--json").out)["items"][47]["item"] == "3+3"
 
 
@@ -108,20 +102,66 @@ def test_what_was_changed_is_made_again(noted: Callable[[], list[str]], changed:
     assert (FOLDER / changed).read_text() == whole
 
 
-def test_another_request_and_other_code_are_no_repetition(noted: Callable[[], list[str]]) -> None:
+def test_scores_are_read_from_their_file_as_long_as_all_that_they_rest_on_is_unchanged(
+    noted: Callable[[], list[str]],
+) -> None:
+    code, scores = "--benchmark=sums.py:Sums", FOLDER / "scores.jsonl"
+    whole = scores.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    assert medagent("show", FOLDER, code).code == 0
+    assert noted() == ["figures"]
+    row = json.loads(lines[2])["row"].encode()
+    for stored, count in (
+        (b"".join(lines[:40]), 8),
+        (whole[:-20], 1),  # a line that a crash left incomplete
+        (b"{broken\n" + b"".join(lines[1:]), 1),
+        (whole.replace(b'"row":"%s"' % row, b'"row":"00000000"'), 1),
+        (whole.replace(b'"digests":{', b'"digests":{"other":"1"', 5), 5),
+    ):
+        scores.write_bytes(stored)
+        assert medagent("show", FOLDER, code).code == 0
+        assert noted().count("score") == count
+        assert scores.read_bytes() == stored, "show writes nothing"
+        assert medagent(*RUN).code == 0
+        assert noted().count("score") == count
+        assert scores.read_bytes().startswith(stored)
+        assert medagent(*RUN).code == 0
+        assert noted().count("score") == 0
+    scores.unlink()
+    assert medagent(*RUN).code == 0
+    assert noted().count("score") == 48
+    assert sorted(scores.read_bytes().splitlines(keepends=True)) == sorted(lines)
+
+
+def test_every_unit_is_graded_for_grade_and_leaderboard(noted: Callable[[], list[str]]) -> None:
+    code = "--benchmark=sums.py:Sums"
+    assert medagent("grade", FOLDER, code).code == 0
+    assert noted().count("score") == 48
     assert medagent(*RUN, "--limit", 2).code == 0
     assert noted() == ["figures"]
+    assert "| 48 |" in medagent("leaderboard", FOLDER, code).out
+    assert noted().count("score") == 48
+
+
+def test_a_run_that_was_stopped_is_shown_as_its_command_left_it(noted: Callable[[], list[str]]) -> None:
+    words = (*RUN, "--round", "s", "--max-tokens-total", 1)
+    assert medagent(*words).code == 2
+    folder = FOLDER.with_name("sums_s_scripted-replies.json")
+    before = json.loads((folder / "report.json").read_text())
+    report = load_run(folder, benchmark="sums.py:Sums").report
+    assert (list(report.owed), report.stopped, report.complete) == (before["owed"], before["stopped"], False)
+    assert len(report.items) == 48
+    assert report.overall.n == 48 - len(report.owed)
+
+
+def test_a_finished_run_is_shown_without_its_data(noted: Callable[[], list[str]]) -> None:
     code = "--benchmark=sums.py:Sums"
-    ranked = medagent("leaderboard", FOLDER, code)  # the stored report is of six units of 48
-    assert "| 48 |" in ranked.out, ranked.err
-    assert set(noted()) == {"score", "figures"}
-    assert medagent(*RUN).code == 0
-    noted()
-    assert medagent("leaderboard", FOLDER, code).out == ranked.out
-    assert noted() == []
-    Path("sums.py").write_text(BENCHMARK.replace("== item.target", "") + "\n# other code\n")
-    assert medagent(*RUN).code == 0
-    assert noted() == ["figures"]
+    whole = medagent("show", FOLDER, code).out
+    Path("sums.py").write_text(BENCHMARK + MISSING)
+    assert medagent("show", FOLDER, code).out == whole
+    assert "3+3#3" in medagent("show", FOLDER, "--wrong", code).out
+    (FOLDER / "report.json").unlink()
+    assert "Not graded yet: no sums here" in " ".join(load_run(FOLDER, benchmark="sums.py:Sums").report.notes)
 
 
 def test_a_journal_that_was_changed_is_refused(noted: Callable[[], list[str]]) -> None:
@@ -135,27 +175,22 @@ def test_a_journal_that_was_changed_is_refused(noted: Callable[[], list[str]]) -
         assert "is damaged" in done.err
 
 
-def test_trials_that_went_alike_share_a_part_of_the_page(noted: Callable[[], list[str]]) -> None:
+def test_a_page_has_the_blocks_of_every_unit(noted: Callable[[], list[str]]) -> None:
     code = "--benchmark=sums.py:Sums"
     assert medagent("report", FOLDER, "-o", "report.html", code).code == 0
-    assert len(noted()) == 40  # of the first ones, for what their prompts share; 16 would do
+    assert Counter(noted()) == {"blocks": 48, "figures": 1}
     page, parts = unpacked(Path("report.html"))
-    assert (len(page["items"]), sum(map(len, parts))) == (48, 16)
+    assert (len(page["items"]), sum(map(len, parts))) == (48, 48)
     outcomes = items(Path("report.html"))
-    assert outcomes["1+3.1"][0][10] == outcomes["1+3.3"][0][10]
     assert [outcomes[name][0][0] for name in ("1+3.2", "1+2.2")] == [True, False]
 
 
-def test_a_page_that_is_written_again_takes_what_it_had(noted: Callable[[], list[str]]) -> None:
-    for derived in ("report.json", "items.jsonl", "scores.jsonl"):
-        (FOLDER / derived).unlink()
-    journal = FOLDER / "episodes.jsonl"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    writer = PageWriter([FOLDER], "sums.py:Sums", {})
-    asked = []
-    for count in (30, 48, 48):
-        journal.write_bytes(b"".join(lines[:count]))
-        writer.write("report.html")
-        asked.append(noted().count("score"))
-    assert asked == [30, 18, 0]
-    assert len(items(Path("report.html"))) == 48
+def test_a_run_in_progress_grades_each_unit_once_for_all_its_pages(noted: Callable[[], list[str]]) -> None:
+    code, journal, scores = "--benchmark=sums.py:Sums", FOLDER / "episodes.jsonl", FOLDER / "scores.jsonl"
+    rows, lines = (file.read_bytes().splitlines(keepends=True) for file in (journal, scores))
+    for count in (30, 48):  # a score is on disk as soon as it is known
+        journal.write_bytes(b"".join(rows[:count]))
+        scores.write_bytes(b"".join(lines[:count]))
+        assert medagent("report", FOLDER, "-o", "report.html", code).code == 0
+        assert noted().count("score") == 0
+        assert len(items(Path("report.html"))) == count

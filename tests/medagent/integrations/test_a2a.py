@@ -15,10 +15,12 @@ import httpx
 import pytest
 
 import medagent
-from medagent import Completion, HttpEpisodes, Message, Model, ModelSettings, Task, UserError
+from medagent import Completion, Message, Model, Task, UserError
 from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.core.errors import StopRunError
+from medagent.fhir import HttpEpisodes
 from medagent.integrations.a2a._assess import Assessment, Assessor, outcome, summary
+from medagent.models.settings import ModelSettings
 from tests.command import medagent as command
 from tests.medagent.benchmarks.medagentbench.http_agent import play
 from tests.serving import serving

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-import medagent
 from medagent import Score
 from medagent.benchmarks.medagentbench.generator import stream
 from medagent.core.errors import UserError
+from medagent.fhir import SyncEpisode
 from medagent.fhir_episodes.benchmark import Training
 from medagent.fhir_episodes.protocol import load_protocol
 from medagent.fhir_episodes.tools import Toolbox
@@ -116,6 +116,6 @@ def test_what_cannot_be_graded_is_no_reward(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(UserError, match="call reset first"):
         environment.get_reward()
     environment.reset(task=0)
-    monkeypatch.setattr(medagent.SyncEpisode, "verdict", lambda self: Score(reason="the facts could not be read"))
+    monkeypatch.setattr(SyncEpisode, "verdict", lambda self: Score(reason="the facts could not be read"))
     with pytest.raises(UngradedError, match="the facts could not be read"):
         environment.get_reward()

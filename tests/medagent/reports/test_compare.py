@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from medagent.core.errors import UserError
 from medagent.engine.report import ItemOutcome
-from medagent.reports.compare import Comparison, Kinship, compare, compare_outcomes
-from medagent.reports.compare_table import print_comparison, print_comparisons
+from medagent.reports.compare import compare, compare_outcomes
+from medagent.reports.compare_views import print_compared
 
 
 def verdicts(right: str, wrong: str) -> dict[str, bool]:
@@ -57,7 +59,7 @@ def test_equal_runs_do_not_differ() -> None:
 @pytest.mark.parametrize(("n", "points"), [(2, 65.8), (300, 1.3)])
 def test_equal_runs_have_the_interval_of_their_number_of_items(n: int, points: float) -> None:
     same = {f"i{number}": True for number in range(n)}
-    found = compare(same, same, Kinship({f"i{number}": f"t{number % 2}" for number in range(n)}))
+    found = compare(same, same, {f"i{number}": f"t{number % 2}" for number in range(n)})
     assert 100 * found.interval.high == pytest.approx(points, abs=0.05)
     assert found.interval.low == pytest.approx(-found.interval.high)
 
@@ -66,15 +68,13 @@ def test_items_within_types_and_other_types() -> None:
     """Ten types of ten items; one run wins two types, the other none: the items say much, the types little."""
     types = {f"{kind}_{number}": f"t{kind}" for kind in range(10) for number in range(10)}
     first = {item: kind not in ("t0", "t1") for item, kind in types.items()}
-    found = compare(first, dict.fromkeys(types, True), Kinship(types))
+    found = compare(first, dict.fromkeys(types, True), types)
     assert found.difference == pytest.approx(0.2)
     assert 0.1 < found.interval.low < 0.2 < found.interval.high < 0.3
     assert found.other_types is not None
     assert found.other_types.low < 0 < 0.4 < found.other_types.high
     fewer = {item: kind for item, kind in types.items() if kind in ("t0", "t1", "t2", "t3")}
-    assert (
-        compare({item: first[item] for item in fewer}, dict.fromkeys(fewer, True), Kinship(fewer)).other_types is None
-    )
+    assert compare({item: first[item] for item in fewer}, dict.fromkeys(fewer, True), fewer).other_types is None
 
 
 def test_only_tasks_that_both_runs_have_are_compared() -> None:
@@ -97,12 +97,11 @@ def outcomes(right: dict[str, bool | None], cluster: bool = False) -> list[ItemO
 def test_what_is_not_compared_is_counted_and_named(capsys: pytest.CaptureFixture[str]) -> None:
     first = {f"q{n}": True if n < 49 else None for n in range(80)}
     found = compare_outcomes(outcomes(first), outcomes(dict.fromkeys(first, False)))
-    assert isinstance(found, Comparison)
     assert (found.tasks, found.uncompared) == (49, tuple(f"q{n}" for n in range(49, 80)))
-    print_comparison("a", "b", found)
+    print_compared(Path("a"), {Path("b"): found})
     named = ", ".join(f"q{n}" for n in range(49, 69))
     assert f"Not compared: 31 of 80: {named} and 11 more\n" in capsys.readouterr().out
-    print_comparisons("a", ["b"], [found])
+    print_compared(Path("a"), {Path("b"): found, Path("c"): found})
     assert "not compared" in capsys.readouterr().out
 
 
@@ -114,8 +113,6 @@ def test_the_languages_of_a_question_are_one_cluster(capsys: pytest.CaptureFixtu
     after |= {"f/en": False, "f/hu": True, "g/en": False, "g/hu": True}
     alone = compare_outcomes(outcomes(dict(before)), outcomes(dict(after)))
     found = compare_outcomes(outcomes(dict(before), cluster=True), outcomes(dict(after), cluster=True))
-    assert isinstance(alone, Comparison)
-    assert isinstance(found, Comparison)
     assert (alone.clusters, found.clusters) == (None, 7)
     assert found.difference == alone.difference
     assert alone.p == pytest.approx(2 * (1 + 13 + 78) / 2**13)
@@ -126,5 +123,5 @@ def test_the_languages_of_a_question_are_one_cluster(capsys: pytest.CaptureFixtu
         for cluster in (True, False)
     )
     assert wide.high - wide.low > 1.2 * (narrow.high - narrow.low), "as many values as questions, not twice as many"
-    print_comparison("a", "b", found)
+    print_compared(Path("a"), {Path("b"): found})
     assert "over 7 questions" in capsys.readouterr().out

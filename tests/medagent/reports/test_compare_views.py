@@ -9,9 +9,8 @@ import pytest
 
 from medagent.core.errors import UserError
 from medagent.engine.report import ItemOutcome, Report
-from medagent.reports.compare import compare_outcomes
-from medagent.reports.compare_views import Found, junit, markdown, with_reports
-from medagent.reports.siblings import compare_sets
+from medagent.reports.compare import compare_outcomes, compare_sets
+from medagent.reports.compare_views import junit, markdown
 from tests.command import medagent
 
 
@@ -71,9 +70,8 @@ def report(items: list[ItemOutcome]) -> Report:
 
 
 def views(first: list[ItemOutcome], second: list[ItemOutcome]) -> tuple[str, str]:
-    found: dict[Path, Found] = {Path("b"): compare_outcomes(first, second)}
-    compared = with_reports(found, {Path("b"): report(second)})
-    return markdown("a", compared), junit("a", compared)
+    compared, reports = {Path("b"): compare_outcomes(first, second)}, {Path("b"): report(second)}
+    return markdown(Path("a"), compared, reports), junit(Path("a"), compared, reports)
 
 
 def test_reasons_stay_in_their_cells_and_attributes() -> None:
@@ -107,8 +105,7 @@ def test_many_lost_items_are_counted() -> None:
 
 def test_sibling_sets_have_no_items_to_list() -> None:
     first, second = outcomes("xy"), outcomes("a", "b")
-    found: dict[Path, Found] = {Path("b"): compare_sets(first, second)}
-    compared = with_reports(found, {Path("b"): report(second)})
-    assert "| overall | 2 of 2 | 1 of 2 | -50.0 % |" in markdown("a", compared)
+    compared, reports = {Path("b"): compare_sets(first, second)}, {Path("b"): report(second)}
+    assert "| overall | 2 of 2 | 1 of 2 | -50.0 % |" in markdown(Path("a"), compared, reports)
     with pytest.raises(UserError, match="--junit lists items, and a and b have different ones"):
-        junit("a", compared)
+        junit(Path("a"), compared, reports)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from medagent.reports.page.pack import packed
 from tests.command import medagent
 from tests.journal_lines import checked_line
 from tests.shared_data import DATA, ROOT, SHARED, need, read_xz
@@ -37,21 +36,9 @@ def items(file: Path, run: int = 0) -> dict[str, tuple[list[Any], list[dict[str,
     found = {}
     for name, trial, _, _, outcomes in index["items"]:
         if outcomes[run] is not None:
-            found[f"{name}.{trial}"] = (outcomes[run], stored_blocks(parts, outcomes[run][10]))
+            part = outcomes[run][10]
+            found[f"{name}.{trial}"] = (outcomes[run], parts[part[0]][part[1]] if part else [])
     return found
-
-
-def stored_blocks(parts: list[list[Any]], part: list[Any] | None) -> list[dict[str, Any]]:
-    """The blocks of an item, with its own made-up values in place of those of the item that it shares them with."""
-    if part is None:
-        return []
-    stored = parts[part[0]][part[1]]
-    if isinstance(stored, list):
-        return stored
-    own = dict(zip(stored["values"], part[2] if len(part) > 2 else stored["values"], strict=True))
-    any_value = "|".join(map(re.escape, stored["values"]))
-    blocks: list[dict[str, Any]] = json.loads(re.sub(any_value, lambda one: own[one[0]], json.dumps(stored["blocks"])))
-    return blocks
 
 
 def block(blocks: list[dict[str, Any]], name: str) -> dict[str, Any]:
@@ -149,13 +136,11 @@ def test_no_key_or_password_is_in_a_report(tmp_path: Path, monkeypatch: pytest.M
     assert "FINISH([]) ***" in whole
 
 
-def test_trials_that_went_alike_share_their_blocks_and_keep_their_own_ids(tmp_path: Path) -> None:
+def test_each_trial_shows_its_own_conversation(tmp_path: Path) -> None:
     words = ("--ids", "task3_1,task4_1,task5_1,task9_15", "--trials", 3, "--results-dir", tmp_path, "--quiet")
     assert medagent("run", "--agent", "reference", *words).code == 0
     folder = tmp_path / "v2_r1_reference"
     assert medagent("report", folder, "-o", tmp_path / "report.html").code == 0
-    _, parts = unpacked(tmp_path / "report.html")
-    assert sum(map(len, parts)) == 4
     shown, ids = items(tmp_path / "report.html"), set()
     for line in (folder / "episodes.jsonl").read_text().splitlines():
         row = json.loads(line)
@@ -213,11 +198,6 @@ def test_what_cannot_be_reported_is_one_line(tmp_path: Path, erring: Path) -> No
         assert done.code == 1
         assert said in done.err
         assert done.err.count("\n") == 1
-
-
-def test_half_a_surrogate_pair_survives() -> None:
-    text = packed({"said": "half \ud83d of one"})
-    assert json.loads(zlib.decompress(b64decode(text), -15)) == {"said": "half \ud83d of one"}
 
 
 WAITING = """

@@ -248,13 +248,3 @@ def test_markup_in_the_other_benchmarks_texts_is_text(
         assert not tab.title().startswith("owned")
     assert "<img src=x onerror=" in page.text("#item")
     assert page.said == []
-
-
-@pytest.mark.long
-def test_a_browser_without_decompression_reads_it_all_the_same(page: Opened, reports: Reports) -> None:
-    fresh = page.page.context.browser.new_page()
-    fresh.add_init_script("delete globalThis.DecompressionStream")
-    fresh.goto(f"{reports['promptcblue'].as_uri()}#CMeEE-V2%232")
-    fresh.wait_for_selector("#item-title")
-    assert "高血压病" in fresh.locator("#item").inner_text()
-    fresh.close()

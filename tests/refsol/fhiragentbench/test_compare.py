@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refsol.fhiragentbench import Question, compare, read_questions
-from refsol.fhiragentbench._truth import read_values
+from refsol.fhiragentbench.compare import read_values
 from tests.shared_data import DATA, SHARED, need, read_xz
 
 

@@ -10,10 +10,9 @@ import rouge_chinese
 import sacrebleu
 
 from refsol.errors import InputError
-from refsol.imapscore._baselines import BASELINES, Baselines
 from refsol.imapscore.correlate import Coefficient, Table, coefficients, compare, correlate, rows
 from refsol.imapscore.imap import Imap, Pair
-from refsol.imapscore.metrics import Scored, available, join, table
+from refsol.imapscore.metrics import BASELINES, Baselines, Scored, available, join, table
 from refsol.imapscore.records import RatedAnswer, Recording
 from refsol.imapscore.score import ImapScore, Status, score
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from refsol.imapscore.imap import Imap, Pair
-from refsol.imapscore.majority import AskedLabel, majority_scores
+from refsol.imapscore.score import AskedLabel, majority_scores
 
 
 def item(id_: str, *pairs: tuple[str, str], terms: tuple[str, ...] = ("test", "diet")) -> AskedLabel:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from refsol.errors import FactsError
-from refsol.medagentbench import PUBLISHED, Observation, Patient, Verdict, grade_item
+from refsol.history import HistoryMessage
+from refsol.medagentbench import (
+    PUBLISHED,
+    Failure,
+    Observation,
+    Patient,
+    RecordedRun,
+    Verdict,
+    failure_of,
+    grade_item,
+)
 from refsol.medagentbench.constants import REFERRAL
 
 MRN = "S1234567"
@@ -124,3 +135,15 @@ def grade(kind: str, answer: Any, history: list[dict[str, str]], ehr: Any, **opt
     """The verdict on an item of the made-up patient."""
     task = {"id": f"{kind}_1", "eval_MRN": MRN, "sol": [MRN] if kind == "task1" else None}
     return grade_item(task, answer, history, ehr, **options)
+
+
+def graded(run: RecordedRun, tasks: Sequence[Mapping[str, Any]], ehr: Any) -> dict[str, tuple[Verdict, Failure | None]]:
+    """The verdict on each item that was read from a file, and why it is wrong."""
+    known, found = {task["id"]: task for task in tasks}, {}
+    for item in run.items:
+        episode = run.episodes.get(item.task_id)
+        status, transcript = (episode.status, episode.transcript) if episode else (None, ())
+        history = [HistoryMessage(one.role, one.content) for one in item.post_history]
+        verdict = grade_item(known[item.task_id], item.answer, list(map(asdict, history)), ehr, episode=episode)
+        found[item.task_id] = verdict, failure_of(verdict, item.answer, status, transcript, history)
+    return found

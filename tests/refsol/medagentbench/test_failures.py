@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,11 +20,11 @@ from refsol.medagentbench import (
     FailureKind,
     NdjsonEhr,
     failure_of,
-    grade_file,
     grade_item,
+    read_recorded,
 )
 from tests.refsol.medagentbench import items
-from tests.refsol.medagentbench.items import MRN, MadeUpEhr, grade, lab, post, put
+from tests.refsol.medagentbench.items import MRN, MadeUpEhr, grade, graded, lab, post, put
 from tests.refsol.medagentbench.test_official import REAL
 from tests.shared_data import DATA, SHARED, need, read_xz
 
@@ -254,10 +255,11 @@ def test_the_real_wrong_items_have_the_kinds_a_reader_gives_them(tmp_path: Path)
 
 def test_the_real_results_file_has_those_kinds() -> None:
     tasks = json.loads(need(SHARED / "medagentbench" / "official" / "test_data_v2.json").read_text(encoding="utf-8"))
-    report = grade_file(need(REAL), tasks, NdjsonEhr(need(SHARED / "medagentbench" / "rebuilt_ehr.ndjson")))
-    found = {item.task_id: item.failure.kind for item in report.items if item.failure}
+    facts = NdjsonEhr(need(SHARED / "medagentbench" / "rebuilt_ehr.ndjson"))
+    verdicts = graded(read_recorded(need(REAL), tasks), tasks, facts)
+    found = {name: failure.kind for name, (_, failure) in verdicts.items() if failure}
     assert found == {label["id"]: label["kind"] for label in LABELS}
-    assert report.failures == {"reading-missed": 4, "wrong-form": 19, "wrong-value": 2}
+    assert Counter(found.values()) == {"reading-missed": 4, "wrong-form": 19, "wrong-value": 2}
 
 
 def test_a_reading_missed_names_the_order_that_was_not_due() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from refsol.medagentbench import RecordedEpisode
 from refsol.medagentbench.constants import REFERRAL
-from refsol.medagentbench.episodes import Created
+from refsol.medagentbench.recorded import Created
 from tests.refsol.medagentbench import items
 from tests.refsol.medagentbench.items import MadeUpEhr, grade, lab, post, put
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from refsol.history import HistoryMessage
-from refsol.medagentbench import PUBLISHED, Baselines, Grounds, grade_item, grounds, read_recorded
-from refsol.medagentbench.score import Grader
+from refsol.medagentbench import PUBLISHED, Baselines, Grounds, grade_item, grounds
 from tests.refsol.medagentbench.items import (
     A1C_ORDER,
     BLOOD_PRESSURE,
@@ -165,21 +164,12 @@ def test_types_whose_text_says_everything_need_no_reading() -> None:
         assert grounded(kind, "[]", MadeUpEhr(), posts=post(order)) == Grounds(None, "needs no reading")
 
 
-def test_without_a_transcript_nobody_can_tell(tmp_path: Any) -> None:
+def test_without_a_transcript_nobody_can_tell() -> None:
     task = {"id": "task4_1", "eval_MRN": MRN, "instruction": "Made up."}
-    item = {"task_id": "task4_1", "answer": "[-1]", "expected_sol": None, "eval_MRN": MRN, "timestamp": ""}
-    file = tmp_path / "results.json"
-    file.write_text(json.dumps({"results": [{**item, "post_history": [], "post_count": 0}]}))
-    (graded,) = Grader([task], MadeUpEhr()).file(file).items
-    assert graded.grounds == Grounds(None, "cannot be told")
-    history = [{"role": "user", "content": "Made up."}, {"role": "agent", "content": "FINISH([-1])"}]
-    runs = tmp_path / "runs.jsonl"
-    runs.write_text(
-        json.dumps({"index": 0, "output": {"index": 0, "status": "completed", "result": "[-1]", "history": history}})
-    )
-    assert read_recorded(runs, [task]).items
-    (graded,) = Grader([task], MadeUpEhr()).file(runs).items
-    assert graded.grounds == Grounds(False, "had not read a complete search of MG")
+    verdict = grade_item(task, "[-1]", [], MadeUpEhr())
+    assert grounds(task, verdict, []) == Grounds(None, "cannot be told")
+    said = [HistoryMessage("user", "Made up."), HistoryMessage("agent", "FINISH([-1])")]
+    assert grounds(task, verdict, said) == Grounds(False, "had not read a complete search of MG")
 
 
 def test_a_wrong_item_is_not_grounded_and_one_that_is_not_graded_says_nothing() -> None:
@@ -200,6 +190,21 @@ def test_blind_places_the_orders_that_the_text_spells_out_where_they_are_right_m
     assert recent.blind["task10"].orders == ""
     silent = [{**task, "instruction": f"{MRN}: as always"} for task in tasks]
     assert not any(Baselines(silent, MadeUpEhr()).outcomes(task)["blind"] for task in silent)
+
+
+def test_constant_gives_the_most_frequent_right_answer_of_each_type() -> None:
+    tasks = [
+        {"id": "task1_1", "eval_MRN": MRN, "sol": [MRN]},
+        {"id": "task1_2", "sol": ["Patient not found"]},
+        *({"id": f"{kind}_1", "eval_MRN": MRN} for kind in ("task2", "task3", "task5")),
+    ]
+    constant = Baselines(tasks, MadeUpEhr()).constant
+    assert {kind: one.answer for kind, one in constant.items()} == {
+        "task1": f'["{MRN}"]',
+        "task2": "[60]",
+        "task3": "[]",
+        "task5": "[]",
+    }
 
 
 def test_blind_guesses_a_dose() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from refsol.errors import InputError
-from refsol.medagentbench import GradeReport, NdjsonEhr, grade_file, read_recorded, stated_version
+from refsol.medagentbench import NdjsonEhr, RecordedRun, read_recorded, stated_version
 from tests.refsol.medagentbench import items
-from tests.refsol.medagentbench.items import MRN, lab, post
+from tests.refsol.medagentbench.items import MRN, graded, lab, post
 from tests.refsol.medagentbench.test_results import FILE, ITEM
 
 TASKS = [
@@ -59,38 +59,39 @@ def line(one: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"index": one["index"], "error": None, "info": None, "output": one, "time": {"timestamp": 1}, **more}
 
 
-def verdicts(report: GradeReport) -> dict[str, tuple[bool | None, str | None]]:
-    return {one.task_id: (one.verdict.correct, one.failure and one.failure.kind) for one in report.items}
+def verdicts(run: RecordedRun) -> dict[str, tuple[bool | None, str | None]]:
+    found = graded(run, TASKS, FACTS)
+    return {name: (verdict.correct, failure and failure.kind) for name, (verdict, failure) in found.items()}
 
 
 def test_labels_may_be_missing_and_are_named(tmp_path: Path) -> None:
     path = written(tmp_path, labelled(round="absent", timestamp="absent", total_tasks="absent"))
-    report = grade_file(path, TASKS, FACTS)
-    assert report.form == "results file without round, timestamp, total_tasks"
-    assert report.warnings == ("round is missing", "timestamp is missing", "total_tasks is missing")
-    assert verdicts(report) == {"task4_1": (True, None)}
+    run = read_recorded(path, TASKS)
+    assert run.form == "results file without round, timestamp, total_tasks"
+    assert run.warnings == ("round is missing", "timestamp is missing", "total_tasks is missing")
+    assert verdicts(run) == {"task4_1": (True, None)}
     assert stated_version(path) == "v2"
 
 
 def test_a_complete_file_warns_of_nothing_and_a_wrong_count_is_named(tmp_path: Path) -> None:
-    report = grade_file(written(tmp_path, labelled()), TASKS, FACTS)
-    assert (report.form, report.warnings) == ("results file", ())
-    miscounted = grade_file(written(tmp_path, labelled(total_tasks=7)), TASKS, FACTS)
+    run = read_recorded(written(tmp_path, labelled()), TASKS)
+    assert (run.form, run.warnings) == ("results file", ())
+    miscounted = read_recorded(written(tmp_path, labelled(total_tasks=7)), TASKS)
     assert miscounted.warnings == ("total_tasks is 7, but there are 1 results",)
 
 
 def test_agent_results_of_medagent_copilot(tmp_path: Path) -> None:
     document = labelled(round="absent", timestamp="absent", run_timestamp="20251127_212627", saved_at="2025-11-28")
-    report = grade_file(written(tmp_path, document, "agent_results.json"), TASKS, FACTS)
-    assert report.form == "agent_results of medagent-copilot"
-    assert verdicts(report) == {"task4_1": (True, None)}
+    run = read_recorded(written(tmp_path, document, "agent_results.json"), TASKS)
+    assert run.form == "agent_results of medagent-copilot"
+    assert verdicts(run) == {"task4_1": (True, None)}
 
 
 def test_runs_of_the_official_runner_have_transcripts(tmp_path: Path) -> None:
     path = runs(tmp_path, *map(line, OUTPUTS))
-    report = grade_file(path, TASKS, FACTS)
-    assert report.form == "runs.jsonl of the official runner"
-    assert verdicts(report) == {
+    run = read_recorded(path, TASKS)
+    assert run.form == "runs.jsonl of the official runner"
+    assert verdicts(run) == {
         "task4_1": (False, "reading-missed"),
         "task10_1": (True, None),
         "task8_1": (False, "invalid-action"),
@@ -100,9 +101,9 @@ def test_runs_of_the_official_runner_have_transcripts(tmp_path: Path) -> None:
 def test_overall_of_the_official_runner(tmp_path: Path) -> None:
     marked = [{**one, "status": one["status"] + "Incorrect"} for one in OUTPUTS]
     document = {"total": 3, "validation": {}, "custom": {"success rate": 0.3, "raw_results": [*marked, None]}}
-    report = grade_file(written(tmp_path, document, "overall.json"), TASKS, FACTS)
-    assert report.form == "overall.json of the official runner"
-    assert verdicts(report) == verdicts(grade_file(runs(tmp_path, *map(line, OUTPUTS)), TASKS, FACTS))
+    run = read_recorded(written(tmp_path, document, "overall.json"), TASKS)
+    assert run.form == "overall.json of the official runner"
+    assert verdicts(run) == verdicts(read_recorded(runs(tmp_path, *map(line, OUTPUTS)), TASKS))
 
 
 def test_an_episode_that_the_runner_lost_is_not_graded(tmp_path: Path) -> None:
@@ -112,8 +113,8 @@ def test_an_episode_that_the_runner_lost_is_not_graded(tmp_path: Path) -> None:
         line(OUTPUTS[1], error="NETWORK"),
         line(output("task8_1", None, status="task error")),
     )
-    report = grade_file(path, TASKS, FACTS)
-    assert list(verdicts(report).values()) == [(None, "infrastructure")] * 3
+    run = read_recorded(path, TASKS)
+    assert list(verdicts(run).values()) == [(None, "infrastructure")] * 3
 
 
 def test_runs_over_other_tasks_are_refused(tmp_path: Path) -> None:
@@ -173,7 +174,8 @@ def test_every_vector_as_a_run_has_the_official_verdict(
                 for task_id, case in chosen.items()
             ),
         )
-        found = {one.task_id: one.verdict.correct for one in grade_file(path, without_words(tasks), vector_ehr).items}
+        run = read_recorded(path, without_words(tasks))
+        found = {name: verdict.correct for name, (verdict, _) in graded(run, tasks, vector_ehr).items()}
         assert found == {task_id: case["verdict"] for task_id, case in chosen.items()}
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refsol._sequences import common_subsequence
-from refsol.promptcblue._rouge import rouge, tokens
+from refsol.promptcblue._metrics import rouge, tokens
+from refsol.stats import common_subsequence
 
 
 def slow_tokens(text: str) -> list[str]:

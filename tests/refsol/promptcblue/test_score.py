@@ -7,9 +7,9 @@ import pytest
 
 from refsol.errors import InputError
 from refsol.promptcblue import TASKS, score, select_tasks
-from refsol.promptcblue._metrics import PRF, classes, extraction, reports, texts
-from refsol.promptcblue._rouge import Rouge
-from refsol.promptcblue.tasks import Average
+from refsol.promptcblue._metrics import PRF, Rouge
+from refsol.promptcblue.score import measure
+from refsol.promptcblue.tasks import AnswerKind, Average, TaskSpec
 from tests.refsol.promptcblue.vectors import value
 
 # The published scorer takes these by accident; here they are refused.
@@ -22,18 +22,16 @@ def items(*answers: Any) -> list[dict[str, Any]]:
 
 
 def figures(case: dict[str, Any]) -> tuple[float, ...]:
-    gold, predicted = case["gold"], case["pred"]
-    found: PRF | Rouge
-    match case["kind"]:
-        case "ie":
-            found = extraction(gold, predicted).figures
-        case "cls":
-            average = Average.MACRO if case["macro"] else Average.WEIGHTED
-            found = classes(gold, predicted, empty_label=case["labels"][0], average=average).figures
-        case "nlg":
-            found = texts(gold, predicted).figures
-        case _:
-            found = reports(gold, predicted).figures
+    kinds = {"ie": AnswerKind.EXTRACTION, "cls": AnswerKind.CLASSES, "nlg": AnswerKind.TEXT}
+    spec = TaskSpec(
+        case["kind"],
+        kinds.get(case["kind"], AnswerKind.REPORT),
+        "",
+        empty_label=case["labels"][0] if case["kind"] == "cls" else "",
+        average=Average.MACRO if case.get("macro") else Average.WEIGHTED,
+    )
+    found = measure(spec, case["gold"], case["pred"]).figures
+    assert isinstance(found, PRF | Rouge)
     if isinstance(found, Rouge):
         return found.rouge1, found.rouge2, found.rouge_l
     return found.precision, found.recall, found.f1
@@ -51,7 +49,7 @@ def test_score_case(name: str) -> None:
 
 def test_an_empty_gold_label_is_refused() -> None:
     with pytest.raises(InputError, match="an empty gold label"):
-        classes(items(""), items("相关"), empty_label="相关", average=Average.MACRO)
+        measure(TaskSpec("x", AnswerKind.CLASSES, "", empty_label="相关"), items(""), items("相关"))
 
 
 def test_vectors() -> None:

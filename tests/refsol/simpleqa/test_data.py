@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medagent.benchmarks.simpleqa._settings import BUNDLED
+from medagent.benchmarks.simpleqa.settings import BUNDLED
 from refsol.errors import InputError
 from refsol.simpleqa.data import GoldQuestion, Variant, duplicate_ids, read_items
 from refsol.simpleqa.score import DIMENSIONS
@@ -124,7 +124,6 @@ def test_every_row_without_question_or_answer_is_named(tmp_path: Path) -> None:
         (b'{"question": "K?", "answer": "V"}\n{"question"', "husimpleqa", "data:2: is not JSON"),
         (b'["question"]\n', "husimpleqa", "data:1: is one JSON document, not JSON lines"),
         (b'{"question": "K?", "answer": "V"}\n\xff\n', "husimpleqa", "data:2: is not UTF-8"),
-        (b'{"question": "K\\ud800?", "answer": "V"}', "husimpleqa", "data:1: question: is not Unicode"),
         (b"\n \n", "husimpleqa", "has no questions"),
         (b"", "simpleqa", "no column `problem` and no column `answer`"),
         (b"metadata,question,answer\n", "simpleqa", "no column `problem`"),

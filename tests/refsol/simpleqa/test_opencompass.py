@@ -11,8 +11,7 @@ import pytest
 
 from refsol.errors import InputError
 from refsol.simpleqa.data import GoldQuestion
-from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
-from refsol.simpleqa.opencompass_files import write_opencompass
+from refsol.simpleqa.opencompass import is_opencompass, read_opencompass, write_opencompass
 from refsol.simpleqa.score import JudgedAnswer, JudgedSet, score
 
 JUDGED = "M_judged-by--J"

@@ -66,10 +66,6 @@ def test_text_that_is_not_ascii_stays_as_it_is() -> None:
     assert "Árvíztűrő 🦉" in judge_prompt().fill("K?", _GOLD, "Árvíztűrő 🦉")
 
 
-def test_half_of_a_surrogate_pair_is_escaped() -> None:
-    assert "\\ud800" in judge_prompt().fill("K?", _GOLD, "\ud800")
-
-
 def test_a_users_prompt_may_have_other_languages(tmp_path: Path) -> None:
     prompt = model_prompt("husimpleqa", _file(tmp_path, '[user]\nde = "Frage: {q}"\n[aliases]\nq = "question"\n'))
     assert prompt.fill("de", "Ki?") == "Frage: Ki?"

@@ -11,7 +11,7 @@ from medagent.benchmarks._set_generator import SetGenerator
 from medagent.benchmarks.fhiragentbench._places import QUESTIONS
 from medagent.benchmarks.fhiragentbench.generator._charts import read_charts
 from medagent.benchmarks.fhiragentbench.generator._deal import deal
-from medagent.benchmarks.fhiragentbench.sets import SYNTHETIC, Manifest
+from medagent.benchmarks.fhiragentbench.sets import SYNTHETIC, QuestionSetManifest
 from medagent.benchmarks.made_folders import HOSPITAL, Made, file_digests, write_manifest
 from refsol.fhiragentbench import Question, questions_text
 
@@ -23,10 +23,10 @@ def _deal(hospital: Iterable[str], number: int, per_type: int) -> list[Question]
     return deal(read_charts(hospital), PROFILE.now, Dice(number), TYPES * per_type)
 
 
-def _write(folder: Path, questions: list[Question], made: Made, name: str) -> Manifest:
+def _write(folder: Path, questions: list[Question], made: Made, name: str) -> QuestionSetManifest:
     """Write the questions and the manifest. The manifest lists the hospital's file if the folder has one."""
     (folder / QUESTIONS).write_text(questions_text(questions), encoding="utf-8", newline="\n")
-    manifest = Manifest(name=name, files=file_digests(folder, (HOSPITAL, QUESTIONS)), made=made)
+    manifest = QuestionSetManifest(name=name, files=file_digests(folder, (HOSPITAL, QUESTIONS)), made=made)
     write_manifest(folder, manifest)
     return manifest
 

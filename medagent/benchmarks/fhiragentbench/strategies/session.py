@@ -25,6 +25,7 @@ from medagent.fhir_episodes.task import FhirTask
 from medagent.models.base import ChatModel, MadeCall, Tool
 from medagent.sandbox.base import CallError, Surface
 from medagent.sandbox.wording import traceback_text
+from refsol.json_values import unicode_json
 
 PAGE = 1000
 """The page size of searches."""
@@ -101,11 +102,9 @@ class StrategySession(Session):
         self._retrieved = {}
         return super().reset()
 
-    async def act(self, message: str, reasoning: str | None = None, call: MadeCall | None = None) -> str:
-        """See `Session.act`. Arguments that cannot be parsed end the episode with `invalid_action`."""
-        self._check_open()
+    async def _respond(self, message: str, reasoning: str | None, call: MadeCall | None) -> str:
+        """Arguments that cannot be parsed end the episode with `invalid_action`."""
         self._outcome.transcript.append(Turn("agent", message, reasoning=reasoning, call=call))
-        self._outcome.rounds += 1
         if message.startswith("FINISH("):
             self._outcome.answer = message[len("FINISH(") : -1]
             return self._end("completed")
@@ -231,7 +230,7 @@ async def _no_calls(name: str, *_: Any) -> Any:
 def _arguments(tool: Tool, text: str) -> Mapping[str, Any]:
     """Parse the arguments of a call and check them against the schema. Raises ArgumentsError."""
     try:
-        arguments = json.loads(text or "{}")
+        arguments = json.loads(unicode_json(text) or "{}")
     except (ValueError, RecursionError) as error:
         raise ArgumentsError(f"{tool.name}: the arguments are not JSON: {error}") from None
     known: Mapping[str, Any] = tool.parameters["properties"]

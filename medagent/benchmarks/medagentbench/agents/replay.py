@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 
 from medagent.core.errors import UserError
-from medagent.core.wire import Text
 
 if TYPE_CHECKING:
-    from refsol.medagentbench.results import StoredMessage
+    from refsol.medagentbench.recorded import StoredMessage
 
 
 class _Message(BaseModel):
     role: str
-    content: Text
+    content: str
 
 
 class _Episode(BaseModel):
     task_id: str
-    actions: list[Text] | None = None
+    actions: list[str] | None = None
     transcript: list[_Message] = []
 
     def messages(self) -> list[str]:

@@ -1,11 +1,18 @@
-"""The profile of the hospital that a data set's tasks need, from its constants."""
+"""The constants of a `shift` set, and the profile of the hospital that a data set's tasks need, from its constants.
+
+A shift set uses other thresholds, doses, codes, intervals, clock, ids and units than the published ones. Each value is
+chosen at random from a short list of clinically plausible values. The task's context states it. Drug codes look like
+NDC codes and are made up.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from fhir_server.synthetic import KeyTest, Profile, Size
+from fhir_server.synthetic import BUNDLED, FULL, KeyTest, Profile
+from fhir_server.synthetic.dice import Dice
+from medagent.benchmarks.medagentbench.tasks.manifest import Like
 from refsol.medagentbench.constants import Constants, Lab
 
 
@@ -26,20 +33,16 @@ _UNITS: dict[str, dict[str, Unit]] = {
 """The units that laboratories use. HbA1c in mmol/mol is the IFCC unit."""
 
 
-def unit_of(test: str) -> Mapping[str, Unit]:
-    """The units of a test (`magnesium`, `potassium`, `glucose`, `a1c`), the published one first."""
-    return _UNITS[test]
-
-
-def profile(constants: Constants, *, seed: int, patients: int, size: Size) -> Profile:
+def profile(constants: Constants, like: Like, *, seed: int, patients: int) -> Profile:
     """The profile of a hospital for these constants."""
-    tests = {name: _key_test(name, getattr(constants, name)) for name in _UNITS}
+    labs: dict[str, Lab] = {name: getattr(constants, name) for name in _UNITS}
+    tests = {name: KeyTest(lab.code, lab.unit, *_UNITS[name][lab.unit]) for name, lab in labs.items()}
     levels = [_steps(tests["magnesium"], level) for level, _ in constants.magnesium_doses]
     return Profile(
         seed=seed,
         now=constants.now,
         patients=patients,
-        size=size,
+        size=FULL if like == "full" else BUNDLED,
         mrn_form=constants.mrn_form,
         blood_pressure_code=constants.blood_pressure_code,
         **tests,
@@ -50,9 +53,74 @@ def profile(constants: Constants, *, seed: int, patients: int, size: Size) -> Pr
     )
 
 
-def _key_test(name: str, lab: Lab) -> KeyTest:
-    return KeyTest(lab.code, lab.unit, *_UNITS[name][lab.unit])
-
-
 def _steps(test: KeyTest, level: float) -> int:
     return round(level * test.scale)
+
+
+_MRN_FORMS = ("MR######", "@@######", "P-#######", "####-@##", "H########")
+_CODES = {
+    "magnesium": ("MGS", "MAG", "SMG", "MGN"),
+    "potassium": ("POT", "KS", "KPL", "SK"),
+    "glucose": ("CBG", "POCGLU", "BGL", "GLUC"),
+    "a1c": ("HBA1C", "GHB", "HA1C", "GLYHB"),
+}
+_MAGNESIUM_LEVELS = ((0.8, 1.2, 1.7), (0.9, 1.3, 1.8), (1.1, 1.4, 1.7), (1.2, 1.6, 2.0), (0.9, 1.4, 1.8))
+"""In mg/dL. A deficiency is severe below the first level, moderate below the second, mild up to the third."""
+_MAGNESIUM_GRAMS = ((6, 4, 2), (6, 3, 2), (5, 3, 2), (8, 6, 3))
+_REFERRALS = ("183545006", "306206005", "3457005")
+_JOINTS = ("right knee", "left shoulder", "right hip", "left ankle", "right wrist")
+_FINDINGS = ("a meniscal tear", "a rotator cuff tear", "a stress fracture", "a ligament rupture", "a loose body")
+
+
+def shifted(dice: Dice) -> Constants:
+    """Draw the constants of a set."""
+    labs = {name: Lab(dice.pick(codes), dice.pick(tuple(_UNITS[name]))) for name, codes in _CODES.items()}
+    levels = [_shown("magnesium", labs["magnesium"], level) for level in dice.pick(_MAGNESIUM_LEVELS)]
+    grams = dice.pick(_MAGNESIUM_GRAMS)
+    return Constants(
+        now=_moment(dice),
+        mrn_form=dice.pick(_MRN_FORMS),
+        magnesium=labs["magnesium"],
+        potassium=labs["potassium"],
+        glucose=labs["glucose"],
+        a1c=labs["a1c"],
+        look_back_hours=dice.pick((12, 18, 36, 48)),
+        blood_pressure=f"{dice.between(99, 158)}/{dice.between(51, 92)} mmHg",
+        blood_pressure_code=dice.pick(("NIBP", "BPC", "BPSD")),
+        referral=_referral(dice),
+        referral_code=dice.pick(_REFERRALS),
+        magnesium_doses=tuple(zip(levels, grams, strict=True)),
+        magnesium_hours_per_gram=dice.pick((1, 2)),
+        magnesium_drug=_drug_code(dice),
+        potassium_low=dice.pick((3.3, 3.4, 3.6, 3.7, 3.8)),
+        potassium_dose=dice.pick((5, 8, 12)),
+        potassium_drug=_drug_code(dice),
+        potassium_test=dice.pick(("6298-4", "39789-3", "77142-8")),
+        follow_up_hour=dice.pick((5, 6, 7, 10, 11)),
+        a1c_months=dice.pick((3, 6, 9, 18)),
+        a1c_test=dice.pick(("17856-6", "59261-8", "41995-2")),
+    )
+
+
+def _shown(name: str, lab: Lab, usual: float) -> float:
+    """Convert a level from the usual unit to the lab's unit, rounded to the decimals shown."""
+    unit = _UNITS[name][lab.unit]
+    return round(usual * unit.factor + unit.offset, unit.decimals)
+
+
+def _moment(dice: Dice) -> datetime:
+    """A time between 10 February and 17 November, so that birthdays of the year are before and after it."""
+    day = datetime(dice.between(2014, 2030), 2, 10, tzinfo=UTC) + timedelta(days=dice.between(0, 280))
+    return day + timedelta(hours=dice.between(7, 20), minutes=dice.between(0, 59))
+
+
+def _drug_code(dice: Dice) -> str:
+    return f"{dice.between(10000, 99999)}-{dice.between(100, 999)}-{dice.between(10, 99)}"
+
+
+def _referral(dice: Dice) -> str:
+    return (
+        f"Situation: injury of the {dice.pick(_JOINTS)} {dice.between(2, 12)} days ago, Background: imaging shows "
+        f"{dice.pick(_FINDINGS)}. Assessment: grade {dice.pick(('I', 'II', 'III'))}. Recommendation: request for "
+        "specialist evaluation and management recommendations."
+    )

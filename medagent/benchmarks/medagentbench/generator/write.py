@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fhir_server.synthetic import BUNDLED, FULL, lines
+from fhir_server.synthetic import lines
 from fhir_server.synthetic.dice import Dice
 from medagent.benchmarks import made_folders
 from medagent.benchmarks.made_folders import (
@@ -31,8 +31,7 @@ from medagent.benchmarks.made_folders import (
 )
 from medagent.benchmarks.medagentbench.generator._charts import Charts
 from medagent.benchmarks.medagentbench.generator._deal import Dealer
-from medagent.benchmarks.medagentbench.generator._profile import profile
-from medagent.benchmarks.medagentbench.generator._shift import shifted
+from medagent.benchmarks.medagentbench.generator._profile import profile, shifted
 from medagent.benchmarks.medagentbench.tasks.manifest import (
     Like,
     Manifest,
@@ -41,8 +40,7 @@ from medagent.benchmarks.medagentbench.tasks.manifest import (
 )
 from medagent.core.errors import UserError
 from medagent.core.paths import cache_dir
-from medagent.core.writing import replacing
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest, replacing
 from refsol.medagentbench import build_key, write_key
 from refsol.medagentbench.constants import PUBLISHED, Constants
 
@@ -94,8 +92,7 @@ def hospital_again(folder: Path, manifest: Manifest) -> Path:
     if target.is_file() and file_digest(target) == digest:
         return target
     number = seed_number(kept_seed(folder), manifest.like, manifest.split)
-    size = FULL if manifest.like == "full" else BUNDLED
-    hospital = profile(manifest.constants, seed=number, patients=manifest.patients, size=size)
+    hospital = profile(manifest.constants, manifest.like, seed=number, patients=manifest.patients)
     with replacing(target) as part:
         target.parent.mkdir(parents=True, exist_ok=True)
         with part.open("w", encoding="utf-8", newline="\n") as file:
@@ -145,8 +142,7 @@ def _write(
     split = split or options.split
     number = seed_number(seed, options.like, split)
     constants = constants_of(options.like, number)
-    size = FULL if options.like == "full" else BUNDLED
-    hospital = profile(constants, seed=number, patients=options.patients, size=size)
+    hospital = profile(constants, options.like, seed=number, patients=options.patients)
     charts, counts = Charts(constants), Counter[str]()
     charts.read(counted(written(lines(hospital), folder), counts))
     digest = seed_digest(seed)

@@ -6,23 +6,30 @@ that a grader rejects, is a warning, because such a file can be graded.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
-from medagent.benchmarks.medagentbench.results._forms import FORMS, answer_problem
-from medagent.benchmarks.medagentbench.tasks.dataset import VERSIONS, load_dataset, load_tasks_file
+from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, VERSIONS, load_dataset, load_tasks_file
 from refsol.files import anything, read_json
-from refsol.json_values import json_value
+from refsol.json_values import as_object, json_value
 from refsol.medagentbench.constants import PUBLISHED
-from refsol.medagentbench.recorded import is_official, read_recorded, stated_version
-from refsol.medagentbench.results import MAX_BYTES, ResultItem, ResultsFile, StoredMessage
+from refsol.medagentbench.recorded import (
+    MAX_BYTES,
+    ResultItem,
+    ResultsFile,
+    StoredMessage,
+    is_official,
+    read_recorded,
+    stated_version,
+)
 from refsol.schema import faults
 from refsol.verdict import MISSING
 
@@ -81,7 +88,7 @@ def validate(path: Path, tasks_file: Path | None = None) -> list[FormatProblem]:
     data = None if is_official(path) else read_json(path, anything, max_bytes=MAX_BYTES)
     if is_official(path, data):
         return list(_official(path, tasks_file))
-    known = _known_types(data, tasks_file)
+    known = _types(tasks_file, as_object(data).get("version"))
     try:
         file: ResultsFile | None = ResultsFile.model_validate(data)
         problems = []
@@ -101,26 +108,23 @@ def validate(path: Path, tasks_file: Path | None = None) -> list[FormatProblem]:
 
 def _official(path: Path, tasks_file: Path | None) -> Iterator[FormatProblem]:
     """The problems of a file of the official runner. Only its answers are checked: it has whole conversations."""
-    version = stated_version(path)
-    dataset = load_tasks_file(tasks_file) if tasks_file else load_dataset("synthetic", version or "v2")
-    run = read_recorded(path, [{"id": task.id} for task in dataset.tasks])
-    types = {task.id: task.type for task in dataset.tasks}
+    types = _types(tasks_file, stated_version(path))
+    run = read_recorded(path, [{"id": task_id} for task_id in types])
     yield FormatProblem("warning", "the file", f"is {run.form}; only its answers are checked")
     for item in run.items:
         for problem in _answer(item, types.get(item.task_id, "")):
             yield replace(problem, place=f"{item.task_id}{problem.place}")
 
 
-def _known_types(data: Any, tasks_file: Path | None) -> dict[str, str]:
-    """The type of each task id. All data sets have the same ids, so the bundled one is used."""
-    version = data.get("version") if isinstance(data, dict) else None
-    version = version if version in VERSIONS else "v2"
-    dataset = load_tasks_file(tasks_file) if tasks_file else load_dataset("synthetic", version)
+def _types(tasks_file: Path | None, version: Any) -> dict[str, str]:
+    """The type of each task id, in file order. All data sets have the same ids, so the bundled one is used."""
+    known = version if version in VERSIONS else "v2"
+    dataset = load_tasks_file(tasks_file) if tasks_file else load_dataset(BUNDLED, known)
     return {task.id: task.type for task in dataset.tasks}
 
 
 def _entries(data: Any) -> list[Any]:
-    entries = data.get("results") if isinstance(data, dict) else None
+    entries = as_object(data).get("results")
     return entries if isinstance(entries, list) else []
 
 
@@ -136,7 +140,7 @@ def _items(data: Any) -> Iterator[tuple[int, ResultItem]]:
 def _contradictions(data: Any) -> Iterator[FormatProblem]:
     """Contradictions within the file. Parts of it may break the schema."""
     entries = _entries(data)
-    total = data.get("total_tasks") if isinstance(data, dict) else None
+    total = as_object(data).get("total_tasks")
     if isinstance(total, int) and total != len(entries):
         yield FormatProblem("error", "total_tasks", f"is {total}, but there are {len(entries)} results")
     ids = [entry.get("task_id") for entry in entries if isinstance(entry, dict)]
@@ -223,3 +227,87 @@ def _timestamp(place: str, text: str) -> Iterator[FormatProblem]:
         datetime.fromisoformat(text)
     except ValueError:
         yield FormatProblem("warning", place, "is not an ISO time", value=f"{text[:40]!a}")
+
+
+_MRN = re.compile(r"S\d{7}")
+_FREE = ("task3", "task8")
+"""Task types whose answer is not graded."""
+
+
+class Form(NamedTuple):
+    """The usual form of an answer as text, a test for forms that a grader can accept, and one for the usual form."""
+
+    words: str
+    gradable: Callable[[Any], bool]
+    usual: Callable[[Any], bool]
+
+
+def answer_problem(task_type: str, answer: str) -> str | None:
+    """The problem with the form of an answer's JSON text, or None."""
+    form = FORMS[task_type]
+    loss = "; the answer of this task is not graded" if task_type in _FREE else "; a grader rejects this form"
+    try:
+        value = json.loads(answer)
+    except (ValueError, RecursionError):
+        return f"the answer is not JSON{loss}"
+    if not form.gradable(value):
+        return f"the answer is not {form.words}{loss}"
+    return None if form.usual(value) else f"the answer is not {form.words}; a grader accepts this form"
+
+
+def _one(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and len(value) == 1 and test(value[0])
+
+
+def _empty(value: Any) -> bool:
+    return isinstance(value, list) and not value
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float)
+
+
+def _plain_number(value: Any) -> bool:
+    return _number(value) and not isinstance(value, bool)
+
+
+def _identifier(value: Any) -> bool:
+    return isinstance(value, str) and (value == "Patient not found" or bool(_MRN.fullmatch(value)))
+
+
+def _dated(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and _number(value[0]) and _time(value[1])
+
+
+def _time(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(datetime.fromisoformat(value))
+    except ValueError:
+        return False
+
+
+def _or_empty(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: _empty(value) or test(value)
+
+
+_ANY_TEXT = _one(lambda value: isinstance(value, str))
+_NUMBER = Form("a list of one number", _one(_number), _one(_plain_number))
+_NONE = Form("the empty list", _empty, _empty)
+_NUMBER_OR_NONE = Form("a list of one number, or empty", _or_empty(_one(_number)), _or_empty(_one(_plain_number)))
+
+FORMS: dict[str, Form] = {
+    "task1": Form('a list of one MRN (S and 7 digits) or of "Patient not found"', _ANY_TEXT, _one(_identifier)),
+    "task2": Form("a list of one whole number", _one(_number), _one(lambda value: type(value) is int)),
+    "task3": _NONE,
+    "task4": _NUMBER,
+    "task5": _NUMBER_OR_NONE,
+    "task6": _NUMBER,
+    "task7": _NUMBER,
+    "task8": _NONE,
+    "task9": _NUMBER_OR_NONE,
+    "task10": Form(
+        "a number and its time in a list, [-1], or empty",
+        lambda value: _empty(value) or _one(_number)(value) or _dated(value),
+        lambda value: _empty(value) or value == [-1] or _dated(value),
+    ),
+}

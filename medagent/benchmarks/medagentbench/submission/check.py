@@ -11,36 +11,66 @@ other file that it names is read.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from medagent.benchmarks.base import DEFAULT
 from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
-from medagent.benchmarks.medagentbench.inventory import patients_file
-from medagent.benchmarks.medagentbench.submission._consistency import (
-    Rows,
-    episode_problems,
-    repeated,
-    report_problems,
-    results_problems,
-    run_file_problems,
-    settings_problems,
+from medagent.benchmarks.medagentbench.data import patients_file
+from medagent.benchmarks.medagentbench.results.files import result_item, results_path
+from medagent.benchmarks.medagentbench.settings import AGENTS
+from medagent.benchmarks.medagentbench.submission.pack import (
+    PackFile,
+    PackSettings,
+    data_set_protocol,
+    packed_protocol,
+    unpacked,
 )
-from medagent.benchmarks.medagentbench.submission._replay import problem_of
-from medagent.benchmarks.medagentbench.submission._settings import PackSettings, data_set_protocol, packed_protocol
-from medagent.benchmarks.medagentbench.submission.pack import PackFile, unpacked
-from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, load_dataset, named
+from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, Task, load_dataset, named
 from medagent.core.errors import UserError
-from medagent.engine.folder import read_run
-from medagent.engine.journals import Run
-from medagent.engine.report import Report
+from medagent.engine.folder import Run, read_run
+from medagent.engine.plan import JOURNAL
+from medagent.engine.report import Report, read_report
 from medagent.engine.results import graded_report
+from medagent.engine.rows import Row
 from medagent.fhir_data.embedded import EhrFile
+from medagent.fhir_data.record import Ehr
 from medagent.fhir_episodes.episode import EhrChoice, EpisodeRow
 from medagent.fhir_episodes.protocol import Protocol
+from medagent.fhir_episodes.session import Session, SessionRules, Turn
+from medagent.fhir_episodes.tools import Toolbox, ToolError
+from medagent.models.base import ToolCall
 from medagent.reports.leaderboard import Checks
 
 _SAMPLING = ("api", "temperature", "max-tokens", "trial-seed", "extra", "cache")
+_CALL = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
+_SAME_END = {"cut": "invalid_action", "empty": "invalid_action"}
+"""Statuses that a replay cannot tell apart: only the model's endpoint knows the difference."""
+_REPORTED = (
+    "data",
+    "settings",
+    "versions",
+    "started",
+    "ended",
+    "slowest",
+    "overall",
+    "spent",
+    "spending",
+    "unpriced",
+    "endings",
+    "finish_reasons",
+    "failed",
+    "owed",
+    "ungraded",
+    "journals",
+)
+"""The fields of `report.json` that follow from `run.json` and the journal."""
+Rows = Mapping[str, EpisodeRow]
 
 
 @dataclass(slots=True)
@@ -81,20 +111,22 @@ def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) ->
             checked.problems.append(f"the run used another task set than {tasks.name} {tasks.version}")
             return checked
         rows = {row.unit: row for row in Run(folder).rows(EpisodeRow)}
-        doubled, attempts = repeated(folder)
+        doubled, attempts = _repeated(folder)
         checked.problems += [
-            *run_file_problems(run, about, settings, tasks),
-            *episode_problems(tasks, rows, run.get("places", {}).get("trials")),
+            *_run_file_problems(run, about, settings, tasks),
+            *_episode_problems(tasks, rows, run["places"].get("trials")),
             *doubled,
-            *settings_problems(settings, rows),
-            *results_problems(folder, tasks, rows, run["settings"].get("round")),
+            *_settings_problems(settings, rows),
+            *_results_problems(folder, tasks, rows, run["settings"].get("round")),
         ]
         _replay(checked, folder, tasks, rows, (name, patients_file(tasks, ehr)))
         if not checked.problems:
-            options = {"dataset": dataset, "ehr": ehr if tasks.key is None else None}
-            stated = {option: value for option, value in options.items() if value is not None}
-            report = graded_report(MedAgentBench(), folder, stated)
-            checked.problems += report_problems(folder, report)
+            options = {
+                **({"dataset": dataset} if dataset else {}),
+                **({"ehr": ehr} if ehr and tasks.key is None else {}),
+            }
+            report = graded_report(MedAgentBench(), folder, options)
+            checked.problems += _report_problems(folder, report)
             checked.report = None if checked.problems else report.model_copy(update={"folder": str(pack)})
         checked.claimed += _claims(run["settings"])
         if attempts:
@@ -146,7 +178,7 @@ def _replay(checked: Checked, folder: Path, tasks: Dataset, rows: Rows, data: tu
         async with choice.open(settings.api_base) as ehr:
             for unit, row in rows.items():
                 if row.task_id in by_id and (
-                    problem := await problem_of(row, by_id[row.task_id], ehr, protocol, settings.rules)
+                    problem := await _problem_of(row, by_id[row.task_id], ehr, protocol, settings.rules)
                 ):
                     checked.problems.append(f"{unit}: {problem}")
 
@@ -183,3 +215,152 @@ def _protocol(checked: Checked, folder: Path, standard: Protocol) -> Protocol | 
     else:
         return carried
     return None
+
+
+async def _problem_of(row: EpisodeRow, task: Task, ehr: Ehr, protocol: Protocol, rules: SessionRules) -> str | None:
+    """The first difference between a row and the replay of its messages, or None."""
+    async with ehr.session(row.unit) as record:
+        session = Session(task, record, protocol, rules)
+        session.reset()
+        for turn in row.transcript:
+            if turn.role == "agent" and not session.done:
+                await _act(session, turn.content, protocol, rules)
+        outcome = session.outcome()
+    if differs := _first_difference(row.transcript, outcome.transcript):
+        return differs
+    status = _SAME_END.get(row.status, row.status)
+    if outcome.status is not None and status != outcome.status:
+        return f"its status is {row.status}, but its messages lead to {outcome.status}"
+    if outcome.status is None and status in ("completed", "invalid_action", "round_limit"):
+        return f"its status is {row.status}, but its messages do not lead to it"
+    if row.answer != (outcome.answer if outcome.status == "completed" else None):
+        return "the answer differs from the one in FINISH"
+    if row.created != outcome.writes:
+        return "the writes differ from those that the server makes of the POSTs"
+    return None
+
+
+async def _act(session: Session, message: str, protocol: Protocol, rules: SessionRules) -> None:
+    """Send one message. With tools, a call that cannot be parsed is refused with the same text as in the run."""
+    call = _CALL.fullmatch(message) if protocol.kind == "tools" and not message.startswith("FINISH(") else None
+    if call is not None:
+        try:
+            Toolbox.of(protocol, rules.api_base).action(ToolCall("", call[1], call[2]))
+        except ToolError as error:
+            session.refuse(message, str(error))
+            return
+    await session.act(message)
+
+
+def _first_difference(recorded: Sequence[Turn], again: Sequence[Turn]) -> str | None:
+    for number, (one, other) in enumerate(zip(recorded, again, strict=False), 1):
+        if (one.role, one.content, one.dispatched) != (other.role, other.content, other.dispatched):
+            what = "the prompt" if number == 1 else "the reply" if other.role == "user" else "the agent's message"
+            return f"message {number}: {what} differs from the one that the data set and the protocol give"
+    if len(recorded) != len(again):
+        return f"has {len(recorded)} messages, but its agent's messages lead to {len(again)}"
+    return None
+
+
+def _run_file_problems(
+    run: Mapping[str, Any], about: PackFile, settings: PackSettings, tasks: Dataset
+) -> Iterator[str]:
+    """Contradictions between `run.json`, `pack.json` and the data set."""
+    if about.benchmark != DEFAULT:
+        yield f"is a pack of {about.benchmark}; only packs of {DEFAULT} can be checked"
+    for name, value in about.model_dump(include={"benchmark", "data", "versions"}).items():
+        if run[name] != value:
+            yield f"pack.json: `{name}` differs from run.json"
+    if run["data"] != tasks.ref.model_dump():
+        yield f"run.json: `data` is not {tasks.name} {tasks.version}"
+    seed = tasks.manifest.seed_sha256 if tasks.manifest else None
+    if settings.seed_digest != seed or about.seed_sha256 != seed:
+        yield f"the seed's digest differs from that of {tasks.name} {tasks.version}"
+
+
+def _episode_problems(tasks: Dataset, rows: Rows, trials: object) -> Iterator[str]:
+    """Episodes that are missing, unfinished or of an unknown task. A pack must have all tasks.
+
+    `trials` is the number in `run.json`. The rows may have more trials, if a later command added them.
+    """
+    number = max([trials if isinstance(trials, int) else 1, *(row.trial for row in rows.values())])
+    units = {f"{task.id}#{trial}" for task in tasks.tasks for trial in range(1, number + 1)}
+    for unit in sorted(units - set(rows)):
+        yield f"{unit}: its episode is missing"
+    for unit, row in rows.items():
+        if unit not in units:
+            yield f"{unit}: the data set has no such task"
+        elif row.owed:
+            yield f"{unit}: is not finished ({row.status})"
+
+
+def _repeated(folder: Path) -> tuple[list[str], Mapping[str, int]]:
+    """Problems of units with several rows, and how often an episode with each status was repeated.
+
+    A completed episode with another row is a problem, because no run repeats it.
+    """
+    last: dict[str, str] = {}
+    attempts: Counter[str] = Counter()
+    problems = []
+    for line in filter(bytes.strip, (folder / JOURNAL).read_bytes().splitlines()):
+        head = Row.model_validate_json(line)
+        if (before := last.get(head.unit)) == "completed":
+            problems.append(f"{head.unit}: has another row after its completed one")
+        elif before is not None:
+            attempts[before] += 1
+        last[head.unit] = head.status
+    return problems, attempts
+
+
+def _settings_problems(settings: PackSettings, rows: Rows) -> Iterator[str]:
+    """Settings that contradict the rows: a run of a model has model calls, a run of a bundled agent has none."""
+    if settings.model is not None and settings.agent in AGENTS and settings.agent != "text":
+        yield f"run.json: names the model {settings.model!a}, which the agent {settings.agent} does not use"
+    for unit, row in rows.items():
+        calls = row.spent.calls
+        if settings.model is None and settings.agent in AGENTS and calls:
+            yield f"{unit}: has {calls} model calls, but the run's agent {settings.agent} makes none"
+        elif settings.model is not None and settings.agent is None:
+            needed = row.rounds if settings.protocol != "tools" else min(row.rounds, 1)
+            if calls < needed:
+                yield f"{unit}: has {row.rounds} messages of {settings.model!a}, but {calls} model calls"
+
+
+def _results_problems(folder: Path, tasks: Dataset, rows: Rows, label: object) -> Iterator[str]:
+    """Differences between the results files and the journal."""
+    by_id = {task.id: task for task in tasks.tasks}
+    trials: dict[int, dict[str, Any]] = {}
+    for row in rows.values():
+        if row.task_id in by_id:
+            trials.setdefault(row.trial, {})[row.task_id] = result_item(row, by_id[row.task_id])
+    held = sum(path.name.startswith("results") for path in folder.iterdir())
+    if held != len(trials):
+        yield f"there are {held} results files for {len(trials)} trials"
+    for trial, items in trials.items():
+        path = results_path(folder, trial)
+        try:
+            document = json.loads(path.read_bytes())
+            listed = document["results"]
+            stored = {item["task_id"]: item for item in listed}
+            head = (document["version"], document["round"], document["total_tasks"])
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            yield f"{path.name}: cannot be read"
+            continue
+        if head != (tasks.version, str(label), len(items)):
+            yield f"{path.name}: version, round or total_tasks differ from the run"
+        if len(listed) != len(items) or set(stored) != set(items):
+            yield f"{path.name}: its episodes are not those of the journal"
+        for task_id in sorted(set(stored) & set(items)):
+            if stored[task_id] != items[task_id]:
+                yield f"{path.name}: {task_id} differs from the journal"
+
+
+def _report_problems(folder: Path, composed: Report) -> Iterator[str]:
+    """Differences between `report.json` and a report that is recomputed from the other files."""
+    stored = read_report(folder)
+    if stored is None:
+        yield "report.json: is missing"
+        return
+    for name in _REPORTED:
+        if getattr(stored, name) != getattr(composed, name):
+            yield f"report.json: `{name}` differs from the value computed from run.json and the journal"

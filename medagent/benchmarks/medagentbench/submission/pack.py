@@ -1,4 +1,4 @@
-"""Packs a run into an archive: results files, journal, settings, report and own prompts, with their digests.
+"""The format of packs: an archive of results files, journal, settings, report and own prompts, with their digests.
 
 The archive is a zip file that may have only these names and no folders, so that unpacking an untrusted one is safe.
 """
@@ -11,26 +11,33 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from medagent.benchmarks.base import DEFAULT
-from medagent.benchmarks.medagentbench.results.paths import results_path
-from medagent.benchmarks.medagentbench.submission._settings import PROMPTS, own_protocol
+from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
+from medagent.benchmarks.medagentbench.results.files import results_path
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
+from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED
 from medagent.core.errors import UserError
+from medagent.core.named_paths import named_path
 from medagent.core.scrub import hide, remember_environment
 from medagent.core.writing import replacing
-from medagent.engine.folder import benchmark_of, read_run
+from medagent.engine.folder import read_run
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import DataRef
+from medagent.fhir_episodes.protocol import Protocol
+from medagent.fhir_episodes.session import SessionRules
 from refsol.files import read_json
-from refsol.schema import validator
+from refsol.schema import faults, validator
 
 PACK = "pack.json"
+PROMPTS = "prompts.json"
+"""The file of a pack with the run's own prompts, as a complete `Protocol`."""
 LARGEST = 100_000_000
 """The most bytes of an archive."""
 LARGEST_UNPACKED = 2_000_000_000
@@ -64,9 +71,9 @@ class Packed(NamedTuple):
 
 def write_pack(run: Path, out: Path) -> Packed:
     """Pack a finished run of MedAgentBench. Raises UserError for another run, or if the pack is too large."""
-    if benchmark_of(run) != DEFAULT:
-        raise UserError(f"{run}: is a run of {benchmark_of(run)}; only runs of {DEFAULT} can be packed")
     about = read_run(run)
+    if about["benchmark"] != DEFAULT:
+        raise UserError(f"{run}: is a run of {about['benchmark']}; only runs of {DEFAULT} can be packed")
     if not results_path(run, 1).is_file() or not (run / JOURNAL).is_file():
         raise UserError(f"{run}: the run is not finished; continue it with the same command")
     remember_environment(os.environ)
@@ -79,7 +86,7 @@ def write_pack(run: Path, out: Path) -> Packed:
         benchmark=DEFAULT,
         data=DataRef.model_validate(about["data"]),
         seed_sha256=about["settings"].get("seed-digest"),
-        versions={name: str(version) for name, version in about.get("versions", {}).items()},
+        versions={name: str(version) for name, version in about["versions"].items()},
         files={name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     )
     files[PACK] = (pack.model_dump_json(indent=1) + "\n").encode()
@@ -142,3 +149,80 @@ def _extract(archive: zipfile.ZipFile, pack: Path, folder: Path) -> None:
 def _hidden(path: Path) -> bytes:
     """A file's content, with the secrets of environment variables removed."""
     return hide(path.read_bytes().decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+class PackSettings(BaseModel):
+    """The settings that a check needs, by the names of their options."""
+
+    model_config = ConfigDict(frozen=True, strict=True, alias_generator=lambda name: name.replace("_", "-"))
+
+    version: Literal["v1", "v2"]
+    dataset: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    tasks_digest: str | None = None
+    seed_digest: str | None = None
+    prompts_digest: str | None = None
+    ehr_digest: str | None = None
+    fhir: str | None = None
+    protocol: Literal["text", "tools", "code"] | None = None
+    loop: Literal["published", "lenient"] | None = None
+    api_base: str
+    max_rounds: int = Field(ge=1)
+    writes: Literal["ack", "execute"] | None = None
+    strip_thinking: bool | None = None
+    max_tokens: int | None = None
+
+    @classmethod
+    def of(cls, pack: Path, settings: Mapping[str, Any]) -> PackSettings:
+        """Read the settings of a pack's run. Raises UserError if one has a wrong type."""
+        try:
+            return cls.model_validate(settings)
+        except ValidationError as error:
+            fault = faults(error, settings)[0]
+            raise UserError(f"{pack}: run.json: settings.{'.'.join(map(str, fault.steps))}: {fault.text}") from None
+
+    @property
+    def rules(self) -> SessionRules:
+        """The rules of the run's sessions."""
+        return SessionRules(
+            self.api_base,
+            self.max_rounds,
+            self.writes or "ack",
+            self.strip_thinking or False,
+            self.loop or "published",
+        )
+
+
+def data_set_protocol(dataset: str | None, version: str, protocol: str | None) -> Protocol:
+    """The protocol of a run that uses the data set's prompts. Raises UserError."""
+    source = MedAgentBenchSettings(version=version, dataset=dataset or BUNDLED)
+    return MedAgentBench().protocol(source, protocol or "text")
+
+
+def own_protocol(folder: Path, run: Mapping[str, Any]) -> Protocol | None:
+    """The protocol of a run with its own prompts (`--prompt`, `--system`), from its `run.json`.
+
+    None if the run has none, if the prompt files are missing or changed, or if the folder may not name them.
+    """
+    settings, places = run["settings"], run["places"]
+    if not (settings.get("prompt-digest") or settings.get("system-digest")):
+        return None
+    try:
+        files = {
+            name: Path(named_path(folder, name, places[name])) for name in ("prompt", "system") if places.get(name)
+        }
+        dataset = named_path(folder, "dataset", settings.get("dataset") or BUNDLED)
+        protocol = data_set_protocol(dataset, settings.get("version"), settings.get("protocol"))
+        protocol = protocol.worded(prompt=files.get("prompt"), system=files.get("system"))
+    except UserError:
+        return None
+    return protocol if protocol.digest == settings.get("prompts-digest") else None
+
+
+def packed_protocol(folder: Path) -> Protocol | None:
+    """The protocol in a pack, or None if it has none. Raises UserError if the file is damaged."""
+    path = folder / PROMPTS
+    if not path.is_file():
+        return None
+    return read_json(path, validator(Protocol), expected="a protocol is expected", error=UserError)

@@ -9,13 +9,13 @@ is named by its path and also has its patients and constants.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationInfo, field_validator
 
 from medagent.benchmarks._task_files import TaskId, read_tasks
 from medagent.benchmarks.made_folders import HOSPITAL, SEED, checked_file
@@ -23,7 +23,7 @@ from medagent.benchmarks.medagentbench.tasks.manifest import Manifest, is_made, 
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir, file_state
 from medagent.engine.report import DataRef
-from medagent.engine.selection import mixed
+from medagent.engine.settings import mixed
 from refsol.medagentbench.constants import PUBLISHED, Constants
 
 BUNDLED = "synthetic"
@@ -108,7 +108,7 @@ class Dataset:
             from medagent.benchmarks.medagentbench.generator.write import hospital_again
 
             return hospital_again(folder, self.manifest)
-        return checked_file(folder, self.manifest, HOSPITAL)
+        return checked_file(folder, self.manifest.files, HOSPITAL)
 
     @property
     def official_version(self) -> str | None:
@@ -145,6 +145,11 @@ def named(dataset: str) -> str | None:
     return dataset if dataset in DATASETS else None
 
 
+def is_tasks_file(dataset: str) -> bool:
+    """Whether it is a user's own task file, and neither the name nor the folder of a data set."""
+    return dataset not in DATASETS and (dataset.endswith(".json") or Path(dataset).is_file())
+
+
 def dataset_folder(name: str) -> Path:
     """The folder of a data set, by the set's name or path. Raises UserError if there is none."""
     if name == BUNDLED:
@@ -153,11 +158,17 @@ def dataset_folder(name: str) -> Path:
         return data_dir() / "official"
     if is_made(Path(name)):
         return Path(name)
-    raise UserError(f"unknown data set {name!r}; known: {', '.join(DATASETS)}, and folders made by `medagent data new`")
+    raise UserError(
+        f"unknown data set {name!r}; known: {', '.join(DATASETS)}, folders made by `medagent data new`, task files"
+    )
 
 
 def load_dataset(name: str, version: str) -> Dataset:
-    """Load one version of a data set. Raises UserError if the name or version is unknown or not imported yet."""
+    """Load one version of a data set, or a user's own task file. Raises UserError if the name or version is unknown or
+    not imported yet.
+    """
+    if is_tasks_file(name):
+        return load_tasks_file(Path(name))
     folder = dataset_folder(name)
     if version not in VERSIONS:
         raise UserError(f"unknown version {version!r}; known: {', '.join(VERSIONS)}")
@@ -165,7 +176,7 @@ def load_dataset(name: str, version: str) -> Dataset:
     if is_made(folder):
         manifest = read_manifest(folder)
         title = name if name == BUNDLED else manifest.name
-        return _read(checked_file(folder, manifest, path.name), title, version, manifest=manifest)
+        return _read(checked_file(folder, manifest.files, path.name), title, version, manifest=manifest)
     if not path.is_file():
         raise UserError(
             f"data set {name!r} is not imported yet ({path} does not exist); import it with `medagent data import "
@@ -233,3 +244,25 @@ def select(
             f"{', '.join(present)}: change --tasks, --ids or --limit"
         )
     return tuple(by_id[task_id] for task_id in order)
+
+
+def task_schema() -> dict[str, Any]:
+    """The JSON schema of a task file."""
+    form = TypeAdapter(tuple[Task, ...]).json_schema()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A task file of MedAgentBench",
+        **form,
+    }
+
+
+def task_warnings(dataset: Dataset) -> Iterator[str]:
+    """Tasks of a user's own file that cannot be graded or answered."""
+    for number, task in enumerate(dataset.tasks):
+        place = f"[{number}] {task.id!a}"
+        if task.type == "task1" and task.sol is None:
+            yield f"{place}: has no sol, so it cannot be graded"
+        if task.type != "task1" and not task.eval_MRN:
+            yield f"{place}: has no eval_MRN, so it cannot be graded"
+        if not task.instruction.strip():
+            yield f"{place}: has an empty instruction"

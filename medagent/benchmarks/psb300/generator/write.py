@@ -13,7 +13,7 @@ from medagent.benchmarks._set_generator import SetGenerator
 from medagent.benchmarks.made_folders import HOSPITAL, Made, file_digests, write_manifest
 from medagent.benchmarks.psb300.generator._candidates import Charts
 from medagent.benchmarks.psb300.generator._deal import tasks
-from medagent.benchmarks.psb300.tasks import BUNDLED, TASK_FILE, Manifest
+from medagent.benchmarks.psb300.tasks import BUNDLED, TASK_FILE, Psb300Manifest
 from refsol.psb300 import PUBLISHED
 
 
@@ -21,11 +21,11 @@ def _deal(hospital: Iterable[str], number: int, per_type: int) -> list[dict[str,
     return list(tasks(Charts(hospital, PROFILE.now), Dice(number), per_type))
 
 
-def _write(folder: Path, dealt: list[dict[str, Any]], made: Made, name: str) -> Manifest:
+def _write(folder: Path, dealt: list[dict[str, Any]], made: Made, name: str) -> Psb300Manifest:
     """Write the tasks and the manifest. The manifest lists the hospital's file if the folder has one."""
     text = json.dumps([{**task, "canary": made.canary} for task in dealt], ensure_ascii=False, indent=1) + "\n"
     (folder / TASK_FILE).write_text(text, encoding="utf-8", newline="\n")
-    manifest = Manifest(
+    manifest = Psb300Manifest(
         name=name,
         now=PROFILE.now,
         clock=PROFILE.now,

@@ -11,9 +11,10 @@ import pytest
 
 from fhir_server import Request, Response, Server
 from fhir_server.app import Message, Receive, Send, create_app
-from medagent.benchmarks.medagentbench.facts import http_facts, server_facts
+from medagent.benchmarks.medagentbench.data import server_facts
+from medagent.fhir_data.asking import http_ask
 from refsol.errors import FactsError
-from refsol.medagentbench import Observation, Patient
+from refsol.medagentbench import Observation, Patient, SearchEhr
 from tests.serving import serving
 
 BASE = "http://localhost/fhir"
@@ -54,15 +55,15 @@ async def _login(scope: Message, receive: Receive, send: Send) -> None:
 def test_headers_and_a_login_are_sent() -> None:
     with serving(_login) as url:
         address = url.replace("//", "//user:secret@")
-        assert http_facts(address, {"X-Token": "t"}, None).patient("S1") is None
+        assert SearchEhr(*http_ask(address, {"X-Token": "t"}, None)).patient("S1") is None
         with pytest.raises(FactsError, match="status 401") as refused:
-            http_facts(address, {}, None).patient("S1")
+            SearchEhr(*http_ask(address, {}, None)).patient("S1")
     assert "secret" not in str(refused.value)
 
 
 def test_a_server_over_http_answers(server: Server) -> None:
     with serving(create_app(server)) as url:
-        facts = http_facts(f"{url}/fhir", {}, None)
+        facts = SearchEhr(*http_ask(f"{url}/fhir", {}, None))
         assert facts.patient("S1") == Patient("1963-11-13")
         assert facts.observations("S1", "MG") == [Observation("2023-11-13T06:00:00+00:00", 1.8)]
 
@@ -101,14 +102,14 @@ def test_a_server_that_is_busy_is_asked_again_once_it_has_answered(server: Serve
         await send({"type": "http.response.body", "body": b""})
 
     with serving(busy) as url:
-        facts = http_facts(f"{url}/fhir", {}, None)
+        facts = SearchEhr(*http_ask(f"{url}/fhir", {}, None))
         assert facts.patient("none") is None
         assert facts.patient("S1") == Patient("1963-11-13")
     assert asked == 3
 
 
 def test_a_server_that_is_away_is_said() -> None:
-    facts = http_facts("http://127.0.0.1:9/fhir", {}, None)
+    facts = SearchEhr(*http_ask("http://127.0.0.1:9/fhir", {}, None))
     for _ in range(2):
         with pytest.raises(FactsError, match=r"^http://127\.0\.0\.1:9/fhir/Patient\S+: no answer: "):
             facts.patient("S1")

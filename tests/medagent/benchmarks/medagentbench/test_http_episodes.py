@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 import medagent
-from medagent import HttpEpisodes, UserError
+from medagent import UserError
+from medagent.fhir import HttpEpisodes
 from tests.medagent.benchmarks.medagentbench.http_agent import play
 
 ORDER = {

@@ -68,13 +68,17 @@ def reply(ehr: EmbeddedEhr, message: str, **rules: Any) -> str:
         ("<think>hm</think>FINISH([1])", "invalid_action", None),
         ("", "invalid_action", None),
         ("DELETE http://localhost:8080/fhir/Patient/p1", "invalid_action", None),
-        ("\ud800", "invalid_action", None),
     ],
 )
 def test_the_first_letters_decide(ehr: EmbeddedEhr, message: str, status: str, answer: str | None) -> None:
     outcome = play(ehr, message)
     assert (outcome.status, outcome.answer) == (status, answer)
     assert outcome.transcript[-1].content == message
+
+
+def test_half_of_a_surrogate_pair_is_replaced_in_a_message(ehr: EmbeddedEhr) -> None:
+    outcome = play(ehr, 'FINISH(["\ud800"])')
+    assert (outcome.answer, outcome.transcript[-1].content) == ('["\ufffd"]', 'FINISH(["\ufffd"])')
 
 
 def test_thinking_is_cut_where_asked_and_the_raw_text_kept(ehr: EmbeddedEhr) -> None:

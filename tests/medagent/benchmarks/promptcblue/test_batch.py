@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from medagent.benchmarks.promptcblue._settings import MINI, PromptcblueSettings
 from medagent.benchmarks.promptcblue.benchmark import Promptcblue
+from medagent.benchmarks.promptcblue.settings import MINI, PromptcblueSettings
 from medagent.core.errors import StopRunError, UserError
 from medagent.models.base import Completion, Message
 from medagent.models.batches import _apis as apis
@@ -233,7 +233,7 @@ def test_an_endpoint_without_batches_is_one_line(tmp_path: Path) -> None:
 def test_what_has_no_batches_is_refused(tmp_path: Path) -> None:
     with BatchServer(lambda body: "") as server:
         for changes, words in (
-            ({"workers": 2}, "remove --workers and --cluster"),
+            ({"workers": 2}, "--batch and --workers exclude each other"),
             ({"api": "responses"}, "works only with --api chat or anthropic"),
             ({"model": None, "agent": "gold"}, "works only with a model"),
             ({"model": "scripted:x.json"}, "has no batch API"),

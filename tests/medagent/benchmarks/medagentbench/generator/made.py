@@ -7,8 +7,8 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
+from medagent.benchmarks.medagentbench.data import task_dicts
 from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
-from medagent.benchmarks.medagentbench.items import task_dicts
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, load_dataset
 from medagent.benchmarks.medagentbench.tasks.manifest import Like, Split
 from refsol.medagentbench import Baselines, KeyEhr, grade_item

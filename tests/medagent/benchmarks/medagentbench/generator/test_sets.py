@@ -223,7 +223,7 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
 def test_the_answer_is_independent_of_the_wording(shift: Path) -> None:
     """Every wording of every type leads the reference agent's reading to the same patient, and the rules read none."""
     from medagent.benchmarks.medagentbench.agents.reference import SOLVERS, RecordReader
-    from medagent.benchmarks.medagentbench.tasks import Task
+    from medagent.benchmarks.medagentbench.tasks.dataset import Task
 
     constants = read_manifest(shift).constants
     words = {"mrn": constants.mrn_form.replace("#", "7").replace("@", "Q")}

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fhir_server import Server
-from medagent.benchmarks.medagentbench.facts import server_facts
-from refsol.medagentbench import Facts, grade_file, grade_item
+from medagent.benchmarks.medagentbench.data import server_facts
+from refsol.medagentbench import Facts, grade_item, read_recorded
+from tests.refsol.medagentbench.items import graded
 from tests.shared_data import DATA, SHARED, need, read_xz
 
 PACKED = DATA / "medagentbench"
@@ -43,6 +44,7 @@ def test_the_real_results_file_has_every_official_verdict() -> None:
     tasks = json.loads(need(SHARED / "medagentbench" / "official" / "test_data_v2.json").read_text(encoding="utf-8"))
     official = json.loads(need(real.with_suffix(".verdicts.json")).read_text(encoding="utf-8"))
     with embedded("rebuilt_ehr.ndjson.xz") as ehr:
-        report = grade_file(real, tasks, ehr)
-    assert {item.task_id: item.verdict.correct for item in report.items} == official
-    assert report.overall.right == 275
+        verdicts = graded(read_recorded(real, tasks), tasks, ehr)
+    found = {name: verdict.correct for name, (verdict, _) in verdicts.items()}
+    assert found == official
+    assert sum(verdict is True for verdict in found.values()) == 275

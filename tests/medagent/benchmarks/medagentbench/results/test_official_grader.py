@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import medagent
-from medagent.benchmarks.medagentbench.results._official_grader import (
+from medagent.benchmarks.medagentbench.results.official_grader import (
     OfficialData,
     OfficialVerdict,
     official_verdicts,

@@ -17,7 +17,7 @@ import pytest
 from medagent._api import grade
 from medagent.benchmarks.medagentbench.submission.pack import PACK
 from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED
-from medagent.engine.report_file import document
+from medagent.engine.report import document
 from tests.command import medagent
 from tests.medagent.benchmarks.medagentbench.submission.packs import Files, read, write
 from tests.shared_data import ROOT
@@ -164,7 +164,7 @@ def hints(files: Files) -> None:
 
 def carried(files: Files) -> None:
     """Prompts that the pack carries, with another episode's text in one episode."""
-    from medagent.benchmarks.medagentbench.submission._settings import data_set_protocol
+    from medagent.benchmarks.medagentbench.submission.pack import data_set_protocol
 
     words = data_set_protocol(BUNDLED, "v1", "text").model_copy(update={"prompt": "Do: {question}"})
     files["prompts.json"] = words.model_dump(mode="json")
