@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from medagent.core.code_digest import UNKNOWN
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
-from medagent.core.versions import versions
+from medagent.core.version import versions
 from medagent.core.writing import writing
 from medagent.engine.files import MANIFEST, note, noted, write_whole, written_files
 from medagent.engine.journal_file import JournalFile, ReadOnlyError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from medagent.core.options import Setting
-from medagent.core.versions import versions
+from medagent.core.version import versions
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.report import DataRef, Report
