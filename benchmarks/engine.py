@@ -13,7 +13,7 @@ equal; the limits are those for 100 such trials. `--folder` keeps the run, and a
 the run.
 
 With Python's default thresholds, garbage collection took a quarter of a run's CPU (`few_collections` in
-`medagent/engine/journals.py`).
+`medagent/engine/folder.py`).
 """
 
 from __future__ import annotations
@@ -38,12 +38,11 @@ from benchmarks.process import medagent
 from benchmarks.table import machine, row
 from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
-from medagent.engine._local import LocalExecutor
+from medagent.engine.folder import few_collections
 from medagent.engine.journal import Journal
-from medagent.engine.journals import few_collections
+from medagent.engine.local import LocalExecutor
 from medagent.engine.progress import Progress
-from medagent.engine.run import executor
-from medagent.engine.units import Watch, run_units
+from medagent.engine.run import Watch, executor, run_units
 from medagent.fhir_episodes.episode import EpisodeRow
 from tests.loopback import ModelServer
 from tests.medagent.benchmarks.medagentbench.oracle import text_reply

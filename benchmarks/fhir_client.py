@@ -1,15 +1,12 @@
-"""A cheap HTTP client: requests in turn over connections that are kept alive; uses wrk if it is installed."""
+"""A cheap HTTP client: requests in turn over connections that are kept alive."""
 
 from __future__ import annotations
 
 import re
 import select
-import shutil
 import socket
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import cycle, islice, takewhile
@@ -69,7 +66,7 @@ def get(base: str, path: str, headers: str = "") -> bytes:
     return f"GET {parts.path}{path} HTTP/1.1\r\n{lines}\r\n".encode()
 
 
-def own_client(base: str, requests: Iterable[bytes], connections: int) -> Load:
+def load(base: str, requests: Iterable[bytes], connections: int) -> Load:
     """Sends the requests over a number of connections, one at a time on each.
 
     If a server closes a connection between two answers, as Tomcat does after a hundred, a new one is opened.
@@ -119,31 +116,6 @@ def lasting(seconds: float) -> Callable[[], bool]:
     return lambda: time.perf_counter() < end
 
 
-def wrk(base: str, paths: list[str], connections: int, seconds: float) -> Load:
-    """Searches by wrk."""
-    parts = urlsplit(base)
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
-        listed = ", ".join(f'"{parts.path}{path}"' for path in paths)
-        script.write(f"local paths = {{{listed}}}\nlocal i = 0\n")
-        script.write("request = function() i = i % #paths + 1 return wrk.format('GET', paths[i]) end\n")
-        script.flush()
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{int(seconds)}s", "--latency", "-s", script.name]
-        done = subprocess.run([*command, f"http://{parts.netloc}"], capture_output=True, text=True, check=True)
-    rate = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
-    count = re.search(r"(\d+) requests in", done.stdout)
-    median, worst = (re.search(rf"{what}\s+([\d.]+)(us|ms|s)", done.stdout) for what in ("50%", r"Latency\s+\S+\s+\S+"))
-    if not rate or not count or not median or not worst:
-        sys.exit(f"the output of wrk cannot be read:\n{done.stdout}")
-    unit = {"us": 0.001, "ms": 1, "s": 1000}
-    return Load(int(count[1]), float(rate[1]), float(median[1]) * unit[median[2]], float(worst[1]) * unit[worst[2]])
-
-
 def once(base: str, paths: Iterable[str], connections: int = 1, headers: str = "") -> Load:
     """Asks each once."""
-    return own_client(base, [get(base, path, headers) for path in paths], connections)
-
-
-def load(base: str, paths: list[str], connections: int, seconds: float) -> Load:
-    if shutil.which("wrk"):
-        return wrk(base, paths, connections, seconds)
-    return own_client(base, in_turn([get(base, path) for path in paths], lasting(seconds)), connections)
+    return load(base, [get(base, path, headers) for path in paths], connections)

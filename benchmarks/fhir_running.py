@@ -14,16 +14,17 @@ from pathlib import Path
 from typing import Self
 
 
-class Serving:
-    """A Python module that serves on a port, `PORT` among its arguments, until the end of the block."""
+class Running:
+    """`python -m fhir_server` over a file with further options, on a free port, until the end of the block."""
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    def __init__(self, data: Path, *options: str) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.base = f"http://127.0.0.1:{self.port}/fhir"
-        words = [str(self.port) if argument == "PORT" else argument for argument in arguments]
+        self.options = options
+        words = ["--data", str(data), "--port", str(self.port), "--no-reference-check", *options]
         self._start = time.perf_counter()
-        self._process = subprocess.Popen([sys.executable, "-m", module, *words], stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen([sys.executable, "-m", "fhir_server", *words], stderr=subprocess.DEVNULL)
 
     def first_answer(self, path: str) -> float:
         """Milliseconds from the start of the process to its first answer."""
@@ -58,11 +59,3 @@ class Serving:
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.wait()
-
-
-class Running(Serving):
-    """`python -m fhir_server` over a file with further options."""
-
-    def __init__(self, data: Path, *options: str) -> None:
-        super().__init__("fhir_server", "--data", str(data), "--port", "PORT", "--no-reference-check", *options)
-        self.options = options

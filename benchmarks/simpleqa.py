@@ -17,8 +17,8 @@ from pathlib import Path
 from benchmarks.process import medagent
 from benchmarks.table import machine, row
 from medagent.benchmarks.simpleqa._folder import Question, RunFiles
+from medagent.engine.folder import few_collections
 from medagent.engine.journal import Journal
-from medagent.engine.journals import few_collections
 from medagent.judging.calls import PanelCalls, Replies
 from medagent.judging.panel import Panel
 from medagent.judging.rows import ExchangeRow
@@ -63,7 +63,9 @@ async def run_folder(folder: Path) -> None:
     ]
     files.keep_questions(questions)
     files.judging.add(panel)
-    run = {"benchmark": "simpleqa", "settings": {"model": "M", "variant": "husimpleqa"}}
+    settings = {"model": "M", "variant": "husimpleqa"}
+    head = {"format": 1, "command": "medagent run simpleqa", "benchmark": "simpleqa", "data": {"name": ""}}
+    run = {**head, "settings": settings, "places": {}, "versions": {}}
     (folder / "run.json").write_text(json.dumps(run), encoding="utf-8")
     answers = Journal(folder / "episodes.jsonl", ExchangeRow)
     judgements = Journal(folder / "judgements.jsonl", ExchangeRow)
@@ -93,11 +95,11 @@ def main() -> None:
             score(read_opencompass(Path(name))[0].rows)
     with tempfile.TemporaryDirectory() as name:
         asyncio.run(run_folder(Path(name)))
-        with few_collections(), timed(f"read and score a run folder of {ROWS:,} rows", "≤ 3.3"):
+        with few_collections(), timed(f"read and score a run folder of {ROWS:,} rows"):
             score(RunFiles(Path(name)).judged_set().rows)
         cost = medagent("grade", name)
         row(f"medagent grade of {ROWS:,} rows: CPU", "", cost.cpu, "s")
-        row(f"medagent grade of {ROWS:,} rows: peak memory", "≤ 250", cost.peak, "MB")
+        row(f"medagent grade of {ROWS:,} rows: peak memory", "", cost.peak, "MB")
 
 
 if __name__ == "__main__":

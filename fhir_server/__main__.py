@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import socket
+import sqlite3
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fhir_server.access import Access, is_loopback
 from fhir_server.errors import ServerError
+from fhir_server.processes import helper
+from fhir_server.server import Server
 
-if TYPE_CHECKING:
-    from fhir_server.access import Access
-
-MAX_WORKERS = 64
 ANY = ("0.0.0.0", "::")
 """All addresses of the machine."""
 
@@ -24,8 +22,6 @@ ANY = ("0.0.0.0", "::")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serves until a signal stops it. The exit status is 1 if the server cannot start."""
     options = _parser().parse_args(arguments)
-    from fhir_server.access import Access
-
     try:
         serve(
             options.data,
@@ -34,7 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             Access(options.token, options.cors, options.allow_host, options.episodes, options.export),
             options.insecure,
             not options.no_reference_check,
-            options.workers,
             options.durable,
             options.allow_hook,
         )
@@ -69,7 +64,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="host names that requests may use beside localhost; not needed with --token",
     )
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that answer reads (default 1)")
     parser.add_argument(
         "--episodes",
         action="store_true",
@@ -98,7 +92,6 @@ def serve(
     access: Access,
     insecure: bool,
     reference_check: bool,
-    workers: int = 1,
     durable: bool = False,
     hooks: Sequence[str] = (),
 ) -> None:
@@ -108,75 +101,39 @@ def serve(
     may notify.
 
     Raises:
-        ServerError: the address is not loopback and there is neither a token nor `insecure`; the port is in use; the
-            file cannot be used; or the number of workers is not supported.
+        ServerError: the address is not loopback and there is neither a token nor `insecure`; the port is in use; or the
+            file cannot be used.
     """
-    if not 1 <= workers <= MAX_WORKERS:
-        raise ServerError(f"--workers {workers}: choose a number from 1 to {MAX_WORKERS}")
-    if workers > 1 and sys.platform == "win32":
-        raise ServerError("--workers: several processes need Unix sockets, which Python does not have on Windows")
     if access.episodes and not access.token:
         raise ServerError("--episodes needs --token: its holder opens episodes and reads what agents wrote to them")
     if access.episodes and access.export:
         raise ServerError(
             "--export and --episodes exclude each other: --export reads the data, --episodes serves copies of them"
         )
-    from fhir_server.access import is_loopback
-
     if not is_loopback(host) and not access.token and not insecure:
         raise ServerError(f"{host} can be reached from other machines: set --token, or pass --insecure")
-    import sqlite3
-
-    gc.disable()  # all objects of the start stay alive: a search for cycles would find none
-    try:
-        _serve(data, host, port, access, reference_check, workers, durable, hooks)
-    except sqlite3.DatabaseError as error:
-        advice = "restore it from a copy, or try `sqlite3 FILE .recover`"
-        raise ServerError(f"{data}: the file cannot be read: {error}; {advice}") from error
-    finally:
-        gc.enable()
-
-
-def _serve(
-    data: Path,
-    host: str,
-    port: int,
-    access: Access,
-    reference_check: bool,
-    workers: int,
-    durable: bool,
-    hooks: Sequence[str],
-) -> None:
-    from fhir_server.server import Server
-
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family, backlog=1024)
     except (OSError, OverflowError) as error:
         raise ServerError(f"cannot listen on {host}:{port}: {error}; choose another --port") from error
-    with listener:
-        port = listener.getsockname()[1]
-        if host not in ANY:
-            access = replace(access, hosts=(*access.hosts, host))
-        with Server.open(data, _base(host, port), reference_check=reference_check, durable=durable) as server:
+    if host not in ANY:
+        access = replace(access, hosts=(*access.hosts, host))
+    base = _base(host, listener.getsockname()[1])
+    try:
+        with listener, Server.open(data, base, reference_check=reference_check, durable=durable) as server:
             server.deliver_to(hooks)
             if access.export:
                 server.offer_exports()
             print(f"fhir_server: {server.context.base} from {data}", file=sys.stderr, flush=True)
-            if workers > 1:
-                from fhir_server.processes import workers as several
-
-                several.run(server, listener, workers, access)
-            else:
-                from fhir_server.processes import helper
-
-                helper.run(server, listener, access)
+            helper.run(server, listener, access)
+    except sqlite3.DatabaseError as error:
+        advice = "restore it from a copy, or try `sqlite3 FILE .recover`"
+        raise ServerError(f"{data}: the file cannot be read: {error}; {advice}") from error
 
 
 def _base(host: str, port: int) -> str:
     """The base address in links."""
-    from fhir_server.access import is_loopback
-
     name = "localhost" if is_loopback(host) else socket.gethostname() if host in ANY else host
     return f"http://{f'[{name}]' if ':' in name else name}:{port}/fhir"
 

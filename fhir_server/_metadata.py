@@ -8,9 +8,8 @@ from functools import lru_cache
 from fhir_server.clock import instant
 from fhir_server.interactions.context import RequestContext
 from fhir_server.operations.table import offered
-from fhir_server.search.parameters import SearchParameter, resource_types
+from fhir_server.search.parameters import ParameterRegistry, SearchParameter, resource_types
 from fhir_server.search.query import FULLTEXT
-from fhir_server.search.registry import ParameterRegistry
 from fhir_server.wire.http import Response
 from fhir_server.wire.json_text import render
 from fhir_server.wire.json_values import Json
@@ -56,7 +55,7 @@ def _statement(base: str, reference_check: bool, registry: ParameterRegistry, ex
         "implementation": {"description": "Embedded FHIR R4 server", "url": base},
         "fhirVersion": "4.0.1",
         "format": ["application/fhir+xml", "xml", "application/fhir+json", "json"],
-        "patchFormat": ["application/json-patch+json", "application/xml-patch+xml", "application/fhir+json"],
+        "patchFormat": ["application/json-patch+json", "application/fhir+json"],
         "rest": [rest],
     }
     return render(statement)

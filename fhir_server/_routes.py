@@ -1,58 +1,43 @@
 """Routes a request to the interaction that answers it, and turns an error into an OperationOutcome.
 
-Modules that only writes and operations need are loaded at the first of them, so that reads are answered sooner after a
-start.
+Outside the FHIR base there are a description at `/`, and a health check at the same path as in HAPI's starter.
 """
 
 from __future__ import annotations
 
+import html
+import json
 import sqlite3
 from functools import lru_cache
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from fhir_server._late import late
+from fhir_server._metadata import capability_statement
 from fhir_server.errors import FhirError
-from fhir_server.interactions import read, search
+from fhir_server.interactions import patch, read, search, write
 from fhir_server.interactions.context import (
     MAX_BODY,
     RequestContext,
     ServerContext,
-    encode,
+    check_type,
     open_request,
 )
-from fhir_server.interactions.types import check_type
+from fhir_server.interactions.history import history
+from fhir_server.interactions.transaction import transaction
+from fhir_server.operations.table import Level, find, other_methods
 from fhir_server.search.query import unhandled
 from fhir_server.wire.http import CONTENT_TYPE, Request, Response
 from fhir_server.wire.outcome import error_outcome
-
-if TYPE_CHECKING:
-    from fhir_server.operations.table import Level
-
-FORM = "application/x-www-form-urlencoded"
-_capability_statement = late("fhir_server._metadata:capability_statement", Response)
-_create = late("fhir_server.interactions.write:create", Response)
-_delete = late("fhir_server.interactions.delete:delete", Response)
-_delete_by_condition = late("fhir_server.interactions.delete:delete_by_condition", Response)
-_history = late("fhir_server.interactions.history:history", Response)
-_patch = late("fhir_server.interactions.patch:patch", Response)
-_patch_by_condition = late("fhir_server.interactions.patch:patch_by_condition", Response)
-_transaction = late("fhir_server.interactions.transaction:transaction", Response)
-_update = late("fhir_server.interactions.write:update", Response)
-_update_by_condition = late("fhir_server.interactions.write:update_by_condition", Response)
 
 
 def answer(server: ServerContext, request: Request) -> Response:
     """Answers a request; any error becomes an OperationOutcome."""
     context = open_request(server, request, _path(server.base))
     if context is None:
-        from fhir_server._welcome import outside  # late: nearly every request is below the base
-
         response = outside(server.base, request)
         if response is not None:
             return response
         error = FhirError(404, f"There is no resource at this address; the base address is {server.base}", "not-found")
-        return Response(404, [("Content-Type", CONTENT_TYPE)], encode(error_outcome(error)))
+        return Response(404, [("Content-Type", CONTENT_TYPE)], error_outcome(error).encode())
     try:
         server.store.refresh()
         _check(context)
@@ -89,7 +74,7 @@ def error_response(context: RequestContext, error: FhirError) -> Response:
     """The OperationOutcome of an error."""
     text = context.laid_out(error_outcome(error))
     headers = [("X-Request-ID", context.request_id), ("Content-Type", context.layout.content_type)]
-    return Response(error.status, headers, encode(text))
+    return Response(error.status, headers, text.encode())
 
 
 def _check(context: RequestContext) -> None:
@@ -110,9 +95,9 @@ def dispatch(context: RequestContext) -> Response:
     if kind == "metadata":  # HAPI ignores the rest of the path, and the method for `_history`
         if method not in ("GET", "HEAD"):
             raise FhirError(405, "HAPI-0388: /metadata request must use HTTP GET")
-        return _capability_statement(context)
+        return capability_statement(context)
     if kind == "_history":
-        return _history(context)
+        return history(context)
     if kind.startswith("$"):
         return _operation(context, "system")
     if kind == "_search":
@@ -121,11 +106,11 @@ def dispatch(context: RequestContext) -> Response:
     if len(segments) == 1:
         return _at_type(context, method)
     if segments[1] == "_search" and len(segments) == 2 and method in ("GET", "POST"):
-        if context.request.body and (context.request.header("content-type") or "").startswith(FORM):
+        if context.request.body and (context.request.header("content-type") or "").startswith(write.FORM):
             context.add_form()
         return search.search(context, kind)
     if segments[1] == "_history":
-        return _history(context, kind)
+        return history(context, kind)
     if segments[1].startswith("$"):
         return _operation(context, "type", kind)
     if len(segments) == 3 and segments[2].startswith("$"):
@@ -134,8 +119,6 @@ def dispatch(context: RequestContext) -> Response:
 
 
 def _operation(context: RequestContext, level: Level, kind: str = "", resource_id: str = "") -> Response:
-    from fhir_server.operations.table import find, other_methods
-
     operation = find(context.segments[-1], level, kind, context.request.method)
     if operation is None:
         method, others = context.request.method, other_methods(context.segments[-1], level, kind)
@@ -154,9 +137,9 @@ def _unhandled(context: RequestContext) -> FhirError:
 
 def _at_base(context: RequestContext, method: str) -> Response:
     if method == "POST":
-        return _transaction(context, dispatch)
+        return transaction(context, dispatch)
     if method == "OPTIONS":
-        return _capability_statement(context)
+        return capability_statement(context)
     if method in ("GET", "HEAD") and context.value("_getpages") is not None:
         return search.page(context)
     if len(context.path) > 1 and method != "HEAD":  # only slashes
@@ -174,13 +157,13 @@ def _at_type(context: RequestContext, method: str) -> Response:
         return search.search(context, kind)
     match method:
         case "POST":
-            return _create(context, kind)
+            return write.create(context, kind)
         case "PUT":
-            return _update_by_condition(context, kind)
+            return write.update_by_condition(context, kind)
         case "PATCH":
-            return _patch_by_condition(context, kind)
+            return patch.patch_by_condition(context, kind)
         case "DELETE":
-            return _delete_by_condition(context, kind)
+            return write.delete_by_condition(context, kind)
     raise _unhandled(context)
 
 
@@ -192,17 +175,47 @@ def _at_instance(context: RequestContext, method: str) -> Response:
         case "GET" | "HEAD", []:
             return read.read(context, kind, resource_id)
         case _, ["_history"]:
-            return _history(context, kind, resource_id)
+            return history(context, kind, resource_id)
         case "GET" | "HEAD", ["_history", version]:
             return read.read_version(context, kind, resource_id, version)
         case "PUT", []:
-            return _update(context, kind, resource_id)
+            return write.update(context, kind, resource_id)
         case "PATCH", []:
-            return _patch(context, kind, resource_id)
+            return patch.patch(context, kind, resource_id)
         case "DELETE", []:
-            return _delete(context, kind, resource_id)
+            return write.delete(context, kind, resource_id)
         case "POST", _:
-            return _create(context, kind, resource_id)
+            return write.create(context, kind, resource_id)
         case "PUT", [_] | ["_history", _] if not context.request.body:
-            return _update(context, kind, resource_id)
+            return write.update(context, kind, resource_id)
     raise _unhandled(context)
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>fhir_server</title></head>
+<body>
+<h1>fhir_server</h1>
+<p>A FHIR R4 server. Its base address is <a href="{base}/metadata">{base}</a>; for example:</p>
+<ul>
+<li><a href="{base}/metadata">{base}/metadata</a>: what it offers</li>
+<li><a href="{base}/Patient?_count=10">{base}/Patient?_count=10</a>: the first ten patients</li>
+<li><a href="{base}/$get-resource-counts">{base}/$get-resource-counts</a>: how many resources there are</li>
+</ul>
+</body>
+</html>
+"""
+
+
+def outside(base: str, request: Request) -> Response | None:
+    """The answer to a request outside the base; None if there is no page."""
+    path = request.target.partition("?")[0]
+    if request.method not in ("GET", "HEAD"):
+        return None
+    if path == "/":
+        headers = [("Content-Type", "text/html;charset=UTF-8"), ("X-Content-Type-Options", "nosniff")]
+        return Response(200, headers, _PAGE.format(base=html.escape(base)).encode())
+    if path == "/actuator/health":
+        kind = "application/vnd.spring-boot.actuator.v3+json"
+        return Response(200, [("Content-Type", kind)], json.dumps({"status": "UP"}).encode())
+    return None

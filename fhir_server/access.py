@@ -3,30 +3,61 @@
 A web page can make its own host name resolve to 127.0.0.1 (DNS rebinding), and then use a server without a token as if
 it were the page's own server. The Host header of its requests still has its name. Therefore requests are answered only
 if they name loopback or a host that the user has allowed.
+
+HAPI allows every origin by default. Here the user must name each allowed origin (CORS): otherwise any page in a browser
+could read and change the patients of a server on the same machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 
-from fhir_server._cors import with_cors
-from fhir_server.app import (
-    App,
-    Handler,
-    Message,
-    Receive,
-    Send,
-    create_app,
-    is_packed,
-    packed,
-    refuse,
-    with_packed,
-)
+from fhir_server.app import App, Handler, Message, Receive, Send, create_app, refuse
 from fhir_server.errors import FhirError
-from fhir_server.wire.http import Pairs, Request, Response
+
+METHODS = b"GET,POST,PUT,DELETE,OPTIONS,PATCH,HEAD"
+_ALWAYS = [
+    (b"access-control-expose-headers", b"Location, Content-Location"),
+    (b"vary", b"Origin"),
+    (b"vary", b"Access-Control-Request-Method"),
+    (b"vary", b"Access-Control-Request-Headers"),
+]
+
+
+def with_cors(app: App, origins: Sequence[str]) -> App:
+    """The application with HAPI's headers for these origins; `*` allows all origins, without credentials."""
+    allowed = {origin.encode("latin-1") for origin in origins}
+
+    async def wrapped(scope: Message, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"]) if scope["type"] == "http" else {}
+        origin = headers.get(b"origin")
+        if origin is None or not (origin in allowed or b"*" in allowed):
+            await app(scope, receive, send)
+            return
+        if b"*" in allowed:  # without credentials: otherwise any page could use those of its reader
+            extra = [(b"access-control-allow-origin", b"*"), *_ALWAYS]
+        else:
+            own = [(b"access-control-allow-origin", origin), (b"access-control-allow-credentials", b"true")]
+            extra = [*own, *_ALWAYS]
+        if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+            extra.append((b"access-control-allow-methods", METHODS))
+            if b"access-control-request-headers" in headers:
+                extra.append((b"access-control-allow-headers", headers[b"access-control-request-headers"]))
+            await send({"type": "http.response.start", "status": 200, "headers": [*extra, (b"content-length", b"0")]})
+            await send({"type": "http.response.body", "body": b""})
+            return
+
+        async def send_with(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *extra]
+            await send(message)
+
+        await app(scope, receive, send_with)
+
+    return wrapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,59 +75,10 @@ class Access:
     episodes: bool = False
     export: bool = False
 
-    def at_once(self, server: Handler) -> AtOnce | None:
-        """A fast path for plain GETs, which are most requests and take longer in ASGI than in the server. None if
-        `application` must answer every request.
-        """
-        if self.token is not None:
-            return None
-        return AtOnce(server, frozenset(map(_plain, self.hosts)))
-
     def application(self, server: Handler) -> App:
         """The ASGI application over a server."""
         app = with_cors(create_app(server, token=self.token, episodes=self.episodes), self.origins)
         return app if self.token is not None else with_hosts(app, frozenset(map(_plain, self.hosts)))
-
-
-VERY_LONG = 4 << 20
-"""Bytes from which a body is not compressed on the fast path: other requests would wait about 50 ms if the body
-does not repeat itself.
-"""
-_NOT_AT_ONCE = frozenset(
-    (b"content-length", b"transfer-encoding", b"content-encoding", b"expect", b"origin", b"upgrade")
-)
-
-
-@dataclass(frozen=True, slots=True)
-class AtOnce:
-    """Answers plain GETs whose Host header is loopback or one of `names`."""
-
-    server: Handler
-    names: frozenset[str]
-
-    def plain(self, headers: Sequence[tuple[bytes, bytes]]) -> Pairs | None:
-        """The headers of a request, decoded; None if the fast path cannot answer it or access is refused."""
-        host = ""
-        for name, value in headers:
-            if name == b"host":
-                host = host or value.decode("latin-1")
-            elif name in _NOT_AT_ONCE:
-                return None
-        if not _is_allowed(host, self.names):
-            return None
-        return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
-
-    def answer(self, target: str, headers: Pairs) -> Response | None:
-        """The answer to a GET, compressed unless it is very long; None if the application must answer it."""
-        request = Request("GET", target, headers)
-        response = self.server.handle(request)
-        if isinstance(response, Response):
-            if is_packed(response, request.header("accept-encoding")) and len(response.body) < VERY_LONG:
-                response = with_packed(response, packed(response.body))
-            return response
-        if isinstance(response, Coroutine):
-            response.close()
-        return None
 
 
 def is_loopback(host: str) -> bool:

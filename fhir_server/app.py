@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from fhir_server.episodes import is_record
 from fhir_server.errors import FhirError
-from fhir_server.interactions.context import MAX_BODY, encode
+from fhir_server.interactions.context import MAX_BODY
 from fhir_server.wire.http import CONTENT_TYPE, Request, Response, carries_token
 from fhir_server.wire.outcome import error_outcome
 
@@ -43,8 +43,6 @@ MAX_UNREAD = 256 * 1024 * 1024
 """The most unread bytes of long answers, over all clients; above this, a long answer is replaced by 503."""
 SPOOLED = 1 << 20
 """Bytes; longer bodies are stored on disk while they arrive."""
-ANSWER = "fhir_server.answer"
-"""The key in a scope of a response that was computed before the application was called."""
 BODY_S = 30.0
 """Seconds in which a body must be complete, or another megabyte of it must arrive."""
 
@@ -113,14 +111,13 @@ async def _answer(
             return
         if body is not None and fields.get("content-encoding", "").lower() == "gzip":
             body = await _beside(_unpacked, body)
-        if ANSWER in scope:
-            response = scope[ANSWER]
-        elif body is None:
+        if body is None:
             response = _refusal(413, f"The body is larger than {MAX_BODY} bytes", "too-long")
         else:
             response = await _answered(server.handle(Request(scope["method"], _target(scope), headers, body)))
-    if is_packed(response, fields.get("accept-encoding")):
-        response = with_packed(response, await _beside(packed, response.body))
+    if _is_packed(response, fields.get("accept-encoding")):
+        body = await _beside(_packed, response.body)
+        response = Response(response.status, [*response.headers, ("Content-Encoding", "gzip")], body)
     size = len(response.body) if len(response.body) > LONG else 0
     if size and unread.size + size > MAX_UNREAD:
         await refuse(
@@ -216,32 +213,14 @@ def _unpacked(body: bytes) -> bytes | None:
 
 
 async def _send(send: Send, response: Response, *, head: bool) -> None:
-    headers = encode_headers(response, None if head else len(response.body))
+    headers = [(name.lower().encode("latin-1"), _encode_value(value)) for name, value in response.headers]
+    if not head and response.status not in (204, 304):
+        headers.append((b"content-length", b"%d" % len(response.body)))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     body = memoryview(response.body)
     for start in range(0, max(len(body), 1), CHUNK):
         end = start + CHUNK
         await send({"type": "http.response.body", "body": bytes(body[start:end]), "more_body": end < len(body)})
-
-
-def encode_headers(response: Response, length: int | None) -> list[tuple[bytes, bytes]]:
-    """The headers of a response whose body has this length; None if no body is sent."""
-    headers = [(name.lower().encode("latin-1"), _encode_value(value)) for name, value in response.headers]
-    if length is not None and response.status not in (204, 304):
-        headers.append((b"content-length", b"%d" % length))
-    return headers
-
-
-def encode_head(response: Response, length: int) -> bytes:
-    """The headers as lines of a response; faster than `encode_headers` unless a value needs encoding."""
-    lines = "".join([f"{name.lower()}: {value}\r\n" for name, value in response.headers])
-    usual = _USUAL.fullmatch(lines) and lines.count("\n") == len(response.headers)
-    if not usual or response.status in (204, 304):
-        return b"".join([b"%b: %b\r\n" % header for header in encode_headers(response, length)])
-    return f"{lines}content-length: {length}\r\n".encode("ascii")
-
-
-_USUAL = re.compile(r"(?:[ -~]*\r\n)*")
 
 
 def _encode_value(value: str) -> bytes:
@@ -254,21 +233,16 @@ _CONTROLS = bytes(63 if code < 32 or code == 127 else code for code in range(256
 
 def _refusal(status: int, diagnostics: str, code: str) -> Response:
     text = error_outcome(FhirError(status, diagnostics, code))
-    return Response(status, [("Content-Type", CONTENT_TYPE)], encode(text))
+    return Response(status, [("Content-Type", CONTENT_TYPE)], text.encode())
 
 
-def is_packed(response: Response, accepted: str | None) -> bool:
+def _is_packed(response: Response, accepted: str | None) -> bool:
     """Whether a response is to be compressed for a client that accepts these encodings."""
     if accepted is None or "gzip" not in accepted or len(response.body) < GZIP_FROM:
         return False
     return all(name != "Content-Encoding" for name, _ in response.headers)
 
 
-def packed(content: bytes) -> bytes:
+def _packed(content: bytes) -> bytes:
     """The content as gzip."""
     return zlib.compress(content, GZIP_LEVEL, wbits=31)
-
-
-def with_packed(response: Response, content: bytes) -> Response:
-    """The response with a compressed body."""
-    return Response(response.status, [*response.headers, ("Content-Encoding", "gzip")], content)

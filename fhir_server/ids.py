@@ -13,16 +13,12 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 class IdSource:
-    """Random ids; without a seed they differ from run to run.
+    """Random ids; without a seed they differ from run to run."""
 
-    If several processes answer, their UUIDs end in the number of the process, 0 to 255, in two hexadecimal digits.
-    """
-
-    def __init__(self, seed: str | None = None, number: int | None = None) -> None:
+    def __init__(self, seed: str | None = None) -> None:
         self._random = random.Random(seed)
         self._drawn: list[int] | None = None
         self._again: list[int] = []
-        self._number = number
 
     def mark(self) -> None:
         """Marks the current state for `rewind`."""
@@ -42,8 +38,6 @@ class IdSource:
     def uuid(self) -> str:
         """A random UUID (RFC 9562, version 4)."""
         bits = self._bits(128) & ~(0xF << 76) & ~(0x3 << 62) | (4 << 76) | (2 << 62)
-        if self._number is not None:
-            bits = bits & ~0xFF | self._number
         text = f"{bits:032x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 

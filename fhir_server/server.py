@@ -19,6 +19,7 @@ from fhir_server.errors import ServerError
 from fhir_server.ids import IdSource
 from fhir_server.interactions.context import ServerContext
 from fhir_server.interactions.exports import Exports
+from fhir_server.load.importer import load
 from fhir_server.store import BaseStore, OverlayStore
 from fhir_server.store.overlay import Pool
 from fhir_server.store.store import as_lines
@@ -36,9 +37,7 @@ class Overlay:
     def __init__(self, server: Server, ids: IdSource, clock: Clock) -> None:
         self._store = OverlayStore(server.store, server.pool)
         base = server.context
-        self._context = ServerContext(
-            self._store, ids, clock, base.base, base.reference_check, remembered=base.remembered
-        )
+        self._context = ServerContext(self._store, ids, clock, base.base, base.reference_check)
 
     def handle(self, request: Request, meter: Meter | None = None) -> Response:
         """Answers one request.
@@ -166,8 +165,6 @@ class Server:
         clock: Clock | None = None,
     ) -> int:
         """Imports resources, one per line, with their ids; returns their number. See `fhir_server.load.importer`."""
-        from fhir_server.load.importer import load  # late: a server with an existing file does not import
-
         return load(self.store, lines, refused, ids, clock)
 
     def export(self, resource_type: str) -> Iterator[str]:

@@ -2,11 +2,10 @@
 
     report = await medagent.run("medagentbench", agent=MyAgent, limit=10)
     report = medagent.run_sync("medagentbench", model="gpt-4o-mini")
-    report = medagent.run_sync(MyBenchmark, MySettings(model="gpt-4o-mini"))
+    report = medagent.run_sync("medagentbench", MedAgentBenchSettings(model="gpt-4o-mini"))
 
 Options are the fields of the benchmark's settings, as on the command line (`max_tokens=…`). Configuration files are not
-read. For the bundled benchmarks, `medagent.options` has the types of the options. Other benchmarks take a settings
-object.
+read. A settings object is the typed way: type checkers know its fields.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import functools
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from medagent._finished import (
     Code,
@@ -30,10 +29,11 @@ from medagent._finished import (
 from medagent.benchmarks.base import DEFAULT, find, find_fhir, of_folder
 from medagent.core import plugins
 from medagent.core.errors import UserError
-from medagent.core.options import Setting, checked
+from medagent.core.options import Setting, by_field, checked, stated
+from medagent.core.options import options as options_of
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage
 from medagent.engine.results import graded_report, report_of, scores_of
@@ -49,62 +49,25 @@ from medagent.reports.item_view import item_view
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from medagent.benchmarks.medagentbench.tasks.dataset import Task
-    from medagent.fhir_episodes.settings import EpisodeSettings
-    from medagent.options import (
-        FhirAgentBenchOptions,
-        GradeOptions,
-        HttpEpisodeOptions,
-        ImapscoreOptions,
-        MedAgentBenchEpisodeOptions,
-        MedAgentBenchOptions,
-        PromptcblueOptions,
-        Psb300Options,
-        SimpleqaOptions,
-    )
+    from medagent.fhir_episodes.settings import FhirSettings
 
 S = TypeVar("S", bound=RunSettings)
-"""The code of a benchmark: an import path, or a class."""
 
 
-@overload
 async def run(
-    benchmark: Literal["medagentbench"] = "medagentbench",
+    benchmark: str | type[Benchmark[S, Any]] = DEFAULT,
+    settings: S | None = None,
     *,
     verbose: bool | None = None,
-    **options: Unpack[MedAgentBenchOptions],
-) -> Report: ...
-@overload
-async def run(
-    benchmark: Literal["fhir-agentbench"], *, verbose: bool | None = None, **options: Unpack[FhirAgentBenchOptions]
-) -> Report: ...
-@overload
-async def run(
-    benchmark: Literal["psb-300"], *, verbose: bool | None = None, **options: Unpack[Psb300Options]
-) -> Report: ...
-@overload
-async def run(
-    benchmark: Literal["promptcblue"], *, verbose: bool | None = None, **options: Unpack[PromptcblueOptions]
-) -> Report: ...
-@overload
-async def run(
-    benchmark: Literal["simpleqa"], *, verbose: bool | None = None, **options: Unpack[SimpleqaOptions]
-) -> Report: ...
-@overload
-async def run(
-    benchmark: Literal["imapscore"], *, verbose: bool | None = None, **options: Unpack[ImapscoreOptions]
-) -> Report: ...
-@overload
-async def run(benchmark: str | type[Benchmark[S, Any]], settings: S, *, verbose: bool | None = None) -> Report: ...
-async def run(
-    benchmark: Code = DEFAULT, settings: RunSettings | None = None, *, verbose: bool | None = None, **options: Any
+    **options: Any,
 ) -> Report:
     """Run a benchmark and return its report. Repeat the call to continue a stopped run.
 
-    `benchmark` is a name, an import path or a class. Pass the settings as options, or as a `settings` object. `agent`
-    and `model` may also be a class, a class with arguments (`functools.partial(MyAgent, shots=3)`), or an instance.
-    `report.reused` is the number of units that were already finished. `verbose` (default: True in notebooks) prints
-    progress and notes to standard error. Raises UserError, StopRunError.
+    `benchmark` is a name, an import path or a class. Pass the settings as a `settings` object, as options, or both:
+    options replace fields of the object. The options `agent` and `model` may also be a class, a class with arguments
+    (`functools.partial(MyAgent, shots=3)`), or an instance. `report.reused` is the number of units that were already
+    finished. `verbose` (default: True in notebooks) prints progress and notes to standard error. Raises UserError,
+    StopRunError.
     """
     from medagent.engine.progress import in_notebook
     from medagent.reports.power import noise_before
@@ -134,57 +97,24 @@ def _handed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: plugins.given(handed.func), f"{name}_arg": {**handed.keywords, **options.get(f"{name}_arg", {})}}
 
 
-@overload
 def run_sync(
-    benchmark: Literal["medagentbench"] = "medagentbench",
+    benchmark: str | type[Benchmark[S, Any]] = DEFAULT,
+    settings: S | None = None,
     *,
     verbose: bool | None = None,
-    **options: Unpack[MedAgentBenchOptions],
-) -> Report: ...
-@overload
-def run_sync(
-    benchmark: Literal["fhir-agentbench"], *, verbose: bool | None = None, **options: Unpack[FhirAgentBenchOptions]
-) -> Report: ...
-@overload
-def run_sync(
-    benchmark: Literal["psb-300"], *, verbose: bool | None = None, **options: Unpack[Psb300Options]
-) -> Report: ...
-@overload
-def run_sync(
-    benchmark: Literal["promptcblue"], *, verbose: bool | None = None, **options: Unpack[PromptcblueOptions]
-) -> Report: ...
-@overload
-def run_sync(
-    benchmark: Literal["simpleqa"], *, verbose: bool | None = None, **options: Unpack[SimpleqaOptions]
-) -> Report: ...
-@overload
-def run_sync(
-    benchmark: Literal["imapscore"], *, verbose: bool | None = None, **options: Unpack[ImapscoreOptions]
-) -> Report: ...
-@overload
-def run_sync(benchmark: str | type[Benchmark[S, Any]], settings: S, *, verbose: bool | None = None) -> Report: ...
-def run_sync(
-    benchmark: Code = DEFAULT, settings: RunSettings | None = None, *, verbose: bool | None = None, **options: Any
+    **options: Any,
 ) -> Report:
     """`run` for programs without an event loop. If a loop runs (as in a notebook), it works in a separate thread."""
     work: Coroutine[Any, Any, Report] = run(benchmark, settings, verbose=verbose, **options)
     return blocking(work)
 
 
-@overload
-def episode(
-    task: Task | str, *, key: str | None = None, **options: Unpack[MedAgentBenchEpisodeOptions]
-) -> EpisodeContext: ...
-@overload
-def episode(
-    task: Any, *, key: str | None = None, benchmark: Code, settings: EpisodeSettings | None = None
-) -> EpisodeContext: ...
 def episode(
     task: Any,
     *,
     key: str | None = None,
     benchmark: Code = DEFAULT,
-    settings: EpisodeSettings | None = None,
+    settings: FhirSettings | None = None,
     **options: Any,
 ) -> EpisodeContext:
     """An episode of a task (or of a task's id). Enter it with `async with` or `with`.
@@ -196,12 +126,8 @@ def episode(
     return open_episode(_source(benchmark, settings, options), task, key)
 
 
-@overload
-def tasks(*, mixed: bool = False, **options: Unpack[MedAgentBenchEpisodeOptions]) -> Sequence[Task]: ...
-@overload
-def tasks(*, benchmark: Code, settings: EpisodeSettings | None = None, mixed: bool = False) -> Sequence[Any]: ...
 def tasks(
-    *, benchmark: Code = DEFAULT, settings: EpisodeSettings | None = None, mixed: bool = False, **options: Any
+    *, benchmark: Code = DEFAULT, settings: FhirSettings | None = None, mixed: bool = False, **options: Any
 ) -> Sequence[Any]:
     """The tasks of a data set, selected by the options of `episode`. Raises UserError.
 
@@ -212,7 +138,7 @@ def tasks(
 
 
 def serve_episodes(
-    *, host: str = "127.0.0.1", port: int = 0, benchmark: Code = DEFAULT, **options: Unpack[HttpEpisodeOptions]
+    *, host: str = "127.0.0.1", port: int = 0, benchmark: Code = DEFAULT, **options: Any
 ) -> AbstractContextManager[HttpEpisodes]:
     """Serve episodes over HTTP on a port (0: a free one), in a thread, until the block ends.
 
@@ -221,14 +147,14 @@ def serve_episodes(
     return serve_on(find_fhir(benchmark), host, port, options)
 
 
-def grade(path: str | Path, *, benchmark: Code | None = None, **options: Unpack[GradeOptions]) -> Report:
+def grade(path: str | Path, *, benchmark: Code | None = None, **options: Any) -> Report:
     """Grade a run's folder again, or a results file. `options` are those of `medagent grade`.
 
     `benchmark` is the benchmark of a results file (default: MedAgentBench), or the code of a run's benchmark that is
     not installed. Nothing is written. Raises UserError, InputError.
     """
     place = Path(path)
-    values = {name: value for name, value in options.items() if value is not None}
+    values = _set_ones(options)
     if is_run(place) and (place / JOURNAL).is_file():
         resolved = of_folder(place, benchmark)
         check_options(resolved, place, values)
@@ -291,7 +217,7 @@ def load_run(path: str | Path, *, benchmark: Code | None = None) -> LoadedRun:
 
 
 def compare(
-    a: str | Path, b: str | Path, *, benchmark: Code | None = None, **options: Unpack[GradeOptions]
+    a: str | Path, b: str | Path, *, benchmark: Code | None = None, **options: Any
 ) -> Comparison | SetComparison:
     """Compare two runs, or results files of MedAgentBench, item by item.
 
@@ -300,7 +226,7 @@ def compare(
     UserError if the two cannot be compared.
     """
     first, second = Path(a), Path(b)
-    values = {name: value for name, value in options.items() if value is not None}
+    values = _set_ones(options)
     for path in (first, second):
         if is_run(path):
             check_options(of_folder(path, benchmark), path, values)
@@ -312,9 +238,7 @@ def compare(
     return comparison if comparison.kind == "verdicts" else comparison.by(official_score(first, second, benchmark))
 
 
-def write_report(
-    runs: Sequence[str | Path], out: str | Path, *, benchmark: Code | None = None, **options: Unpack[GradeOptions]
-) -> int:
+def write_report(runs: Sequence[str | Path], out: str | Path, *, benchmark: Code | None = None, **options: Any) -> int:
     """Write the HTML report of runs, or of results files of MedAgentBench. Returns its size in bytes.
 
     `options` are those of `medagent grade` that name the data. `benchmark` is the code of the runs' benchmark if that
@@ -327,19 +251,21 @@ def _stated(model: type[S], settings: RunSettings | None, options: Mapping[str, 
     """The settings of a call. Raises UserError for invalid options, and for settings of another type."""
     if settings is None:
         return checked(model, options)
-    if options:
-        raise UserError(
-            f"{min(options)}: options cannot be combined with a settings object; put it into {type(settings).__name__}"
-        )
     if not isinstance(settings, model):
         raise UserError(f"settings: expected {model.__name__}, not {type(settings).__name__}")
-    return settings
+    if not options:
+        return settings
+    return checked(type(settings), {**stated(settings), **by_field(options_of(model), options)})
 
 
-def _source(benchmark: Code, settings: EpisodeSettings | None, options: Mapping[str, Any]) -> EpisodeSource:
+def _source(benchmark: Code, settings: FhirSettings | None, options: Mapping[str, Any]) -> EpisodeSource:
     """The source of a call's episodes. Raises UserError."""
     resolved = find_fhir(benchmark)
-    return EpisodeSource.of(resolved, options) if settings is None else EpisodeSource.by(resolved, settings)
+    return EpisodeSource.by(resolved, _stated(resolved.Settings, settings, _set_ones(options)))
+
+
+def _set_ones(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _silent(text: str) -> None:

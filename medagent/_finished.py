@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import combinations
@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from medagent.benchmarks.base import DEFAULT, find, of_folder
 from medagent.core.errors import UserError
-from medagent.core.options import Setting
+from medagent.core.options import Setting, options
 from medagent.core.scrub import remember_environment
+from medagent.core.suggest import did_you_mean
+from medagent.core.writing import write_parts
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.files import write_parts
-from medagent.engine.journals import Journals, Run
+from medagent.engine.folder import Journals, Run
 from medagent.engine.plan import JOURNAL
-from medagent.engine.recorded import GradedFile
 from medagent.engine.report import ItemOutcome
-from medagent.engine.results import GradedRun, graded_report, last_report, report_of
-from medagent.engine.scores import Paired
-from medagent.engine.scoring import SCORES, StoredScores
+from medagent.engine.results import GradedFile, GradedRun, graded_report, last_report, report_of
+from medagent.engine.scores import SCORES, Paired, StoredScores
 
 if TYPE_CHECKING:
     from medagent.reports.page.render import RunPage
@@ -36,11 +35,12 @@ def is_run(path: Path) -> bool:
     return (path / "run.json").is_file()
 
 
-def check_options(benchmark: Benchmark[Any, Any], path: Path, options: Mapping[str, Any]) -> None:
-    """Raises UserError for an option that the benchmark of a run does not have."""
-    for name in options:
-        if name not in benchmark.GradeOptions.model_fields:
-            raise UserError(f"--{name.replace('_', '-')} does not apply to {path}, a run of {benchmark.name}")
+def check_options(benchmark: Benchmark[Any, Any], path: Path, names: Iterable[str]) -> None:
+    """Raises UserError for an option that the grading of the benchmark does not have."""
+    known = {one.flag for one in options(benchmark.Grading or benchmark.Settings, "grade")}
+    if strange := next((flag for name in names if (flag := name.replace("_", "-")) not in known), None):
+        suggestion = did_you_mean(strange, known)
+        raise UserError(f"--{strange} does not apply to {path}, a run of {benchmark.name}.{suggestion}")
 
 
 def graded_file(path: Path, options: Mapping[str, Any], *, every_rule: bool = False) -> GradedFile:

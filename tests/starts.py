@@ -22,7 +22,7 @@ _IMPORTED = [
     "distributed.nanny",
     "fhir_server.server",
     "medagent.benchmarks.medagentbench.benchmark",
-    "medagent.engine._cluster_worker",
+    "medagent.engine.cluster",
     "medagent.models.endpoint",
     "medagent.reports.runs",
     "tests.starts",

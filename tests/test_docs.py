@@ -56,6 +56,7 @@ PUBLIC = {
     "medagent": medagent.__all__,
     "medagent.judging": medagent.judging.__all__,
     "medagent.integrations.inspect.tools": ("fhir_tools", "finish"),  # needs the extra inspect
+    "medagent.benchmarks.medagentbench.settings": ("MedAgentBenchSettings",),
     "medagent.blocks": medagent.blocks.__all__,
     "medagent.engine": medagent.engine.__all__,
     "medagent.fhir": medagent.fhir.__all__,

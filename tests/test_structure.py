@@ -19,14 +19,13 @@ FLOORS = {
         ("agents", "fhir_data", "reports"),
         ("fhir_episodes", "judging"),
         ("benchmarks",),
-        ("options",),
         ("_finished",),
         ("_api",),
         ("export", "integrations", "testing"),
         ("cli", "rl", "blocks", "fhir", "__main__"),
     ),
     "fhir_server": (
-        ("errors", "clock", "_cycles", "ids", "bounds", "definitions", "_late"),
+        ("errors", "clock", "ids", "bounds", "definitions"),
         ("wire",),
         ("resources", "terminology"),
         ("fhirpath",),
@@ -36,12 +35,11 @@ FLOORS = {
         ("load",),
         ("interactions",),
         ("operations",),
-        ("_metadata", "_welcome"),
+        ("_metadata",),
         ("_routes",),
         ("server",),
         ("episodes",),
         ("app",),
-        ("_cors",),
         ("access",),
         ("processes",),
         ("__main__",),
@@ -72,7 +70,7 @@ FLOORS = {
 """The folders and modules of each package's top level, the lowest first. A file imports from its own row or below."""
 ALONE = {"fhir_server": ("synthetic",)}
 """Folders that import nothing else of their package, and that nothing else of it imports."""
-PUBLIC = ("medagent", "medagent.blocks", "medagent.engine", "medagent.fhir", "medagent.options", "medagent.rl")
+PUBLIC = ("medagent", "medagent.blocks", "medagent.engine", "medagent.fhir", "medagent.rl")
 """The modules that packages outside the three may import."""
 SEPARATE = ("medagentbench", "psb300", "fhiragentbench", "promptcblue", "simpleqa", "imapscore")
 """The folders of the benchmarks, in medagent/benchmarks and in refsol; none imports another."""

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import get_overloads
 
 import pytest
 
-import medagent
-from medagent.benchmarks.base import names
 from tests.shared_data import ROOT
 from tests.test_docs import fences
-from tools import typed_options
 
 PROGRAM = ROOT / "tests" / "user_program.py"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -64,15 +58,3 @@ def test_pyright_finds_nothing_in_the_programs_of_users(programs: Path) -> None:
     (programs / "pyrightconfig.json").write_text(json.dumps(PYRIGHT))
     problems = checked([sys.executable, "-m", "pyright", "--pythonpath", sys.executable], programs)
     assert not problems, problems
-
-
-def test_the_options_of_the_api_are_those_of_the_settings_models() -> None:
-    assert typed_options.MODULE.read_text(encoding="utf-8") == typed_options.module(), (
-        "run: python tools/typed_options.py"
-    )
-
-
-@pytest.mark.parametrize("function", [medagent.run, medagent.run_sync])
-def test_each_bundled_benchmark_has_its_overload(function: Callable[..., object]) -> None:
-    stated = [str(inspect.signature(one).parameters["benchmark"].annotation) for one in get_overloads(function)]
-    assert {text for text in stated if "Literal" in text} == {f"Literal[{name!r}]" for name in names()}

@@ -6,11 +6,14 @@ A line that a checker must refuse is marked with the error of each; a mark witho
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Generator, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import medagent
 from medagent import blocks, fhir
-from medagent.options import MedAgentBenchOptions
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
+from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
+from medagent.benchmarks.simpleqa.settings import SimpleqaSettings
 
 
 class AgeAgent(medagent.Agent):
@@ -67,27 +70,25 @@ class SumsGrader(medagent.Grader[medagent.ReplyRow]):
 
 
 def runs() -> float | None:
-    """Runs of bundled benchmarks by options, of others by their settings."""
-    options: MedAgentBenchOptions = {"model": "m", "limit": 10, "protocol": "tools"}
-    medagent.run_sync("medagentbench", **options)
-    medagent.run_sync(agent=AgeAgent, types=("task2",), results_dir="here")
-    medagent.run_sync("promptcblue", agent="gold", verbose=True)
-    medagent.run_sync("simpleqa", model="m", judge=["j"])
+    """Runs by settings, by options, and by both."""
+    settings = MedAgentBenchSettings(model="m", limit=10, protocol="tools", types=("task2",), results_dir=Path("here"))
+    medagent.run_sync("medagentbench", settings)
+    medagent.run_sync("medagentbench", settings, agent=AgeAgent, round="r2")
+    medagent.run_sync("promptcblue", PromptcblueSettings(agent="gold"), verbose=True)
+    medagent.run_sync("simpleqa", SimpleqaSettings(model="m", judge=["j"]))
     medagent.run_sync("imapscore", model="m", min_votes=3)
+    medagent.run_sync(agent=AgeAgent, types=("task2",), results_dir="here")
     report = medagent.run_sync(Sums, SumsSettings(largest=3, model="m"))
     return report.overall.value if report.overall else None
 
 
 def runs_that_are_wrong() -> None:
-    medagent.run_sync("medagentbench", modle="x")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
-    medagent.run_sync("medagentbench", limit="x")  # type: ignore[call-overload]  # pyright: ignore
-    medagent.run_sync("promptcblue", writes="ack")  # type: ignore[call-overload]  # pyright: ignore
-    medagent.run_sync("simpleqa", model="m")  # type: ignore[call-overload]  # pyright: ignore
-    medagent.run_sync(Sums, largest=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
-    medagent.grade("r.json", ruels="fair")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    medagent.episode("task2_1", max_round=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
-    medagent.tasks(versoin="v1")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
-    medagent.serve_episodes(prot=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    MedAgentBenchSettings(modle="x")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    MedAgentBenchSettings(limit="x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    MedAgentBenchSettings(protocol="speech")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    PromptcblueSettings(writes="ack")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    medagent.run_sync(Sums, medagent.RunSettings())  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    medagent.episode("task2_1", settings=medagent.RunSettings())  # type: ignore[arg-type]  # pyright: ignore
     print(medagent.nothing)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
 
 

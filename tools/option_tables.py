@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medagent.benchmarks.base import find, names
-from medagent.core.options import Field, Option, as_setting, options
+from medagent.core.options import Field, Option, options
 from medagent.engine.settings import RunSettings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "running.md"
@@ -20,8 +20,7 @@ BEGIN, END = "<!-- options: python tools/option_tables.py -->", "<!-- options en
 BEGIN_MATRIX, END_MATRIX = "<!-- matrix: python tools/option_tables.py -->", "<!-- matrix end -->"
 ACTS = "one question and one answer, no actions"
 NO_FHIR = "no FHIR data"
-OWN_SET = "its data set is --dataset, --tasks-file"
-OWN_FOLDER = "its data set is --dataset"
+OWN_SET = "its data set is --dataset"
 EPISODES = ("medagentbench", "psb-300", "fhir-agentbench")
 NO_JUDGE = "graded by rules, not by a judge"
 NO_STRATEGY = "it has no published strategies"
@@ -32,11 +31,6 @@ REASONS: dict[str, dict[str, str]] = {
         "*": "one version of the data; --data names it",
     },
     "dataset": {"*": "--data names the data"},
-    "tasks-file": {
-        "psb-300": OWN_FOLDER,
-        "fhir-agentbench": "--dataset takes a file too",
-        "*": "--data names the data",
-    },
     "tasks": {"fhir-agentbench": "--family, --template and --ids select", "*": "--ids selects"},
     "handling": {**dict.fromkeys(EPISODES, "the server is strict, as published"), "*": NO_FHIR},
     "found": {**dict.fromkeys(EPISODES, "found ids are not graded"), "*": NO_FHIR},
@@ -52,10 +46,7 @@ REASONS: dict[str, dict[str, str]] = {
     "trial-seed": {"*": "the first trial has no seed, the others have their number"},
     "sandbox": {"*": ACTS},
     "sandbox-image": {"*": ACTS},
-    "code-seconds": {"*": ACTS},
-    "code-memory": {"*": ACTS},
-    "code-requests": {"*": ACTS},
-    "code-output": {"*": ACTS},
+    "code": {"*": ACTS},
     "code-tool": {"*": ACTS},
     "code-packages": {"*": ACTS},
     "cache": {"imapscore": "its replies are always stored and shared"},
@@ -78,8 +69,8 @@ REASONS: dict[str, dict[str, str]] = {
         "fhir-agentbench": "output files are graded by medagent grade --benchmark fhir-agentbench FILE",
     },
     "allow-empty": dict.fromkeys(EPISODES, "an empty or cut-off message ends its episode with that status"),
-    "data": {"medagentbench": OWN_SET, "psb-300": OWN_FOLDER, "fhir-agentbench": OWN_FOLDER},
-    "encoding": {"medagentbench": OWN_SET, "psb-300": OWN_FOLDER, "fhir-agentbench": "question files are UTF-8"},
+    "data": {"medagentbench": OWN_SET, "psb-300": OWN_SET, "fhir-agentbench": OWN_SET},
+    "encoding": {"medagentbench": OWN_SET, "psb-300": OWN_SET, "fhir-agentbench": "question files are UTF-8"},
     "graph": {"*": "no entities are linked"},
     "embed-model": {"*": "no entities are linked"},
     "embed-base-url": {"*": "no entities are linked"},
@@ -123,28 +114,29 @@ Owners = dict[str, Field]
 
 def rows() -> Iterator[Owners]:
     """Every option: those of all benchmarks first, then each benchmark's own."""
-    shared = {field.name: field for field in options(RunSettings)}
-    models = {name: {field.name: field for field in options(find(name).Settings)} for name in names()}
+    shared = {field.name: field for field in shown(RunSettings)}
+    models = {name: {field.name: field for field in shown(find(name).Settings)} for name in names()}
     for name in shared:
         yield {"all": shared[name], **{benchmark: fields[name] for benchmark, fields in models.items()}}
     own: dict[tuple[str, str], Owners] = {}
     for benchmark, fields in models.items():
         for name, field in fields.items():
-            if name not in shared and not field.option.hidden:
+            if name not in shared:
                 own.setdefault((field.flag, field.help), {})[benchmark] = field
     yield from own.values()
 
 
+def shown(model: type[RunSettings]) -> Iterator[Field]:
+    """The options that `--help` shows."""
+    return (field for field in options(model, "run") if not field.option.hidden)
+
+
 def default(field: Field) -> str:
     """The default as on the command line; for a packaged file, its name."""
-    if field.info.is_required():
-        return "required"
-    value = field.info.get_default(call_default_factory=True)
-    if isinstance(value, Path) and value.is_absolute():
-        return f"`{value.name}`"
-    if value is None or value is False or value in ({}, [], ()):
+    if field.default is None or field.default is False:
         return "–"
-    return f"`{int(value) if isinstance(value, float) and value.is_integer() else as_setting(value)}`"
+    path = Path(str(field.default))
+    return f"`{path.name if path.is_absolute() else field.default}`"
 
 
 def line(owners: Owners) -> str:
@@ -154,7 +146,7 @@ def line(owners: Owners) -> str:
         who = ", ".join(owners)
     differing = [f"{name}: {default(field)}" for name, field in others if default(field) != default(first)]
     value, *alternatives = (first.option.metavar or "").split("|")
-    flag = f"--{first.flag} {value}".rstrip()
+    flag = f"{first.written}=…" if first.option.part else f"{first.written} {value}".rstrip()
     cells = (
         " or ".join(f"`{one}`" for one in (flag, *alternatives)),
         who,
@@ -176,12 +168,15 @@ def table() -> str:
     return "\n".join([head, *map(line, rows())])
 
 
+def flag_of(field: Field) -> str:
+    """The name of the option that a user writes, without dashes."""
+    return field.written.removeprefix("--").partition(" ")[0]
+
+
 def matrix() -> str:
     """Which benchmark has which option. Raises KeyError if a missing option has no reason."""
-    models = {
-        name: {field.flag for field in options(find(name).Settings) if not field.option.hidden} for name in names()
-    }
-    shared = {field.flag for field in options(RunSettings)}
+    models = {name: {flag_of(field) for field in shown(find(name).Settings)} for name in names()}
+    shared = {flag_of(field) for field in shown(RunSettings)}
     flags = list(dict.fromkeys(flag for own in models.values() for flag in sorted(own)))
     lines = [f"| option | {' | '.join(models)} |", f"|---|{'---|' * len(models)}"]
     everywhere = [flag for flag in flags if flag in shared or all(flag in own for own in models.values())]

@@ -1,6 +1,6 @@
 """An agent that learns: it writes one sentence about each mistake, and reads all of them before it acts.
 
-    medagent run psb-300 --split dev --sequential --agent examples/learning/lessons.py:Lessons --model gpt-4o-mini
+    medagent run psb-300 --split dev --sequential score --agent examples/learning/lessons.py:Lessons --model gpt-4o-mini
 
 The lessons are in the agent's folder, one per line. The run copies the folder after each lesson and restores the copy
 when it is continued. The agent stores nothing anywhere else.

@@ -15,11 +15,12 @@ The files have tab-separated lines. Each is read once and split by name; a line 
 from __future__ import annotations
 
 import gzip
-import zlib
+import lzma
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -42,14 +43,25 @@ class Element:
     codes: str | None = None
 
     @property
+    def stem(self) -> str:
+        """The name without `[x]`."""
+        return self.name.removesuffix("[x]")
+
+    @property
     def is_choice(self) -> bool:
         """Whether the JSON key names the type, as `valueQuantity` does for `value[x]`."""
         return self.name.endswith("[x]")
 
     def key(self, declared: ElementType) -> str:
         """The JSON key that holds a value of one of the element's types."""
-        stem = self.name.removesuffix("[x]")
-        return stem if stem == self.name else stem + declared.name[0].upper() + declared.name[1:]
+        return self.stem + declared.name[0].upper() + declared.name[1:] if self.is_choice else self.name
+
+
+class Field(NamedTuple):
+    """A JSON key of a type: its element, which all keys of a choice share, and the type of its value."""
+
+    element: Element
+    type_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +110,16 @@ def elements(type_name: str) -> tuple[Element, ...]:
         KeyError: R4 has no such type.
     """
     return tuple(_element(field) for field in _types()[type_name][1].split(" "))
+
+
+@cache
+def fields(type_name: str) -> Mapping[str, Field]:
+    """The JSON keys of a type.
+
+    Raises:
+        KeyError: R4 has no such type.
+    """
+    return {element.key(one): Field(element, one.name) for element in elements(type_name) for one in element.types}
 
 
 @cache
@@ -192,8 +214,6 @@ def binding(path: str) -> Binding | None:
 @cache
 def terminology() -> Mapping[str, list[str]]:
     """HL7's code systems and value sets as JSON texts, by URL; some URLs have one of each."""
-    import lzma  # late: few clients request codes
-
     text = lzma.decompress((FOLDER / "terminology.txt.xz").read_bytes()).decode("utf-8")
     by_url: dict[str, list[str]] = {}
     for line in text.splitlines():
@@ -209,11 +229,6 @@ def _parameter_lines() -> dict[str, list[str]]:
         base, _, rest = line.partition("\t")
         by_base.setdefault(base, []).append(rest)
     return by_base
-
-
-def parameters_edition() -> int:
-    """A number that changes with the search parameters (the CRC-32 of their file)."""
-    return zlib.crc32((FOLDER / "parameters.txt.gz").read_bytes())
 
 
 def parameter_lines(base: str) -> list[ParameterLine]:

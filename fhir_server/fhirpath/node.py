@@ -77,7 +77,7 @@ def keys(type_name: str) -> Mapping[str, tuple[tuple[str, str], ...]]:
         return by_name
     for element in listed:
         pairs = tuple((element.key(declared), declared.name) for declared in element.types)
-        by_name[element.name.removesuffix("[x]")] = pairs
+        by_name[element.stem] = pairs
         if element.is_choice:
             by_name.update({pair[0]: (pair,) for pair in pairs})
     return by_name

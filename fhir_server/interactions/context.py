@@ -10,16 +10,19 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from fhir_server.clock import Clock, http_date
+from fhir_server.errors import FhirError
 from fhir_server.ids import IdSource
-from fhir_server.interactions._remembered import Remembered
 from fhir_server.interactions.exports import Exports
+from fhir_server.search import names
 from fhir_server.search.paging import Searches
-from fhir_server.search.registry import ParameterRegistry
+from fhir_server.search.parameters import ParameterRegistry, resource_types
 from fhir_server.store import Store, Version
+from fhir_server.terminology import HL7
 from fhir_server.wire.bundle import Bundle, compact
 from fhir_server.wire.http import Pairs, Request, Response, parse_query, path_segments, split_target
 from fhir_server.wire.json_text import decode
-from fhir_server.wire.xml_text import to_xml
+from fhir_server.wire.json_values import Json
+from fhir_server.wire.xml import to_xml
 
 XML_TYPES, JSON_TYPES = (
     dict.fromkeys((form, f"application/{form}", f"text/{form}", f"application/fhir+{form}"), f"application/fhir+{form}")
@@ -50,10 +53,7 @@ class ServerContext:
     """The hosts that may receive notifications of Subscriptions."""
     exports: Exports | None = None
     """The bulk exports; None if the server does not offer them."""
-    members: object = None
-    """The member cache of transactions (`_prepared.TransactionMembers`)."""
     searches: Searches = field(default_factory=Searches)
-    remembered: Remembered = field(default_factory=Remembered)
 
 
 @dataclass(slots=True)
@@ -75,8 +75,6 @@ class RequestContext:
     """References that are known to resolve: to resources of the current Bundle, and to existing ones."""
     deleted: list[Version] = field(default_factory=list)
     """The resources that the current transaction deleted. References to them are checked at its end."""
-    alike: dict[str, str] = field(default_factory=dict)
-    """The response entries of the current transaction for plain creates, by method, with a mark for the reference."""
     _layout: Layout | None = None
 
     @property
@@ -106,7 +104,7 @@ class RequestContext:
 
     def add_form(self) -> None:
         """Adds the parameters in the body (a form) to those in the URL."""
-        self.pairs += parse_query(self.request.body.decode("utf-8", "replace"))
+        self.pairs += parse_query(self.request.text)
         self._layout = None
 
     def value(self, name: str) -> str | None:
@@ -122,7 +120,7 @@ class RequestContext:
         all_headers = [("X-Request-ID", self.request_id), *headers, ("Content-Type", layout.content_type)]
         if not layout.usual:
             text = self.laid_out(text.decode() if isinstance(text, bytes) else text)
-        return Response(status, all_headers, text if isinstance(text, bytes) else encode(text))
+        return Response(status, all_headers, text if isinstance(text, bytes) else text.encode())
 
     def laid_out(self, text: str) -> str:
         """Converts JSON text to the requested format."""
@@ -130,9 +128,9 @@ class RequestContext:
             return to_xml(decode(text), pretty=self.layout.pretty)
         return text if self.layout.pretty else compact(text)
 
-    def bundle(self, bundle: Bundle, headers: Sequence[tuple[str, str]] = (), rest: bytes = b"") -> Response:
-        """A response with a Bundle. `rest` is its text after the head, if known."""
-        return self.respond(200, bundle.render(rest), [*headers, ("Last-Modified", http_date(self.now // 1000))])
+    def bundle(self, bundle: Bundle, headers: Sequence[tuple[str, str]] = ()) -> Response:
+        """A response with a Bundle."""
+        return self.respond(200, bundle.render(), [*headers, ("Last-Modified", http_date(self.now // 1000))])
 
 
 class Layout(NamedTuple):
@@ -235,6 +233,43 @@ def named_base(base: str, host: str | None) -> str:
     return f"{parts.scheme}://{host}{parts.path}"
 
 
-def encode(text: str) -> bytes:
-    """Encodes in UTF-8. Lone surrogates, which UTF-8 cannot encode, become question marks."""
-    return text.encode("utf-8", "replace")
+def check_type(kind: str) -> None:
+    """Raises HAPI-0302 if `kind` is not a resource type of R4."""
+    if kind not in _known_types():
+        raise FhirError(404, _unknown_type(kind))
+
+
+@lru_cache(maxsize=1)
+def _known_types() -> frozenset[str]:
+    return frozenset(resource_types())
+
+
+@lru_cache(maxsize=256)
+def _unknown_type(kind: str) -> str:
+    known = ", ".join(resource_types())
+    return f"HAPI-0302: Unknown resource type '{kind}' - Server knows how to handle: [{known}]"
+
+
+class StoredLibrary:
+    """The code systems and value sets of a store. If the store does not have one, HL7's is used."""
+
+    def __init__(self, server: ServerContext) -> None:
+        self._server = server
+
+    def code_system(self, url: str) -> Json | None:
+        """The CodeSystem with this URL, or None."""
+        return self.find("CodeSystem", url) or HL7.code_system(url)
+
+    def value_set(self, url: str) -> Json | None:
+        """The ValueSet with this URL, or None."""
+        return self.find("ValueSet", url) or HL7.value_set(url)
+
+    def find(self, kind: str, url: str) -> Json | None:
+        """The last stored resource of a type with this URL, or None. The URL may also be `Type/id`."""
+        store, number = self._server.store, self._server.store.registry.number(kind, "url")
+        if url.startswith(f"{kind}/"):
+            row = store.find(kind, url.removeprefix(f"{kind}/"))
+            return decode(row.text) if row is not None and row.text is not None else None
+        sql = "SELECT row_id FROM uris WHERE param = ? AND value = ? ORDER BY row_id DESC"
+        rows = store.rows([match[0] for match in store.query(sql, (number, names.number(url)))])
+        return decode(rows[0].text or "") if rows else None

@@ -9,8 +9,8 @@ from fhir_server.interactions.search import offset_link
 from fhir_server.resources.primitives import date_precision
 from fhir_server.resources.summary import Subset, cut_down
 from fhir_server.search.kinds.date import date_param, date_params
+from fhir_server.search.kinds.kind import LOWER, UPPER
 from fhir_server.search.paging import DEFAULT_COUNT
-from fhir_server.search.prefixes import LOWER, UPPER
 from fhir_server.search.query import subset, whole
 from fhir_server.store import Version
 from fhir_server.wire.bundle import Bundle, entry, joined, size_of

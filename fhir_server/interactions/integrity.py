@@ -8,8 +8,8 @@ from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
 from fhir_server.resources.references import is_elsewhere, target, without_version
 from fhir_server.search.condition import placeholders
-from fhir_server.search.index_rows import ReferenceRow
 from fhir_server.search.indexer import index
+from fhir_server.search.kinds.kind import ReferenceRow
 from fhir_server.search.parameters import resource_types
 from fhir_server.store import Version
 from fhir_server.wire.json_text import decode

@@ -1,4 +1,4 @@
-"""`PATCH`: JSON Patch (RFC 6902), XML Patch (RFC 5261) or FHIRPath Patch (a Parameters resource)."""
+"""`PATCH`: JSON Patch (RFC 6902) or FHIRPath Patch (a Parameters resource)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from fhir_server.clock import http_date, instant
 from fhir_server.errors import FhirError
 from fhir_server.interactions._matching import matching, several_match
 from fhir_server.interactions.context import RequestContext
-from fhir_server.interactions.put import Written, put
 from fhir_server.interactions.read import etag, location, not_known
-from fhir_server.interactions.write import preference, versioned
+from fhir_server.interactions.write import Written, preference, put, versioned
+from fhir_server.patch.fhirpath_patch import apply_fhir_patch
+from fhir_server.patch.json_patch import apply_json_patch, operations
 from fhir_server.resources.normalise import PARSE_FAILED, normalise
 from fhir_server.resources.strict import check_strictly
 from fhir_server.store import Version
@@ -17,9 +18,9 @@ from fhir_server.wire.http import Response, split_target
 from fhir_server.wire.json_text import decode, parse
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.outcome import Stored, error_outcome, stored_outcome
-from fhir_server.wire.xml_text import to_xml
+from fhir_server.wire.xml import parse_xml
 
-JSON_PATCH, XML_PATCH = "application/json-patch+json", "application/xml-patch+xml"
+JSON_PATCH = "application/json-patch+json"
 FHIR_PATCHES = ("application/fhir+json", "application/fhir+xml")
 
 
@@ -57,20 +58,21 @@ def patch_by_condition(context: RequestContext, kind: str) -> Response:
 
 
 def _checked_type(context: RequestContext) -> str:
-    """The media type of a patch. A FHIRPath Patch is parsed here, since HAPI reports its errors first."""
-    kind = patch_type(context)
-    if kind in FHIR_PATCHES:
-        _parameters(context.request.body, kind)
-    return kind
+    """The media type of a patch. A FHIRPath Patch is parsed here, since HAPI reports its errors first.
 
-
-def patch_type(context: RequestContext) -> str:
-    """The media type of a patch. Raises HAPI-1964 or HAPI-1965 for an unsupported one."""
+    Raises:
+        FhirError: HAPI-1964 or HAPI-1965 for an unknown type; 415 for a patch in XML, which HAPI applies.
+    """
     kind = (context.request.header("content-type") or "").partition(";")[0].strip()
     if not kind:
         raise FhirError(400, "HAPI-1964: Missing or invalid content type for PATCH operation")
-    if kind not in (JSON_PATCH, XML_PATCH, *FHIR_PATCHES):
+    if kind == "application/xml-patch+xml":
+        problem = f"This server applies no patches in XML: send a JSON Patch ({JSON_PATCH}) or a FHIRPath patch"
+        raise FhirError(415, f"{problem} (a Parameters resource, {FHIR_PATCHES[0]})", "not-supported")
+    if kind not in (JSON_PATCH, *FHIR_PATCHES):
         raise FhirError(400, f"HAPI-1965: Invalid Content-Type for PATCH operation: {kind}")
+    if kind in FHIR_PATCHES:
+        _parameters(context.request.body, kind)
     return kind
 
 
@@ -78,17 +80,9 @@ def patch_resource(context: RequestContext, row: Version, content_type: str, bod
     """Applies a patch and stores the result as the next version."""
     assert row.text is not None
     target = decode(row.text)
-    text = body.decode("utf-8", "replace")
-    # Each kind of patch is imported when it is first used: patches are rare, and the start should not wait for them.
     if content_type == JSON_PATCH:
-        from fhir_server.patch.json_patch import apply_json_patch, operations
-
-        resource = _strictly_parsed(apply_json_patch(target, operations(text)), row)
-    elif content_type == XML_PATCH:
-        resource = _patched_xml(target, text, row)
+        resource = _strictly_parsed(apply_json_patch(target, operations(body.decode("utf-8", "replace"))), row)
     else:
-        from fhir_server.patch.fhirpath_patch import apply_fhir_patch
-
         resource = normalise(apply_fhir_patch(target, _parameters(body, content_type)), expected_type=row.type)
     written = put(context, {**resource, "id": row.id}, row, row.id)  # HAPI ignores a change of the id
     reference = versioned(written.row)
@@ -106,25 +100,10 @@ def _strictly_parsed(changed: Json, row: Version) -> Json:
         raise FhirError(400, f"HAPI-1271: Failed to apply JSON patch to {row.reference}: {problem}") from None
 
 
-def _patched_xml(target: Json, patch: str, row: Version) -> Json:
-    """The result of an XML Patch, normalised."""
-    from fhir_server.patch.xml_patch import apply_xml_patch
-    from fhir_server.wire.xml_reader import parse_xml
-
-    changed = parse_xml(apply_xml_patch(to_xml(target, pretty=False), patch))
-    try:
-        return normalise(changed, expected_type=row.type)
-    except FhirError as error:
-        problem = error.diagnostics.removeprefix(PARSE_FAILED)
-        raise FhirError(400, f"HAPI-1851: DataFormatException: {problem}") from None
-
-
 def _parameters(body: bytes, content_type: str) -> Json:
     text = body.decode("utf-8", "replace")
     if content_type == "application/fhir+json":
         return normalise(parse(text), expected_type="Parameters")
-    from fhir_server.wire.xml_reader import parse_xml
-
     return normalise(parse_xml(text), expected_type="Parameters")
 
 

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 
 from fhir_server.clock import http_date, instant
 from fhir_server.errors import FhirError
-from fhir_server.interactions.context import RequestContext, encode
+from fhir_server.interactions.context import RequestContext
 from fhir_server.resources.summary import cut_down
 from fhir_server.search.query import subset
 from fhir_server.store import Version
@@ -127,7 +127,7 @@ def _narrative(context: RequestContext, text: str, headers: list[tuple[str, str]
     """The narrative as HTML (`_summary=text`). HAPI writes `null` if there is none."""
     narrative = (decode(text).get("text") or {}).get("div") or "null"
     headers = [("X-Request-ID", context.request_id), *headers, ("Content-Type", "text/html;charset=UTF-8")]
-    return Response(200, headers, encode(narrative))
+    return Response(200, headers, narrative.encode())
 
 
 def _is_unchanged(context: RequestContext, row: Version) -> bool:

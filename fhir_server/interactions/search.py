@@ -7,16 +7,12 @@ from array import array
 from collections.abc import Sequence
 
 from fhir_server.errors import FhirError
-from fhir_server.interactions._remembered import Known, Page
-from fhir_server.interactions.context import RequestContext, encode
+from fhir_server.interactions.context import RequestContext, StoredLibrary
 from fhir_server.interactions.include import included
-from fhir_server.interactions.library import StoredLibrary
 from fhir_server.resources.summary import Subset, cut_down
-from fhir_server.search import shapes
 from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
-from fhir_server.search.plan import plan
+from fhir_server.search.plan import Planned, matches, plan
 from fhir_server.search.query import Include, Query, parse, subset, whole
-from fhir_server.search.walks import Planned, matches
 from fhir_server.wire.bundle import Bundle, in_groups, search_entries, size_of
 from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 
@@ -26,59 +22,30 @@ DEFAULT_AT_ONCE, MAX_AT_ONCE = 100, 1000
 
 def search(context: RequestContext, kind: str) -> Response:
     """`GET Type?…` and `_search`."""
-    known = _known(context, kind)
-    query = known.query
+    query, planned = understood(context, kind, context.pairs)
     if query.subset.summary == "count" or query.count == 0:
-        return _count_only(context, known)
+        bundle_id, matching = context.server.ids.uuid(), _total(context, planned)
+        return context.bundle(Bundle(bundle_id, "searchset", context.now, matching, subsetted=True))
     count = DEFAULT_COUNT if query.count is None else query.count
     if count < 0:
-        return _nothing_asked(context, known, count)
+        return _nothing_asked(context, query, planned, count)
     limit = at_once(context)
     if limit is not None:
-        return _only_page(context, known, count, limit)
+        return _only_page(context, query, planned, count, limit)
     if query.offset is not None:
-        return _offset_page(context, known, count)
-    page = _first_page(context, known, count)
-    bundle = _bundle(context.server.ids.uuid(), context.now, query)
-    if not page.rest:
-        bundle.entries, bundle.links = page.entries, [("self", _self_link(context))]
-        bundle.total = _total(context, known) if query.accurate else None
-        if bundle.total is None and page.matches < max(STAGES[0], count):
-            bundle.total = page.matches
-        if page.matches > count:
-            stored = Search(bundle.id, context.now, page.row_ids[:], query.includes, known.planned)
-            stored.total = bundle.total if query.accurate else None
-            stored.total_at(count, known_matches=page.matches)
-            context.server.searches.keep(stored)
-            bundle.links.append(("next", page_link(context, stored, context.pairs, count, count)))
-            return context.bundle(bundle)
-        if page is known.page:
-            page.rest, page.entries = bundle.rest(), ()
-    return context.bundle(bundle, rest=page.rest)
-
-
-def _first_page(context: RequestContext, known: Known, count: int) -> Page:
-    """The page of the first `count` matches, and the numbers of as many matches as HAPI loads for it."""
-    page, query, store = known.page, known.query, context.store
-    if page is not None:
-        if store.meter is not None:
-            store.meter.answered(page.size)
-        return page
-    limit = max(STAGES[0], count + 1)
-    if query.includes or query.subset or not known.planned.sql.first:
-        row_ids = run(context, known.planned, limit)
-        number = len(row_ids)
-        entries = entries_of(context, row_ids[:count], query.includes, query.subset)
-    else:
-        texts, row_ids = store.matching_texts(*known.planned.first(count)), array("q")
-        number = len(texts)
-        if number == count:
-            row_ids = array("q", [row[0] for row in store.query(*known.planned.first(limit))])
-            number = len(row_ids)
-        entries = _metered(context, search_entries(f"{context.base}/{query.resource_type}", "match", texts))
-    page = Page(number, row_ids, size_of(entries), entries)
-    context.server.remembered.keep_page(known, page)
-    return page
+        return _offset_page(context, query, planned, count)
+    row_ids = run(context, planned, max(STAGES[0], count + 1))
+    entries = entries_of(context, row_ids[:count], query.includes, query.subset)
+    total = _total(context, planned) if query.accurate else None
+    stored = Search(context.server.ids.uuid(), context.now, row_ids, query.includes, planned, total=total)
+    links = [("self", _self_link(context))]
+    if len(row_ids) > count:
+        stored.total_at(count)
+        context.server.searches.keep(stored)
+        links.append(("next", page_link(context, stored, context.pairs, count, count)))
+    if total is None and len(row_ids) < max(STAGES[0], count):
+        total = len(row_ids)
+    return context.bundle(_bundle(stored.id, context.now, query, total, links, entries))
 
 
 def _self_link(context: RequestContext) -> str:
@@ -106,14 +73,13 @@ def at_once(context: RequestContext) -> int | None:
     return max(limit, 1)
 
 
-def _only_page(context: RequestContext, known: Known, count: int, limit: int) -> Response:
+def _only_page(context: RequestContext, query: Query, planned: Planned, count: int, limit: int) -> Response:
     """The only page of a search that is not stored: at most `limit` matches, and no next page."""
-    query = known.query
     offset = max(query.offset or 0, 0)
-    row_ids = run(context, known.planned, min(limit, count), offset)
+    row_ids = run(context, planned, min(limit, count), offset)
     others = included(context, context.store.rows(row_ids), query.includes) if query.includes else []
     total = None if len(row_ids) == limit else offset + len(row_ids) + len(others)
-    total = _total(context, known) if query.accurate else total
+    total = _total(context, planned) if query.accurate else total
     links = [("self", _self_link(context))]
     if offset:
         links.append(("previous", offset_link(context, count, max(offset - count, 0))))
@@ -121,10 +87,10 @@ def _only_page(context: RequestContext, known: Known, count: int, limit: int) ->
     return context.bundle(_bundle(context.server.ids.uuid(), context.now, query, total, links, entries))
 
 
-def _nothing_asked(context: RequestContext, known: Known, count: int) -> Response:
+def _nothing_asked(context: RequestContext, query: Query, planned: Planned, count: int) -> Response:
     """The response to a negative `_count`: no entries, and a link to an empty next page if all matches are known."""
-    row_ids = run(context, known.planned, STAGES[0])
-    stored = Search(context.server.ids.uuid(), context.now, row_ids, known.query.includes)
+    row_ids = run(context, planned, STAGES[0])
+    stored = Search(context.server.ids.uuid(), context.now, row_ids, query.includes)
     total, links = None, [("self", _self_link(context))]
     if len(stored.row_ids) < STAGES[0]:
         total = stored.total = len(stored.row_ids)
@@ -133,34 +99,10 @@ def _nothing_asked(context: RequestContext, known: Known, count: int) -> Respons
     return context.bundle(Bundle(stored.id, "searchset", context.now, total, links))
 
 
-def _known(context: RequestContext, kind: str) -> Known:
-    """The planned search, with its cached results if nothing was written since."""
-    searches, meter = context.server.remembered, context.store.meter
-    key = (context.registry, context.request.method, context.address, context.pairs)
-    known = searches.find(key)
-    if known is None:
-        query, planned, lasting = _understood(context, kind, context.pairs)
-        known = Known(query, planned)
-        if lasting:
-            searches.keep(key, known)
-    # In a Bundle with bounds, each search must count its steps, so cached results are not used.
-    return known.of(object() if meter and meter.in_bundle else context.store.generation)
-
-
 def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, Planned]:
     """The query of the pairs, and its plan."""
-    query, planned, _ = _understood(context, kind, pairs)
-    return query, planned
-
-
-def _understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, Planned, bool]:
-    """The query, its plan, and whether these may be cached. They may not if the query names a value set."""
-    known = shapes.understood(context.registry, kind, pairs)
-    if known is not None:
-        return *known, True
-    query, library = parse(context.registry, kind, pairs), StoredLibrary(context.server)
-    planned = plan(query, context.registry, library)
-    return query, planned, not library.used
+    query = parse(context.registry, kind, pairs)
+    return query, plan(query, context.registry, StoredLibrary(context.server))
 
 
 def run(context: RequestContext, planned: Planned, limit: int = -1, offset: int = 0) -> array[int]:
@@ -168,10 +110,8 @@ def run(context: RequestContext, planned: Planned, limit: int = -1, offset: int 
     return matches(context.store, planned, limit, offset)
 
 
-def _total(context: RequestContext, known: Known) -> int:
-    if known.total is None:
-        known.total = int(context.store.query(*known.planned.count).fetchone()[0])
-    return known.total
+def _total(context: RequestContext, planned: Planned) -> int:
+    return int(context.store.query(*planned.count).fetchone()[0])
 
 
 def first_page(context: RequestContext, stored: Search, count: int, total: int | None, selected: Subset) -> Response:
@@ -254,7 +194,7 @@ def entries_of(
         search_entries(
             context.base,
             mode,
-            ((encode(row.reference), encode(cut_down(row.text or "", selected))) for row in group),
+            ((row.reference.encode(), cut_down(row.text or "", selected).encode()) for row in group),
         )
         for mode, group in (("match", rows[:most]), ("include", others[:left]))
     )
@@ -280,24 +220,17 @@ def _bundle(
     return Bundle(search_id, "searchset", updated, total, links, entries, subsetted=subsetted)
 
 
-def _count_only(context: RequestContext, known: Known) -> Response:
-    total = _total(context, known)
-    bundle = Bundle(context.server.ids.uuid(), "searchset", context.now, total, subsetted=True)
-    return context.bundle(bundle)
-
-
 def offset_link(context: RequestContext, count: int, offset: int) -> str:
     """The link to the page that begins at `offset`: the request's URL with its parameters sorted by name."""
     others = [pair for pair in context.pairs if pair[0] not in ("_offset", "_count")]
     return link(context.address, by_name([*others, ("_count", str(count)), ("_offset", str(offset))]))
 
 
-def _offset_page(context: RequestContext, known: Known, count: int) -> Response:
+def _offset_page(context: RequestContext, query: Query, planned: Planned, count: int) -> Response:
     """A page with `_offset`. The search is not stored; the links repeat the request."""
-    query = known.query
     offset = max(query.offset or 0, 0)
-    row_ids = run(context, known.planned, count, offset)
-    total = _total(context, known) if query.accurate else None
+    row_ids = run(context, planned, count, offset)
+    total = _total(context, planned) if query.accurate else None
     if total is None and len(row_ids) < count:
         total = offset + len(row_ids)
     links = [("self", _self_link(context))]

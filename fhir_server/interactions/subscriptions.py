@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from fhir_server.errors import FhirError
-from fhir_server.interactions.context import ServerContext
-from fhir_server.interactions.library import StoredLibrary
+from fhir_server.interactions.context import ServerContext, StoredLibrary
 from fhir_server.search.parameters import resource_types
-from fhir_server.search.plan import MAX_IDS, plan
+from fhir_server.search.plan import MAX_IDS, Planned, matches, plan
 from fhir_server.search.query import parse
-from fhir_server.search.walks import Planned, matches
 from fhir_server.store import Version
 from fhir_server.wire.http import Pairs, parse_query
 from fhir_server.wire.json_text import decode

@@ -14,21 +14,16 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from fhir_server._cycles import no_search_for_cycles
 from fhir_server.clock import instant
 from fhir_server.errors import FhirError
-from fhir_server.interactions import _prepared as prepared
-from fhir_server.interactions import delete, patch, write
-from fhir_server.interactions._inline import is_placeholder, resolved, source
-from fhir_server.interactions._matching import matching
-from fhir_server.interactions._prepared import Draft
-from fhir_server.interactions.context import RequestContext
+from fhir_server.interactions import patch, write
+from fhir_server.interactions._matching import is_placeholder, matching, resolved, source
+from fhir_server.interactions.context import RequestContext, check_type
 from fhir_server.interactions.integrity import check_deleted, check_references
-from fhir_server.interactions.put import Written
 from fhir_server.interactions.read import not_known
-from fhir_server.interactions.types import check_type
+from fhir_server.interactions.write import Written
 from fhir_server.resources.normalise import Resource
-from fhir_server.search.index_rows import ReferenceRow
+from fhir_server.search.kinds.kind import ReferenceRow
 from fhir_server.search.parameters import resource_types
 from fhir_server.wire.bundle import Bundle, entry, joined, members
 from fhir_server.wire.http import Pairs, Request, Response, parse_query, path_segments, split_target
@@ -36,9 +31,7 @@ from fhir_server.wire.json_text import render
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.outcome import (
     Stored,
-    created,
     created_by_conditional_update_in_bundle,
-    created_by_update,
     error_outcome,
     quoted,
     stored_outcome,
@@ -60,8 +53,6 @@ class Entry:
     condition: str | None
     if_match: str | None
     if_none_match: str | None
-    draft: Draft | None = None
-    """If there is a draft, `resource` has only type and id."""
     kind: str = ""
     id: str = ""
     query: str = ""
@@ -92,7 +83,7 @@ def transaction(context: RequestContext, dispatch: Dispatch) -> Response:
     meter = context.store.meter
     if meter is not None:
         meter.begin_bundle(len(entries))
-    with no_search_for_cycles(), context.store.transaction():
+    with context.store.transaction():
         if kind == "batch":
             # Reads come after writes and see them.
             done = {
@@ -116,9 +107,6 @@ def transaction(context: RequestContext, dispatch: Dispatch) -> Response:
 
 def _read_bundle(context: RequestContext) -> tuple[str | None, list[Entry]]:
     """The type and the entries of the Bundle in the body."""
-    plain = prepared.read(context) if write.is_utf8_json(context) else None
-    if plain is not None:
-        return "transaction", [_entry(number, item, draft) for number, (item, draft) in enumerate(plain)]
     body = write.body_json(context, "TRANSACTION")
     bundle = write.read_resource(context, "Bundle", body)
     kind = bundle.get("type")
@@ -141,7 +129,7 @@ def _check_verbs(body: Json) -> None:
             )
 
 
-def _entry(number: int, item: Json, draft: Draft | None = None) -> Entry:
+def _entry(number: int, item: Json) -> Entry:
     request = item["request"]
     method = request["method"]
     parsed = Entry(
@@ -153,7 +141,6 @@ def _entry(number: int, item: Json, draft: Draft | None = None) -> Entry:
         request.get("ifNoneExist"),
         request.get("ifMatch"),
         request.get("ifNoneMatch"),
-        draft,
     )
     path, parsed.query = split_target(parsed.url)
     segments = path_segments(path.partition("/fhir/")[2] if "://" in path and method != "POST" else path)
@@ -209,12 +196,8 @@ def _together(context: RequestContext, entries: list[Entry], dispatch: Dispatch)
     order = sorted(entries, key=lambda one: (ORDER[one.method], one.condition or (one.query and one.url) or ""))
     known = _announce(context, order)
     context.announced = {f"{one.kind}/{one.id or one.row_id}" for one in order if one.method in ("POST", "PUT")}
-    drafts = [(one.draft, one.kind, one.id, one.row_id) for one in order if one.draft is not None and not one.query]
-    prepared.settle(context, drafts, known)
     for one in order:
-        if one.draft is not None and one.draft.ready is None:
-            one.resource, one.draft = prepared.whole(one.draft), None
-        if one.resource is not None and one.draft is None:
+        if one.resource is not None:
             one.resource = resolved(context, one.resource, known)
     texts: dict[int, str] = {}
     references: list[ReferenceRow] = []
@@ -225,9 +208,6 @@ def _together(context: RequestContext, entries: list[Entry], dispatch: Dispatch)
         if one.method == "GET":
             _check(context, references)
             texts[one.number] = entry(_read(context, one, dispatch))
-        elif one.draft is not None:
-            written = prepared.store_ready(context, one.draft, one.row_id)
-            texts[one.number] = _created(context, written, one.method)
         else:
             fields, written = _run(context, one)
             texts[one.number] = entry(fields)
@@ -319,25 +299,14 @@ def _written(context: RequestContext, written: Written, stored: Stored) -> Field
     return [*shown, ("response", members([*fields, ("outcome", stored_outcome(stored))]))]
 
 
-def _created(context: RequestContext, written: Written, method: str) -> str:
-    """The response to a plain create. These responses differ only in the reference, so the first one is a template."""
-    report = created if method == "POST" else created_by_update
-    if "return=representation" in (context.request.header("prefer") or ""):
-        return entry(_written(context, written, report(write.versioned(written.row))))
-    if method not in context.alike:
-        marked = replace(written, row=written.row._replace(type="Mark", id="0"))
-        context.alike[method] = entry(_written(context, marked, report("Mark/0/_history/1")))
-    return context.alike[method].replace("Mark/0", written.row.reference)
-
-
 def _delete(context: RequestContext, one: Entry) -> Fields:
     fields = [("status", quoted("204 No Content"))]
     if one.id:
-        row, stored = delete.delete_resource(context, one.kind, one.id)
+        row, stored = write.delete_resource(context, one.kind, one.id)
         if row is not None:
             fields += [("location", quoted(write.versioned(row))), ("etag", quoted(str(row.version)))]
     else:
-        stored = delete.delete_matches(context, one.kind, one.query)
+        stored = write.delete_matches(context, one.kind, one.query)
     return [("response", members([*fields, ("outcome", stored_outcome(stored))]))]
 
 

@@ -1,25 +1,196 @@
-"""Creates and updates: `POST Type`, `PUT Type/id`, and the conditional forms."""
+"""Creates, updates and deletes, also conditional ones, and how they store a version: meta, text and index rows."""
 
 from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from fhir_server.clock import http_date
+from fhir_server.clock import http_date, instant
 from fhir_server.errors import FhirError
-from fhir_server.interactions._inline import resolved
-from fhir_server.interactions._matching import check_satisfied, matching, several_match
+from fhir_server.interactions import subscriptions
+from fhir_server.interactions._matching import check_satisfied, matching, resolved, several_match
 from fhir_server.interactions.context import RequestContext
-from fhir_server.interactions.put import Written, put
+from fhir_server.interactions.integrity import check_not_referred_to, check_references, leads_somewhere
 from fhir_server.interactions.read import asks_for_fhir, content, etag, location
-from fhir_server.resources.normalise import Resource, normalise
+from fhir_server.resources.normalise import Resource, labels, normalise
 from fhir_server.resources.primitives import VALID_ID
+from fhir_server.resources.references import check_targets
+from fhir_server.search import names, own_parameters
+from fhir_server.search.indexer import TableRows, table_rows
+from fhir_server.search.indexer import index as search_index
+from fhir_server.search.kinds.kind import ReferenceRow
 from fhir_server.store import Version
+from fhir_server.store.own_parameters import put_in_force
 from fhir_server.wire import outcome
-from fhir_server.wire.http import Response
-from fhir_server.wire.json_text import parse
+from fhir_server.wire.http import Response, escape, split_target
+from fhir_server.wire.json_text import decode, parse, render
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.outcome import Stored, stored_outcome
+from fhir_server.wire.xml import parse_xml
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The result of a write. `shown` is the text for the response, if it differs from the stored one.
+
+    `references` are the references of a new version, which the caller must check.
+    """
+
+    row: Version
+    change: Literal["created", "updated", "same"]
+    shown: str | None = None
+    references: Sequence[ReferenceRow] = ()
+
+
+def put(
+    context: RequestContext,
+    resource: Resource,
+    old: Version | None,
+    resource_id: str | None = None,
+    row_id: int | None = None,
+) -> Written:
+    """Stores a normalised resource as the next version of `old`, or as a new resource.
+
+    A new resource gets the number `row_id`, or the next number. Its id is `resource_id`, or its number. In a Bundle,
+    references are checked at the end (see `check_references`), otherwise here. Call inside a transaction.
+
+    Raises:
+        FhirError: a reference cannot be resolved, or its element does not allow the type of the target.
+    """
+    store, registry = context.store, context.registry
+    if store.meter is not None:
+        store.meter.check()
+    if old is not None and old.text is not None:
+        unchanged = _unchanged(resource, old)
+        if unchanged is not None:
+            return Written(old, "same", unchanged)
+    if resource["resourceType"] == "Subscription":
+        resource = subscriptions.checked(context.server, resource)
+    version = 1 if old is None else old.version + 1
+    before = decode(old.text) if old is not None and old.text is not None else {}
+    full = with_meta(resource, version, context, before)
+    _check_storable(context, full, old)
+    if "contained" in full:
+        full["contained"] = [_with_id(context, inner) for inner in full["contained"]]
+    check_targets(full)
+    index = search_index(full, registry)
+    if old is not None and old.text is None and index["reference"]:
+        # HAPI saves a deleted resource a second time after it has resolved the references.
+        version += 1
+        full["meta"]["versionId"] = str(version)
+    if not context.server.reference_check:
+        index["reference"] = [row for row in index["reference"] if leads_somewhere(context, row.reference)]
+    elif not context.in_transaction:
+        check_references(context, index["reference"])
+    if old is not None:
+        row_id = old.row_id
+    elif row_id is None:
+        row_id = store.next_row_id()
+    full["id"] = resource_id or str(row_id)
+    kind = str(resource["resourceType"])
+    text = render(full)
+    shown = None
+    if "{ }" in text:  # HAPI returns empty elements in the response to the write, but not later
+        shown, text = text, render(normalise(full, expected_type=kind))
+    row = Version(row_id, kind, full["id"], version, context.now, text)
+    if old is None:
+        store.insert(row, table_rows(kind, index, registry, row_id))
+    else:
+        store.replace(old, stored_rows(context, old), row, table_rows(kind, index, registry, row_id))
+    if kind == "SearchParameter":
+        put_in_force(store, {str(one.get("code")) for one in (full, before)})
+    if old is None:
+        return Written(row, "created", shown, index["reference"])
+    return Written(row, "created" if old.text is None else "updated", shown, index["reference"])
+
+
+_STORABLE = ("collection", "document", "message")
+_UNIQUE = {"ValueSet": "0902", "CodeSystem": "0848", "ConceptMap": "0840"}
+_NAMED = ("ValueSet", "ConceptMap")
+
+
+def _check_storable(context: RequestContext, resource: Resource, old: Version | None) -> None:
+    """Raises HAPI's 422 for a Bundle of another type, and for definitions with a missing or duplicate URL."""
+    kind, url = resource["resourceType"], resource.get("url")
+    if kind == "Bundle" and resource.get("type") not in _STORABLE:
+        raise FhirError(
+            422,
+            "HAPI-0522: Unable to store a Bundle resource on this server with a Bundle.type value of:"
+            f" {resource.get('type', '(missing)')}. Note that if you are trying to perform a FHIR transaction or batch"
+            " operation you should POST the Bundle resource to the Base URL of the server, not to the /Bundle"
+            " endpoint.",
+        )
+    if kind == "SearchParameter":
+        own_parameters.check(resource)
+    if kind not in _UNIQUE:
+        return
+    if url is None and kind in _NAMED:
+        raise FhirError(422, f"HAPI-1766: {kind} has no value for {kind}.url")
+    sql = "SELECT row_id FROM uris WHERE param = ? AND value = ?"
+    values = context.registry.number(kind, "url"), names.number(url or "")
+    numbers = [row[0] for row in context.store.query(sql, values)]
+    for other in context.store.rows(numbers):
+        same = decode(other.text or "{}").get("version") == resource.get("version")
+        if same and (old is None or other.row_id != old.row_id):
+            version = f' and {kind}.version "{resource["version"]}"' if "version" in resource else ""
+            problem = f'Can not create multiple {kind} resources with {kind}.url "{url}"{version}'
+            raise FhirError(
+                422, f"HAPI-{_UNIQUE[kind]}: {problem}, already have one with resource ID: {other.reference}"
+            )
+
+
+def _with_id(context: RequestContext, contained: Resource) -> Resource:
+    """A contained resource, with a random id if it has none."""
+    if "id" in contained:
+        return contained
+    return {"resourceType": contained["resourceType"], "id": context.server.ids.uuid(), **contained}
+
+
+def stored_rows(context: RequestContext, row: Version) -> TableRows:
+    """The index rows of a stored version."""
+    if row.text is None:
+        return {}
+    return table_rows(row.type, search_index(decode(row.text), context.registry), context.registry, row.row_id)
+
+
+def with_meta(resource: Resource, version: int, context: RequestContext, before: Resource) -> Resource:
+    """The resource with an empty id, and with version, time and request id in its meta.
+
+    Like in HAPI, tags and security labels of the previous version remain.
+    """
+    sent, earlier = resource.get("meta") or {}, before.get("meta") or {}
+    meta = {key: value for key, value in sent.items() if key in ("id", "extension")}
+    meta |= {"versionId": str(version), "lastUpdated": instant(context.now)}
+    meta["source"] = f"{str(sent.get('source', '')).partition('#')[0]}#{context.request_id}"
+    own = {"id": "", "meta": meta | labels(sent, earlier)}
+    return {"resourceType": resource["resourceType"], **own, **resource, **own}
+
+
+def _unchanged(resource: Resource, old: Version) -> str | None:
+    """HAPI's response if an update changes nothing: the current version with the new source. Otherwise None."""
+    assert old.text is not None
+    stored = decode(old.text)
+    meta = stored["meta"]
+    now = {"resourceType": resource["resourceType"], "id": "", **resource} | {"id": old.id}
+    then = dict(stored)
+    new_labels, old_labels = (
+        {key: value for key, value in (one.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")}
+        for one in (now, then)
+    )
+    new_tags = any(item not in old_labels.get(key, []) for key, items in new_labels.items() for item in items)
+    if (
+        render(now) != render({**then, "id": old.id})
+        or new_tags
+        or new_labels.get("profile") != old_labels.get("profile")
+    ):
+        return None
+    source = (resource.get("meta") or {}).get("source")
+    shown = {key: source if key == "source" else value for key, value in meta.items() if key != "source" or source}
+    return render({**stored, "meta": shown})
+
 
 FORM = "application/x-www-form-urlencoded"
 FHIR_JSON = ("application/fhir+json", "application/json", "text/json", "application/json+fhir")
@@ -187,12 +358,6 @@ def _media_type(context: RequestContext) -> str:
     return (context.request.header("content-type") or "").partition(";")[0].strip().lower()
 
 
-def is_utf8_json(context: RequestContext) -> bool:
-    """Whether the body's content type is FHIR JSON in UTF-8."""
-    kind, _, parameters = (context.request.header("content-type") or "").partition(";")
-    return kind.strip().lower() in FHIR_JSON and parameters.replace(" ", "").lower() in ("", "charset=utf-8")
-
-
 def _is_fhir(context: RequestContext) -> bool:
     """Whether the body's content type is FHIR, a form or missing. A body of another type is the data of a Binary."""
     return _media_type(context) in ("", *FHIR_JSON, *FHIR_XML, FORM)
@@ -217,8 +382,6 @@ def body_json(context: RequestContext, operation: str) -> Json:
     latin = "latin1" in parameters.lower() or "8859-1" in parameters
     text = context.request.body.decode("latin-1" if latin else "utf-8", "replace")
     if name in FHIR_XML:
-        from fhir_server.wire.xml_reader import parse_xml  # late: few clients send XML, and it would slow every start
-
         return parse_xml(text)
     if name not in FHIR_JSON:
         number = "0446" if name == FORM else "0449"
@@ -262,3 +425,59 @@ def preference(context: RequestContext) -> str:
 def versioned(row: Version) -> str:
     """The reference to a version, such as `Patient/1/_history/2`."""
     return f"{row.reference}/_history/{row.version}"
+
+
+def delete(context: RequestContext, kind: str, resource_id: str) -> Response:
+    """`DELETE Type/id`."""
+    with context.store.transaction():
+        row, stored = delete_resource(context, kind, resource_id)
+    address = location(context.base, row) if row else f"{context.base}/{kind}/{escape(resource_id)}"
+    return context.respond(200, stored_outcome(stored), [("Content-Location", address)])
+
+
+def delete_resource(context: RequestContext, kind: str, resource_id: str) -> tuple[Version | None, Stored]:
+    """Deletes a resource if it exists. Returns the version of the deletion (None if there is none) and the report."""
+    row = context.store.find(kind, resource_id)
+    if row is None:
+        return None, outcome.never_existed(f"{kind}/{resource_id}")
+    if row.text is None:
+        return row, outcome.already_deleted(versioned(row))
+    return _mark(context, row), outcome.deleted(1)
+
+
+def delete_by_condition(context: RequestContext, kind: str) -> Response:
+    """`DELETE Type?…`: deletes the match, if it is the only one."""
+    _, query = split_target(context.request.target)
+    if not context.pairs:
+        raise FhirError(400, "HAPI-0967: Can not perform delete, no ID provided")
+    with context.store.transaction():
+        stored = delete_matches(context, kind, query)
+    return context.respond(200, stored_outcome(stored))
+
+
+def delete_matches(context: RequestContext, kind: str, query: str) -> Stored:
+    """Deletes the one resource that matches a condition. In a Bundle without a condition, deletes none."""
+    shown = f"{kind}?{query or 'null'}"
+    number = context.store.count().get(kind, 0)
+    matches = matching(context, kind, query, limit=-1) if query or number == 1 else ()
+    number = len(matches) if query else number
+    if number > 1:
+        raise several_match("DELETE", kind, shown, number)
+    if not matches:
+        return outcome.nothing_matched(shown)
+    row = context.store.rows(matches)[0]
+    _mark(context, row)
+    return outcome.deleted(1)
+
+
+def _mark(context: RequestContext, row: Version) -> Version:
+    """Deletes a resource if no other refers to it. In a transaction, `check_deleted` checks this at the end."""
+    if context.in_transaction:
+        context.deleted.append(row)
+    elif context.server.reference_check:
+        check_not_referred_to(context, row)
+    gone = Version(row.row_id, row.type, row.id, row.version + 1, context.now, None)
+    context.store.replace(row, stored_rows(context, row), gone, {})
+    if row.type == "SearchParameter":
+        put_in_force(context.store, {str(decode(row.text or "{}").get("code"))})
+    return gone

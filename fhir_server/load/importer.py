@@ -1,45 +1,30 @@
 """Import of NDJSON: many resources with their own ids, in a few large transactions.
 
-If there are enough lines, worker processes convert lines to rows. One process writes the rows. A resource gets its
-number from the number of its line. So the workers work independently, and the result does not depend on their speed.
+A resource gets its number from the number of its line.
 """
 
 from __future__ import annotations
 
-import gc
-import os
-import pickle
-import signal
-import subprocess
-import sys
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import chain, islice
-from typing import Any, BinaryIO, Self
+from itertools import islice
+from typing import Any
 
-from fhir_server._cycles import no_search_for_cycles
 from fhir_server.clock import Clock
 from fhir_server.errors import FhirError, ServerError
 from fhir_server.ids import IdSource
 from fhir_server.load.members import ImportStamp, MemberCache
-from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.indexer import index, table_rows
-from fhir_server.search.registry import ParameterRegistry
+from fhir_server.search.kinds.kind import IndexRows
 from fhir_server.store import BaseStore, Version
 from fhir_server.store.own_parameters import put_in_force
 from fhir_server.store.schema import COLUMNS
 from fhir_server.wire.json_text import decode, render
 
-CHUNK = 1000
-"""The number of lines that are converted to rows together."""
-TOGETHER = 4
-"""The number of chunks in one transaction. A page that several of them change is then written once."""
-ALONE = 3 * CHUNK
-"""Up to this many lines are converted without workers, since starting workers would take longer."""
-WORKERS = 2
-"""The maximum number of workers. Two convert lines faster than one process writes the rows."""
+CHUNK = 4000
+"""The number of lines in one transaction. A page of the file that several of them change is then written once."""
 Refused = Callable[[int, str], None]
 
 
@@ -80,120 +65,36 @@ def load(
         ServerError: a line was refused. Of the lines before it, all except the last few thousand are in the store.
     """
     cache = MemberCache(store.registry, ImportStamp((clock or Clock()).now(), (ids or IdSource()).request_id()))
-    count, defines, empty = 0, False, not store.count()
-    with store.importing(), no_search_for_cycles(), ExitStack() as stack:
-        chunks = _chunks(iter(lines), store.next_number, cache)
-        for first in chunks:
-            with store.transaction():
-                for chunk in chain([first], islice(chunks, TOGETHER - 1)):
-                    _tell(chunk, refused)
-                    if chunk.resources:
-                        _write(store, chunk)
-                        if empty and not count and len(chunk.resources) == CHUNK:  # a large import
-                            stack.enter_context(store.ordered_later())
-                        count += len(chunk.resources)
-                        defines |= any(row[1] == "SearchParameter" for row in chunk.resources)
+    count, done, first, defines, empty = 0, 0, store.next_number, False, not store.count()
+    rest = iter(lines)
+    with store.importing(), ExitStack() as stack:
+        while part := list(islice(rest, CHUNK)):
+            chunk = _rows_of(part, first + done, done, cache)
+            for number, reason in chunk.refused:
+                if refused is None:
+                    raise ServerError(f"line {number}: {reason}")
+                refused(number, reason)
+            if chunk.resources:
+                with store.transaction():
+                    _write(store, chunk)
+            if empty and not count and len(chunk.resources) == CHUNK:  # a large import
+                stack.enter_context(store.ordered_later())
+            done += len(part)
+            count += len(chunk.resources)
+            defines |= any(row[1] == "SearchParameter" for row in chunk.resources)
         if defines:
             with store.transaction():
                 put_in_force(store)
     return count
 
 
-def _tell(chunk: Chunk, refused: Refused | None) -> None:
-    for number, reason in chunk.refused:
-        if refused is None:
-            raise ServerError(f"line {number}: {reason}")
-        refused(number, reason)
-
-
-def _chunks(lines: Iterator[str | bytes], first: int, cache: MemberCache) -> Iterator[Chunk]:
-    """The chunks in the order of the lines. This process converts the first few while the workers start."""
-    done = 0
-    idle: list[ImportWorker] = []
-    busy: deque[ImportWorker] = deque()
-    with ExitStack() as stack:
-        while part := list(islice(lines, CHUNK)):
-            if done == CHUNK:
-                count = min((os.cpu_count() or 1) - 1, WORKERS)
-                idle = [stack.enter_context(ImportWorker(cache)) for _ in range(count)]
-            if done < ALONE or not (idle or busy):
-                yield rows_of(part, first + done, done, cache)
-            else:
-                worker = idle.pop() if idle else busy.popleft()
-                result = worker.result() if worker.waiting else None
-                worker.start(part, first + done, done)
-                busy.append(worker)
-                if result is not None:
-                    yield result
-            done += len(part)
-        for worker in busy:
-            yield worker.result()
-
-
-class ImportWorker:
-    """A process that converts lines to rows, one chunk at a time.
-
-    It is not from a pool of `multiprocessing`, since that imports the caller's main module again.
-    """
-
-    def __init__(self, cache: MemberCache) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "fhir_server.load.importer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        self._settings: tuple[ParameterRegistry, ImportStamp] | None = (cache.registry, cache.stamp)
-        self.waiting = False
-
-    def start(self, lines: list[str | bytes], first: int, before: int) -> None:
-        """Sends lines to convert. The settings are sent before the first lines."""
-        if self._settings is not None:
-            self._send(self._settings)
-            self._settings = None
-        self._send((lines, first, before))
-        self.waiting = True
-
-    def result(self) -> Chunk:
-        """Waits for the rows of the lines that were sent last."""
-        self.waiting = False
-        try:
-            chunk = pickle.load(self._process.stdout)  # type: ignore[arg-type]  # stdout=PIPE above
-        except EOFError as error:
-            raise ServerError("a worker process of the import died (out of memory?); import again") from error
-        assert isinstance(chunk, Chunk)
-        return chunk
-
-    def _send(self, message: object) -> None:
-        assert self._process.stdin is not None
-        pickle.dump(message, self._process.stdin, pickle.HIGHEST_PROTOCOL)
-        self._process.stdin.flush()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-
-def work(source: BinaryIO, target: BinaryIO) -> None:
-    """The loop of a worker: reads the settings and then lines from `source`, writes rows to `target`."""
-    gc.disable()  # rows have no reference cycles
-    cache = MemberCache(*pickle.load(source))
-    while True:
-        try:
-            lines, first, before = pickle.load(source)
-        except EOFError:
-            return
-        pickle.dump(rows_of(lines, first, before, cache), target, pickle.HIGHEST_PROTOCOL)
-        target.flush()
-
-
-def rows_of(lines: list[str | bytes], first: int, before: int, cache: MemberCache) -> Chunk:
+def _rows_of(lines: list[str | bytes], first: int, before: int, cache: MemberCache) -> Chunk:
     """The rows of some lines. `first` is the number of the first line's resource, `before` counts earlier lines."""
     chunk = Chunk()
     owners: dict[str, list[int]] = defaultdict(list)
     for offset, line in enumerate(lines):
         try:
-            text = line.decode("utf-8") if isinstance(line, bytes) else line
+            text = (line.encode() if isinstance(line, str) else line).decode()
             if text and not text.isspace():
                 kind, resource_id, updated, stored, rows = cache.prepare(text)
                 row_id = first + offset
@@ -203,7 +104,7 @@ def rows_of(lines: list[str | bytes], first: int, before: int, cache: MemberCach
                     owners[table] += [row_id] * number
         except FhirError as error:
             chunk.refused.append((before + offset + 1, error.diagnostics))
-        except UnicodeDecodeError:
+        except UnicodeError:
             chunk.refused.append((before + offset + 1, "is not UTF-8"))
         except OverflowError:
             chunk.refused.append((before + offset + 1, "meta.lastUpdated is outside the years 1 to 9999"))
@@ -232,11 +133,3 @@ def _write(store: BaseStore, chunk: Chunk) -> None:
         before = index(decode(old.text), registry) if old.text is not None else IndexRows()
         old_rows = table_rows(old.type, before, registry, old.row_id)
         store.replace(old, old_rows, new, table_rows(new.type, index(resource, registry), registry, new.row_id))
-
-
-if __name__ == "__main__":
-    from fhir_server.load import importer as module
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole process group; the parent ends this one
-    # Classes are pickled with the name of their module, which must not be __main__.
-    module.work(sys.stdin.buffer, sys.stdout.buffer)

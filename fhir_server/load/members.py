@@ -8,8 +8,7 @@ they are cached under the member's JSON text. Resources for which this is not tr
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -17,12 +16,9 @@ from typing import Any, Final, NamedTuple
 from fhir_server import definitions
 from fhir_server.clock import instant
 from fhir_server.errors import FhirError
-from fhir_server.resources.meta import labels
-from fhir_server.resources.normalise import fields, normalise
+from fhir_server.resources.normalise import ElementField, fields, labels, normalise
 from fhir_server.resources.primitives import VALID_ID
 from fhir_server.search import pairs
-from fhir_server.search.dates import span
-from fhir_server.search.index_rows import IndexRows, ReferenceRow
 from fhir_server.search.indexer import (
     TableRows,
     add_existence,
@@ -32,20 +28,16 @@ from fhir_server.search.indexer import (
     is_indexed,
     table_rows,
 )
-from fhir_server.search.registry import ParameterRegistry
+from fhir_server.search.kinds.date import span
+from fhir_server.search.kinds.kind import IndexRows
+from fhir_server.search.parameters import ParameterRegistry
 from fhir_server.wire.json_text import assemble, member, parse, render, scan
 from fhir_server.wire.json_values import DEPTH_LIMIT, Json
 
 CACHE_SIZE: Final = 20_000
 """The maximum number of cached members (about 20 MB). A full cache is emptied; frequent members soon return."""
-SHORT: Final = 16
-"""Strings with more characters are times or free text, not codes. Only the last few of them are cached."""
-PASSING: Final = 1000
-"""The number of cached times and free texts, since the results of one panel share a time. Each takes about 0.5 kB."""
 LONGEST: Final = 1000
 """Members with more characters of JSON, such as attachments, are not cached."""
-FOLLOWING: Final = 500
-"""The maximum number of members in one `Following`. A full one is emptied."""
 _START: Final = re.compile(
     r'[ \t\r\n]*\{[ \t\r\n]*"resourceType"[ \t\r\n]*:[ \t\r\n]*"([A-Za-z]+)"'
     r'(?:[ \t\r\n]*,[ \t\r\n]*"id"[ \t\r\n]*:[ \t\r\n]*"([A-Za-z0-9.-]{1,64})")?'
@@ -81,44 +73,13 @@ class CachedMember(NamedTuple):
     targets: Sequence[str] = ()
     values: Sequence[str] = ()
     """`targets` are patients, `values` are codes. A resource with both has further index rows (`search.pairs`)."""
-    references: Sequence[ReferenceRow] = ()
 
 
-class Following:
-    """Earlier members that came after one key, by the first characters of their text (as many as the shortest has).
+class TypeMembers(NamedTuple):
+    """The fields of one resource type, and its earlier members by their JSON text from the key on."""
 
-    Most members repeat. A member with the text of an earlier one is not parsed again.
-    """
-
-    __slots__ = ("members", "shortest")
-
-    def __init__(self) -> None:
-        self.shortest = LONGEST
-        self.members: dict[str, tuple[str, int, tuple[str, CachedMember]]] = {}
-        """The text from the comma on, the place of the key in R4's order, and the key with the member."""
-
-    def add(self, text: str, place: int, named: tuple[str, CachedMember]) -> None:
-        """Adds a member under its text."""
-        if len(text) < self.shortest:
-            self.shortest = len(text)
-            self.members.clear()
-        elif len(self.members) >= FOLLOWING:
-            self.members.clear()
-        self.members[text[: self.shortest]] = text, place, named
-
-
-class TypeMembers:
-    """The fields of one resource type and its earlier members.
-
-    `seen` has the members by their JSON text from the key on, `behind` by the key before them.
-    """
-
-    __slots__ = ("behind", "fields", "seen")
-
-    def __init__(self, kind: str) -> None:
-        self.fields = fields(kind)
-        self.seen: dict[str, CachedMember] = {}
-        self.behind: dict[str, Following] = defaultdict(Following)
+    fields: Mapping[str, ElementField]
+    seen: dict[str, CachedMember]
 
 
 NOTHING: Final = CachedMember(None, "", [])
@@ -149,17 +110,15 @@ class PreparedResource(NamedTuple):
 
 
 class MemberCache:
-    """Prepares the resources of an import or of transactions."""
+    """Prepares the resources of an import."""
 
-    def __init__(self, registry: ParameterRegistry, stamp: ImportStamp, size: int = CACHE_SIZE) -> None:
+    def __init__(self, registry: ParameterRegistry, stamp: ImportStamp) -> None:
         self.registry = registry
         self.stamp = stamp
-        self._size = size
         self._types: dict[str, TypeMembers | None] = {}
         """By type; None for types whose resources are prepared as a whole."""
         self._metas: dict[tuple[str, str], tuple[int, CachedMember]] = {}
         self._cached = 0
-        self._passing: list[tuple[dict[str, CachedMember], str]] = []
 
     def prepare(self, text: str) -> PreparedResource:
         """Prepares the resource in a JSON text.
@@ -168,10 +127,10 @@ class MemberCache:
             FhirError: 400. The text is not an R4 resource (with HAPI's message), or its id is missing or invalid.
             OverflowError: `meta.lastUpdated` is outside the years 1 to 9999.
         """
-        parts = self.taken_apart(text)
+        parts = self._taken_apart(text)
         if parts is None or not VALID_ID.fullmatch(parts.id):
             return self._whole(text)
-        return self.put_together(parts, parts.id)
+        return self._put_together(parts)
 
     def _whole(self, text: str) -> PreparedResource:
         resource = normalise(parse(text), expected_type=None)
@@ -186,7 +145,7 @@ class MemberCache:
             kind, resource_id, updated, render(resource), self._rows(kind, index(resource, self.registry))
         )
 
-    def taken_apart(self, text: str) -> Members | None:
+    def _taken_apart(self, text: str) -> Members | None:
         """The parts of the resource in a text. None if the text is invalid or has an unusual form."""
         if "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT or (beginning := _beginning(text)) is None:
             return None
@@ -196,20 +155,11 @@ class MemberCache:
         known = self._types[kind]
         if known is None:
             return None
-        seen, behind, key = known.seen, known.behind, "id" if resource_id else ""
         members: dict[int, tuple[str, CachedMember]] = {}
         meta_text, meta = "", None
         try:
-            while True:
-                following = behind[key]
-                before = following.members.get(text[end : end + following.shortest])
-                if before is not None and text.startswith(before[0], end) and before[1] not in members:
-                    end += len(before[0])
-                    key, _ = members[before[1]] = before[2]
-                    continue
-                if (entry := _NEXT.match(text, end)) is None:
-                    break
-                last, comma, key, begin = key, end, entry[1], entry.start(1)
+            while (entry := _NEXT.match(text, end)) is not None:
+                key, begin = entry[1], entry.start(1)
                 value, end = scan(text, entry.end())
                 field = known.fields.get(key)
                 if field is None:
@@ -226,11 +176,9 @@ class MemberCache:
                     meta_text, meta = text[begin:end], field.clean(value)
                 else:
                     raw = text[begin:end]  # with the key
-                    member = seen.get(raw)
+                    member = known.seen.get(raw)
                     if member is None:
-                        member = self._member(seen, kind, key, field.clean(value), raw)
-                    elif raw[-1] in '"]}':  # a number's text does not show where it ends
-                        behind[last].add(text[comma:end], field.place, (key, member))
+                        member = self._member(known.seen, kind, key, field.clean(value), raw)
                     members[field.place] = key, member
         except (ValueError, StopIteration, RecursionError, FhirError):
             return None
@@ -241,17 +189,16 @@ class MemberCache:
     def _new_type(self, kind: str) -> TypeMembers | None:
         if kind == "CodeSystem" or not definitions.is_resource_type(kind) or self.registry.own_of(kind):
             return None
-        return TypeMembers(kind)
+        return TypeMembers(fields(kind), {})
 
-    def put_together(self, parts: Members, resource_id: str) -> PreparedResource:
-        """The resource with this id and these members."""
+    def _put_together(self, parts: Members) -> PreparedResource:
         kind, members = parts.kind, parts.members
         updated, meta = self._meta(kind, parts.meta_text, parts.meta)
-        lines = [f'"resourceType": "{kind}"', f'"id": "{resource_id}"', meta.line]
+        lines = [f'"resourceType": "{kind}"', f'"id": "{parts.id}"', meta.line]
         rows = meta.rows.copy()
         patients: Sequence[str] = ()
         codes: Sequence[str] = ()
-        for _, (_, line, of_member, targets, values, _) in members:
+        for _, (_, line, of_member, targets, values) in members:
             if line:
                 lines.append(line)
                 rows += of_member
@@ -263,22 +210,14 @@ class MemberCache:
             existence = IndexRows()
             add_existence(existence, kind, {key: one.value for key, one in members})
             rows += self._rows(kind, existence)
-        return PreparedResource(kind, resource_id, updated, assemble(lines), rows)
+        return PreparedResource(kind, parts.id, updated, assemble(lines), rows)
 
     def _member(self, seen: dict[str, CachedMember], kind: str, key: str, cleaned: Json, raw: str) -> CachedMember:
-        """Prepares and caches a new member. Times and free texts are dropped early: they repeat soon or never."""
+        """Prepares and caches a new member."""
         prepared = NOTHING if cleaned is None else self._prepared(kind, key, cleaned)
-        if len(raw) > LONGEST:
-            return prepared
-        if type(cleaned) is str and len(cleaned) > SHORT:
-            if len(self._passing) >= PASSING:
-                for texts, text in self._passing:
-                    texts.pop(text, None)
-                self._passing.clear()
-            self._passing.append((seen, raw))
-        else:
+        if len(raw) <= LONGEST:
             self._make_room()
-        seen[raw] = prepared
+            seen[raw] = prepared
         return prepared
 
     def _meta(self, kind: str, text: str, value: Json) -> tuple[int, CachedMember]:
@@ -292,13 +231,12 @@ class MemberCache:
 
     def _make_room(self) -> None:
         self._cached += 1
-        if self._cached > self._size:
+        if self._cached > CACHE_SIZE:
             self._cached = 0
             self._metas.clear()
             for known in self._types.values():
                 if known is not None:
                     known.seen.clear()
-                    known.behind.clear()
 
     def _prepared(self, kind: str, key: str, cleaned: Json) -> CachedMember:
         if not is_indexed(kind, key):
@@ -311,7 +249,7 @@ class MemberCache:
         sides: tuple[Sequence[str], Sequence[str]] = (), ()
         if (links or tokens) and (both := pairs.numbers(self.registry, kind)):
             sides = pairs.sides(both, links, tokens)
-        return CachedMember(cleaned, line, parts, *sides, rows.get("reference", ()))
+        return CachedMember(cleaned, line, parts, *sides)
 
     def _rows(self, kind: str, rows: IndexRows) -> list[Rows]:
         return _parts(table_rows(kind, rows, self.registry, row_id=0))

@@ -2,6 +2,8 @@
 
 HAPI reads the compartment in batches a little larger than a page, and follows the references of each batch before it
 reads the next. `start`, `end` and `_since` are accepted and ignored. All of this was observed on HAPI 7.6.0.
+
+`Composition/x/$document` is the composition and the resources that it refers to, as one Bundle.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
 from fhir_server.search.parameters import resource_types
 from fhir_server.search.query import Include, subset, whole
 from fhir_server.store import Version
-from fhir_server.wire.http import Pairs, Response
+from fhir_server.wire.bundle import Bundle, in_groups, search_entries
+from fhir_server.wire.http import Pairs, Response, by_name, link
 
 REFERRED = Include("*", "*", "", reverse=False, iterate=True, text="*")
 REFERRING = Include("*", "*", "", reverse=True, iterate=False, text="*")
@@ -99,3 +102,23 @@ def _followed(context: RequestContext, rows: list[Version], types: set[str], kin
         new = [row for row in new if row.type != "Patient" or kind != "Patient"]
         followed.update(dict.fromkeys(row.row_id for row in new))
     return followed
+
+
+def document(context: RequestContext, kind: str, resource_id: str) -> Response:
+    """Answers `$document`: the composition first, then the resources that it refers to, directly or indirectly."""
+    root = context.store.find(kind, resource_id)
+    rows = [root] if root is not None and root.text is not None else []
+    new = rows
+    for _ in range(MAX_ROUNDS):
+        known = {row.row_id for row in rows}
+        row_ids = [row_id for row_id in java_set_order(referred(context, new, REFERRED)) if row_id not in known]
+        new = context.store.rows(row_ids)
+        if not new:
+            break
+        rows = rows + new
+    texts = [(row.reference.encode(), (row.text or "").encode()) for row in rows]
+    groups = (("match", texts[:1]), ("include", texts[1:]))
+    entries = in_groups(search_entries(context.base, mode, some) for mode, some in groups)
+    links = [("self", link(context.address, by_name(context.pairs)))]
+    bundle = Bundle(context.server.ids.uuid(), "document", context.now, len(rows[:1]), links, entries)
+    return context.bundle(bundle, [("Content-Location", f"{context.base}/Bundle/{bundle.id}")])

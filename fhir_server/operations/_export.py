@@ -17,7 +17,7 @@ from fhir_server.interactions.exports import Export, Exports, Order
 from fhir_server.interactions.read import current
 from fhir_server.operations._parameters import Arguments
 from fhir_server.resources.primitives import PrimitiveError, check_date
-from fhir_server.search.dates import span
+from fhir_server.search.kinds.date import span
 from fhir_server.search.query import unhandled
 from fhir_server.store import BaseStore
 from fhir_server.wire.http import Response

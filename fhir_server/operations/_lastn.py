@@ -11,7 +11,7 @@ from array import array
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.search import first_page, run, understood
 from fhir_server.operations._parameters import Arguments
-from fhir_server.search.dates import period_span, span, timing_span
+from fhir_server.search.kinds.date import period_span, span, timing_span
 from fhir_server.search.paging import DEFAULT_COUNT, Search
 from fhir_server.search.query import subset, whole
 from fhir_server.wire.http import Response

@@ -6,11 +6,9 @@ from collections.abc import Callable
 
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
-from fhir_server.interactions.put import stored_rows
 from fhir_server.interactions.read import current
-from fhir_server.interactions.write import body_resource
-from fhir_server.resources.meta import labels
-from fhir_server.resources.normalise import Resource
+from fhir_server.interactions.write import body_resource, stored_rows
+from fhir_server.resources.normalise import Resource, labels
 from fhir_server.wire.http import Response
 from fhir_server.wire.json_text import decode, render
 from fhir_server.wire.json_values import Json

@@ -21,7 +21,7 @@ class Arguments:
         self._listed: list[Json] = []
         if context.request.body:
             if (context.request.header("content-type") or "").startswith(FORM):
-                self.pairs += parse_query(context.request.body.decode("utf-8", "replace"))
+                self.pairs += parse_query(context.request.text)
             else:
                 self._read(body_json(context, "EXTENDED_OPERATION_TYPE"))
 

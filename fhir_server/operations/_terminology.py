@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from fhir_server.clock import instant
 from fhir_server.errors import FhirError
-from fhir_server.interactions.context import RequestContext
-from fhir_server.interactions.library import StoredLibrary
+from fhir_server.interactions.context import RequestContext, StoredLibrary
 from fhir_server.interactions.read import current
 from fhir_server.operations._parameters import Arguments, answer
 from fhir_server.search.query import whole
-from fhir_server.terminology.expansion import Coded, NotExpandable, contains, expand
-from fhir_server.terminology.library import UCUM, Concept, by_grammar, concepts
+from fhir_server.terminology import UCUM, Coded, Concept, NotExpandable, by_grammar, concepts, contains, expand
 from fhir_server.wire.http import Response, escape
 from fhir_server.wire.json_text import decode, render
 from fhir_server.wire.json_values import Json

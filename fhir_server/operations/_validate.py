@@ -1,25 +1,27 @@
 """`$validate`: checks a resource against R4 (`fhir_server/validation`) and reports the problems as HAPI does.
 
 A resource that HAPI's parser refuses is refused with the same message. Lines and columns refer to the body, or to the
-stored resource without layout.
+stored resource without layout; they are those after a value, as in messages of HL7's validator.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping
+from json.decoder import scanstring  # type: ignore[attr-defined]  # missing in the stubs
+from typing import TypeAlias
 
 from fhir_server.errors import FhirError
-from fhir_server.interactions.context import RequestContext
+from fhir_server.interactions.context import RequestContext, StoredLibrary
 from fhir_server.interactions.integrity import check_not_referred_to
-from fhir_server.interactions.library import StoredLibrary
 from fhir_server.interactions.read import current
 from fhir_server.interactions.write import body_json
 from fhir_server.resources.normalise import normalise
-from fhir_server.validation.issue import Issue
+from fhir_server.validation.check import issues
+from fhir_server.validation.structure import Issue
 from fhir_server.wire.bundle import compact
 from fhir_server.wire.http import Response
-from fhir_server.wire.json_places import Path, ends
 from fhir_server.wire.json_text import decode, render
 from fhir_server.wire.json_values import Json
 
@@ -48,15 +50,13 @@ def validate(context: RequestContext, kind: str, resource_id: str) -> Response:
     if resource is None:
         problem = 'No resource supplied for $validate operation (resource is required unless mode is "delete")'
         raise FhirError(400, f"HAPI-0992: {problem}")
-    from fhir_server.validation.check import issues  # late: it loads modules that other requests do not need
-
     normalise(resource, expected_type=None)
     named = _parameter(parameters, "profile", "valueUri", "valueCanonical", "valueString") or context.value("profile")
     profiles = [named] if isinstance(named, str) and named else []
     nothing = [Issue("information", "No issues detected during validation", "")]
     problems = issues(resource, StoredLibrary(context.server), profiles) or nothing
     alone = resource is body and not context.layout.in_xml
-    text = context.request.body.decode("utf-8", "replace") if alone else compact(render(resource))
+    text = context.request.text if alone else compact(render(resource))
     try:
         places = ends(text)
     except (ValueError, IndexError):  # a text that only a lenient parser accepts
@@ -101,3 +101,50 @@ def _path(location: str) -> Path:
         if number:
             steps.append(int(number))
     return tuple(steps)
+
+
+Path: TypeAlias = tuple[str | int, ...]
+
+_BLANK = re.compile(r"[\s,:]*")
+_SCALAR = re.compile(r"[^\s,\]}]+")
+
+
+def ends(text: str) -> dict[Path, tuple[int, int]]:
+    """Line and column (from 1) after each value of a valid JSON text, by the path of the value."""
+    places: dict[Path, int] = {}
+    _walk_value(text, _skip(text, 0), (), places)
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    return {path: _line_and_column(starts, end) for path, end in places.items()}
+
+
+def _line_and_column(starts: list[int], end: int) -> tuple[int, int]:
+    line = bisect_right(starts, end)
+    return line, end - starts[line - 1] + 1
+
+
+def _skip(text: str, at: int) -> int:
+    match = _BLANK.match(text, at)
+    return match.end() if match else at
+
+
+def _walk_value(text: str, at: int, path: Path, places: dict[Path, int]) -> int:
+    """Adds the ends of the value that begins at `at`, and of those inside it. Returns its end."""
+    if text[at] == "{":
+        end = _skip(text, at + 1)
+        while text[end] != "}":
+            key, end = scanstring(text, end + 1)
+            end = _skip(text, _walk_value(text, _skip(text, end), (*path, key), places))
+        end += 1
+    elif text[at] == "[":
+        end, number = _skip(text, at + 1), 0
+        while text[end] != "]":
+            end = _skip(text, _walk_value(text, end, (*path, number), places))
+            number += 1
+        end += 1
+    elif text[at] == '"':
+        _, end = scanstring(text, at + 1)
+    else:
+        match = _SCALAR.match(text, at)
+        end = match.end() if match else at + 1
+    places[path] = end
+    return end

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from fhir_server._late import late
 from fhir_server.interactions.context import RequestContext
+from fhir_server.operations import _export, _maintenance, _meta, _terminology
+from fhir_server.operations._everything import document, everything
+from fhir_server.operations._lastn import lastn
+from fhir_server.operations._validate import validate
 from fhir_server.wire.http import Response
 
 Level: TypeAlias = Literal["system", "type", "instance"]
@@ -51,56 +54,52 @@ def _core(
     owner: str,
     name: str,
     levels: tuple[Level, ...],
-    place: str,
+    handler: Handler,
     methods: tuple[str, ...] = _ANY,
     types: tuple[str, ...] = (),
 ) -> Operation:
-    """An operation of FHIR or HAPI with a handler at `module:function`. `owner` begins the name of its definition. Only
-    resources of that type offer it, except for those of all resources and of the server.
+    """An operation of FHIR or HAPI. `owner` begins the name of its definition. Only resources of that type offer it,
+    except for those of all resources and of the server.
     """
     own = types or (() if owner in ("Resource", "Server") else (owner,))
-    return Operation(name, levels, _late(place), f"{_CORE}{owner}-{name}", own, methods)
+    return Operation(name, levels, handler, f"{_CORE}{owner}-{name}", own, methods)
 
 
 def _bulk(
     name: str,
     levels: tuple[Level, ...],
-    place: str,
+    handler: Handler,
     definition: str,
     types: tuple[str, ...] = (),
     methods: tuple[str, ...] = _ANY,
 ) -> Operation:
     """An operation of bulk exports."""
-    return Operation(name, levels, _late(place), f"{_BULK}{definition}", types, methods, exports=True)
-
-
-def _late(place: str) -> Handler:
-    return late(f"fhir_server.operations._{place}", Response)
+    return Operation(name, levels, handler, f"{_BULK}{definition}", types, methods, exports=True)
 
 
 OPERATIONS = (
-    _core("Patient", "everything", _BOTH, "everything:everything"),
-    _core("Encounter", "everything", _BOTH, "everything:everything"),
-    _core("Observation", "lastn", ("type",), "lastn:lastn"),
-    _core("Composition", "document", _INSTANCE, "document:document"),
-    _core("ValueSet", "expand", _BOTH, "terminology:expand_value_set"),
-    _core("CodeSystem", "lookup", _BOTH, "terminology:lookup"),
-    _core("CodeSystem", "subsumes", _BOTH, "terminology:subsumes"),
-    _core("ValueSet", "validate-code", _BOTH, "terminology:validate_code", types=("ValueSet", "CodeSystem")),
-    _core("ConceptMap", "translate", _BOTH, "terminology:translate"),
-    _core("Resource", "validate", _BOTH, "validate:validate"),
-    _core("Resource", "meta", _ALL, "meta:meta", _GET),
-    _core("Resource", "meta-add", _INSTANCE, "meta:meta_add", _POST),
-    _core("Resource", "meta-delete", _INSTANCE, "meta:meta_delete", _POST),
-    _core("Server", "get-resource-counts", _SYSTEM, "maintenance:resource_counts"),
-    _core("Server", "expunge", _ALL, "maintenance:expunge", _POST),
-    _core("Server", "reindex", _SYSTEM, "maintenance:reindex", _POST),
-    _core("Server", "mark-all-resources-for-reindexing", _SYSTEM, "maintenance:mark_for_reindexing", _POST),
-    _bulk("export", _SYSTEM, "export:export", "export"),
-    _bulk("export", _BOTH, "export:export", "patient-export", ("Patient",)),
-    _bulk("export", _INSTANCE, "export:export", "group-export", ("Group",)),
-    _bulk("export-poll-status", _SYSTEM, "export:status", "export-poll-status", methods=("GET", "DELETE")),
-    _bulk("export-file", _SYSTEM, "export:file", "export-file", methods=_GET),
+    _core("Patient", "everything", _BOTH, everything),
+    _core("Encounter", "everything", _BOTH, everything),
+    _core("Observation", "lastn", ("type",), lastn),
+    _core("Composition", "document", _INSTANCE, document),
+    _core("ValueSet", "expand", _BOTH, _terminology.expand_value_set),
+    _core("CodeSystem", "lookup", _BOTH, _terminology.lookup),
+    _core("CodeSystem", "subsumes", _BOTH, _terminology.subsumes),
+    _core("ValueSet", "validate-code", _BOTH, _terminology.validate_code, types=("ValueSet", "CodeSystem")),
+    _core("ConceptMap", "translate", _BOTH, _terminology.translate),
+    _core("Resource", "validate", _BOTH, validate),
+    _core("Resource", "meta", _ALL, _meta.meta, _GET),
+    _core("Resource", "meta-add", _INSTANCE, _meta.meta_add, _POST),
+    _core("Resource", "meta-delete", _INSTANCE, _meta.meta_delete, _POST),
+    _core("Server", "get-resource-counts", _SYSTEM, _maintenance.resource_counts),
+    _core("Server", "expunge", _ALL, _maintenance.expunge, _POST),
+    _core("Server", "reindex", _SYSTEM, _maintenance.reindex, _POST),
+    _core("Server", "mark-all-resources-for-reindexing", _SYSTEM, _maintenance.mark_for_reindexing, _POST),
+    _bulk("export", _SYSTEM, _export.export, "export"),
+    _bulk("export", _BOTH, _export.export, "patient-export", ("Patient",)),
+    _bulk("export", _INSTANCE, _export.export, "group-export", ("Group",)),
+    _bulk("export-poll-status", _SYSTEM, _export.status, "export-poll-status", methods=("GET", "DELETE")),
+    _bulk("export-file", _SYSTEM, _export.file, "export-file", methods=_GET),
 )
 
 

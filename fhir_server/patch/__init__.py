@@ -1,1 +1,1 @@
-"""Patches of a resource: JSON Patch, XML Patch and FHIRPath Patch."""
+"""Patches of a resource: JSON Patch and FHIRPath Patch."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from fhir_server import definitions
 from fhir_server.errors import FhirError
 from fhir_server.fhirpath.evaluator import Environment, Nodes, walk
-from fhir_server.fhirpath.functions import FUNCTIONS
 from fhir_server.fhirpath.node import Node, keys
 from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError, Tree, parse
 from fhir_server.wire.json_values import Json
@@ -203,8 +202,7 @@ def _slot(holder: Node, name: str, path: str) -> _Slot:
 
 
 def _is_list(type_name: str, key: str) -> bool:
-    listed = definitions.elements("Element" if definitions.is_primitive(type_name) else type_name)
-    return next(one.many for one in listed for declared in one.types if one.key(declared) == key)
+    return definitions.fields("Element" if definitions.is_primitive(type_name) else type_name)[key].element.many
 
 
 def _object(node: Node) -> dict[str, Json]:
@@ -243,7 +241,7 @@ def _tree(path: str) -> Tree:
 
 
 def _found(root: Node, path: str, tree: Tree) -> Nodes:
-    environment = Environment(root, root, lambda _: None, FUNCTIONS, [root])
+    environment = Environment(root, root, lambda _: None, [root])
     try:
         return walk(tree, [root], environment)
     except TooCostlyError:

@@ -1,5 +1,1 @@
-"""A server on a port, in one or more processes.
-
-`helper` runs long requests in a second process, so that other requests do not wait. `workers` answers reads in several
-processes.
-"""
+"""A server on a port, with a helper process for long requests, so that other requests do not wait."""

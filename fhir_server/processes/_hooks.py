@@ -10,6 +10,7 @@ Subscription without a payload.
 from __future__ import annotations
 
 import asyncio
+import http.client
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,13 +19,13 @@ from typing import Self
 
 from fhir_server.errors import FhirError
 from fhir_server.interactions.subscriptions import Hook, allowed, hooks, matching_versions
-from fhir_server.processes._log import say
+from fhir_server.processes.http import say
 from fhir_server.server import Server
 from fhir_server.store import Version
 from fhir_server.wire.bundle import compact
 from fhir_server.wire.http import Request, Response, escape
 from fhir_server.wire.json_text import decode
-from fhir_server.wire.xml_text import to_xml
+from fhir_server.wire.xml import to_xml
 
 PAUSES = (1.0, 4.0, 16.0)
 """Seconds before the second and each later attempt."""
@@ -57,8 +58,6 @@ class Delivery:
             HTTPException: the response is not HTTP, or its status is not 2xx.
             ValueError: a header of the Subscription is invalid.
         """
-        import http.client  # late: most servers send no notifications
-
         parts = self.hook.address
         assert parts.hostname is not None
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -88,7 +87,7 @@ def delivery(hook: Hook, row: Version) -> Delivery:
     headers |= {"Content-Type": f"application/fhir+{kind}; charset=UTF-8", "Accept": accept}
     headers["If-Match"] = f'"{row.version}"'
     target = f"{parts.path.rstrip('/')}/{row.type}/{escape(row.id)}{query}"
-    return Delivery(hook, about, "PUT", target, headers, text.encode("utf-8", "replace"))
+    return Delivery(hook, about, "PUT", target, headers, text.encode())
 
 
 class Courier:
@@ -145,8 +144,6 @@ class Courier:
         del self._queues[hook_id]
 
     async def _deliver(self, one: Delivery) -> None:
-        import http.client  # late, as in `Delivery.send`
-
         loop = asyncio.get_running_loop()
         for pause in (*self._pauses, None):
             try:

@@ -88,7 +88,7 @@ def _parts(texts: Iterable[str]) -> Iterator[list[bytes]]:
     lines: list[bytes] = []
     size = 0
     for text in texts:
-        lines.append(compact(text).encode("utf-8", "replace") + b"\n")
+        lines.append(compact(text).encode() + b"\n")
         size += len(lines[-1])
         if size >= LENGTH:
             yield lines

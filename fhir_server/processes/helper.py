@@ -3,26 +3,28 @@
 A thread would share the interpreter lock, and each statement of a read would wait for it. The helper opens the same
 file. Readers see its writes after the commit. Other writes wait until it is done. The helper starts with the first long
 request and ends after `IDLE` seconds without one, which also releases its memory.
+
+The two processes send each other pickled messages over pipes, each after its length in eight bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
+import pickle
 import socket
+import struct
 import sys
 import threading
 import time
 from collections.abc import Awaitable
 from contextlib import nullcontext
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
 from fhir_server.access import Access
+from fhir_server.episodes import ServerWithEpisodes
 from fhir_server.errors import FhirError, WritesElsewhere
-from fhir_server.processes import _frames as frames
 from fhir_server.processes import http
-from fhir_server.processes._episodes import ServerWithEpisodes
 from fhir_server.processes._hooks import Courier
 from fhir_server.search.paging import Search
 from fhir_server.server import Server
@@ -37,6 +39,7 @@ CPU_S = 120.0
 """The maximum CPU seconds of one request. Indexing 2,000,000 small resources again takes about half of it."""
 _OVER = 75
 """The exit status of a helper that ended because a request took more than its CPU seconds."""
+_LENGTH = struct.Struct("!Q")
 
 
 def takes_long(request: Request) -> bool:
@@ -99,17 +102,18 @@ class HelpedServer:
         assert helper.stdout is not None
         if self._end is not None:
             self._end.cancel()
-        await frames.send(helper.stdin, request)
-        answer: tuple[Response, list[Search], list[Version]] = await frames.receive(helper.stdout)
+        await _send(helper.stdin, request)
+        (length,) = _LENGTH.unpack(await helper.stdout.readexactly(_LENGTH.size))
+        answer: tuple[Response, list[Search], list[Version]] = pickle.loads(await helper.stdout.readexactly(length))
         self._end = asyncio.get_running_loop().call_later(IDLE, self._kill)
         return answer
 
     async def _start(self) -> asyncio.subprocess.Process:
         words = [sys.executable, "-m", "fhir_server.processes.helper"]
         pipe = asyncio.subprocess.PIPE
-        self.process = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, limit=frames.LIMIT)
+        self.process = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, limit=1 << 20)
         assert self.process.stdin is not None
-        await frames.send(self.process.stdin, (self._server.settings, self._server.context.hooks, self._cpu_s))
+        await _send(self.process.stdin, (self._server.settings, self._server.context.hooks, self._cpu_s))
         return self.process
 
     def _kill(self) -> None:
@@ -130,6 +134,25 @@ class HelpedServer:
             await process.wait()
 
 
+def _packed(message: object) -> bytes:
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return _LENGTH.pack(len(data)) + data
+
+
+async def _send(writer: asyncio.StreamWriter, message: object) -> None:
+    """Sends a message. Raises OSError if the helper has ended."""
+    writer.write(_packed(message))
+    await writer.drain()
+
+
+def _read(source: BinaryIO) -> Any:
+    """Waits for a message. Raises EOFError if the server has ended."""
+    head = source.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    return pickle.loads(source.read(_LENGTH.unpack(head)[0]))
+
+
 def run(server: Server, listener: socket.socket, access: Access) -> None:
     """Serves on the socket until a signal comes."""
     if access.episodes:
@@ -144,22 +167,20 @@ def work(source: BinaryIO, target: BinaryIO) -> None:
 
     For each request, it writes to `target`: the response, the searches to store, and the written versions.
     """
-    gc.disable()  # otherwise Python would search the many objects of a request for cycles again and again
-    settings, hosts, cpu_s = frames.read(source)
+    settings, hosts, cpu_s = _read(source)
     limit = _CpuLimit(cpu_s)
     with Server.open(**settings) as server:
         server.deliver_to(hosts)
         while True:
             try:
-                request = frames.read(source)
+                request = _read(source)
             except EOFError:
                 return
             limit.begin()
             response = server.handle(request)
             limit.end()
-            frames.write(target, (response, server.context.searches.take_all(), server.store.take_changes()))
-            del request, response
-            gc.collect()
+            target.write(_packed((response, server.context.searches.take_all(), server.store.take_changes())))
+            target.flush()
 
 
 class _CpuLimit:

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from fhir_server import definitions
 from fhir_server.definitions import Element, ElementType
 from fhir_server.errors import FhirError
+from fhir_server.resources import narrative
 from fhir_server.resources.primitives import PrimitiveError, Reader, reader
 from fhir_server.wire.http import sanitised
 from fhir_server.wire.json_values import Json
@@ -264,8 +265,6 @@ def _inline_resource(value: Json) -> Json:
 
 
 def _narrative(value: Json) -> Json:
-    from fhir_server.resources import narrative  # late: it loads an XML parser, and many resources have no narrative
-
     text = _text(value)
     return None if text is None else narrative.normalise(text)
 
@@ -341,3 +340,20 @@ def _scalar_cleaner(key: str, read: Reader) -> Cleaner:
             raise _refusal(f'HAPI-1821: [element="{key}"] Invalid attribute value "{shown}": {error}') from error
 
     return clean
+
+
+def labels(new: Resource, earlier: Resource) -> Resource:
+    """The profiles, security labels and tags of a meta; labels and tags are merged with those of an `earlier` meta.
+
+    HAPI keeps them as sets: of several with the same system and code, the first counts.
+    """
+    merged: Resource = {}
+    if "profile" in new:
+        merged["profile"] = list(dict.fromkeys(new["profile"]))
+    for name in ("security", "tag"):
+        by_code: dict[tuple[Json, Json], Json] = {}
+        for item in (*earlier.get(name, []), *new.get(name, [])):
+            by_code.setdefault((item.get("system"), item.get("code")), item)
+        if by_code:
+            merged[name] = list(by_code.values())
+    return merged

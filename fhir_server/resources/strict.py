@@ -7,11 +7,10 @@ messages are observed behaviour of HAPI FHIR 7.6.0, which does not check for req
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from fhir_server import definitions
+from fhir_server.definitions import Field
 from fhir_server.errors import FhirError
 from fhir_server.resources.primitives import PrimitiveError, reader
 from fhir_server.wire.json_values import Json, Number
@@ -21,15 +20,6 @@ _UNREAD = ("resourceType", "fhir_comments")
 _TEXT = "SCALAR (STRING)"
 _BLANK_ALLOWED = ("date", "dateTime", "instant", "base64Binary")
 """Types whose blank texts are dropped, as those of strings are; for other types a blank text is an error."""
-
-
-class _Field(NamedTuple):
-    """A JSON key: its element, which the types of a choice share, and the type of its value."""
-
-    element: str
-    type_name: str
-    many: bool
-    codes: str | None
 
 
 def check_strictly(resource: Json, type_name: str) -> None:
@@ -42,17 +32,8 @@ def check_strictly(resource: Json, type_name: str) -> None:
         _check_object(type_name, resource)
 
 
-@cache
-def _fields(type_name: str) -> Mapping[str, _Field]:
-    return {
-        element.key(declared): _Field(element.name.removesuffix("[x]"), declared.name, element.many, element.codes)
-        for element in definitions.elements(type_name)
-        for declared in element.types
-    }
-
-
 def _check_object(type_name: str, source: Json) -> None:
-    fields = _fields(type_name)
+    fields = definitions.fields(type_name)
     seen: set[str] = set()
     for key, value in source.items():
         if key in _UNREAD:
@@ -68,7 +49,7 @@ def _check_object(type_name: str, source: Json) -> None:
                 _check_alternates(f"_{key}", source[f"_{key}"], beside_list=type(value) is list)
 
 
-def _check_values(field: _Field | None, key: str, value: Json, seen: set[str], *, listed: bool = False) -> None:
+def _check_values(field: Field | None, key: str, value: Json, seen: set[str], *, listed: bool = False) -> None:
     """Checks a value or each item of a list; `seen` are the elements that the object has so far."""
     if key == "id" and type(value) is not str:
         _refuse_type("id", _TEXT, _json_type(value))
@@ -78,13 +59,14 @@ def _check_values(field: _Field | None, key: str, value: Json, seen: set[str], *
         return
     if field is None:
         _refuse(f"HAPI-1825: Unknown element '{key}' found during parse")
-    if type(value) is dict and field.many and not listed:
+    if type(value) is dict and field.element.many and not listed:
         _refuse_type(key, "ARRAY", "OBJECT")
-    if field.element in seen and not field.many:
-        _refuse(f"HAPI-1823: Multiple repetitions of non-repeatable element '{field.element}' found during parse")
-    seen.add(field.element)
+    element = field.element.stem
+    if element in seen and not field.element.many:
+        _refuse(f"HAPI-1823: Multiple repetitions of non-repeatable element '{element}' found during parse")
+    seen.add(element)
     if type(value) is dict:
-        _check_inner(field.element, field.type_name, value)
+        _check_inner(element, field.type_name, value)
     elif value is not None:
         _check_scalar(field, key, value)
 
@@ -108,13 +90,13 @@ def _check_inner(field: str, type_name: str, value: Json) -> None:
             _refuse(f"HAPI-1825: Unknown element '{key}' found during parse")
 
 
-def _check_scalar(field: _Field, key: str, value: Json) -> None:
+def _check_scalar(field: Field, key: str, value: Json) -> None:
     if field.type_name == "Resource":
         _refuse("HAPI-1824: Unknown attribute 'value' found during parse")
     if not definitions.is_primitive(field.type_name):
         _refuse_type(key, "OBJECT", _TEXT)
     problem = 'Attribute value must not be empty ("")' if value == "" else ""
-    read = reader(field.type_name, field.codes) if isinstance(value, str) and value.isspace() else None
+    read = reader(field.type_name, field.element.codes) if isinstance(value, str) and value.isspace() else None
     if read is not None and field.type_name not in _BLANK_ALLOWED:
         try:
             read(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from fhir_server.definitions import Element, summary_flags
+from fhir_server.definitions import summary_flags
 from fhir_server.wire.json_text import decode, render
 from fhir_server.wire.json_values import Json
 
@@ -113,15 +113,8 @@ def _names(type_name: str, *, required: bool) -> dict[str, str]:
     types: dict[str, str] = {}
     for element, in_summary, is_required in summary_flags(type_name):
         if is_required if required else in_summary:
-            types.update(_keys(element))
+            types |= {element.key(declared): _complex(declared.name) for declared in element.types}
     return types
-
-
-def _keys(element: Element) -> dict[str, str]:
-    if not element.is_choice:
-        return {element.name: _complex(element.types[0].name)}
-    stem = element.name.removesuffix("[x]")
-    return {f"{stem}{kind.name[0].upper()}{kind.name[1:]}": _complex(kind.name) for kind in element.types}
 
 
 def _complex(type_name: str) -> str:

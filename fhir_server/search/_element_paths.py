@@ -122,7 +122,7 @@ def _descend(cursors: list[ElementPath], name: str) -> list[ElementPath]:
         for cursor in cursors
         if not definitions.is_primitive(cursor.type_name) and cursor.type_name != "Resource"
         for element in definitions.elements(cursor.type_name)
-        if element.name.removesuffix("[x]") == name
+        if element.stem == name
         for declared in element.types
     ]
 

@@ -10,8 +10,7 @@ import re
 from dataclasses import replace
 
 from fhir_server.errors import FhirError
-from fhir_server.search._criteria import Criterion
-from fhir_server.search.condition import Condition, of_type
+from fhir_server.search.condition import Condition, Criterion, of_type
 from fhir_server.search.kinds.kind import Scope
 from fhir_server.search.kinds.string import fold
 from fhir_server.search.query import criteria, unknown_parameter

@@ -1,16 +1,14 @@
-"""Conditions of a search as SQL over the index tables.
+"""Criteria, the conditions of a search as written in the query string, and conditions as SQL over the index tables.
 
 A condition can lead a query (its table is read in index order) or filter one (`EXISTS` on the same resource). `order`
 is the column of HAPI's order if the condition leads; empty for insertion order.
-
-The SQL of a search depends on the forms of its conditions, not on their values. So it is made once for each form.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
 
 from fhir_server.search._join_order import EQUAL, Access
 
@@ -19,13 +17,6 @@ AFTER_ALL = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """Stands for an argument: its index in the values of a search."""
-
-    place: int
-
-
-@dataclass(frozen=True)
 class Condition:
     """A condition on a resource.
 
@@ -47,8 +38,6 @@ class Condition:
     """Whether HAPI tests all resources of the type, in the order of their last change."""
     clustered: bool = False
     """Whether the matching rows are together in the index, in the order of `row_id`."""
-    once: bool = False
-    """Whether it is `clustered` and each matching resource has exactly one row."""
     referring: bool = False
     """Whether it is `_has`. HAPI leads with any other condition if there is one."""
     streams: bool = False
@@ -57,26 +46,6 @@ class Condition:
     """Whether the matching rows are spread over the index, so that testing one resource would read all rows of the
     parameter. As a filter, all matching rows are then collected once.
     """
-
-    @cached_property
-    def values(self) -> tuple[object, ...]:
-        """The values in which conditions of the same form differ."""
-        return (*self.args[self._numbered :], *self.order_args, *(self.lead[1] if self.lead else ()))
-
-    @cached_property
-    def form(self) -> Form:
-        """The condition with slots instead of values. Conditions of the same form have the same object."""
-        slots = [Slot(place) for place in range(len(self.values))]
-        first = len(self.args) - self._numbered
-        args = (*self.args[: self._numbered], *slots[:first])
-        second = first + len(self.order_args)
-        lead = (self.lead[0], tuple(slots[second:])) if self.lead else None
-        return _form(replace(self, args=args, order_args=tuple(slots[first:second]), lead=lead))
-
-    @property
-    def _numbered(self) -> int:
-        """1 if the first argument is the number of a search parameter, which belongs to the form; otherwise 0."""
-        return int(self.where.startswith("param = ?"))
 
     def filter(self, row_id: str) -> str:
         """SQL that tests the condition for one resource. `row_id` is an SQL expression for its number."""
@@ -107,29 +76,6 @@ class Condition:
         return of_type(resource_type, self.filter("@row_id"), self.args, weight=8)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Form:
-    """A condition with slots instead of values. `count` is the number of values."""
-
-    condition: Condition
-    count: int
-
-    def behind(self, before: int) -> Condition:
-        """The condition, with `before` added to the places of its slots."""
-
-        def moved(args: tuple[object, ...]) -> tuple[object, ...]:
-            return tuple(Slot(arg.place + before) if isinstance(arg, Slot) else arg for arg in args)
-
-        one = self.condition
-        lead = (one.lead[0], moved(one.lead[1])) if one.lead else None
-        return replace(one, args=moved(one.args), order_args=moved(one.order_args), lead=lead)
-
-
-@lru_cache(maxsize=1024)
-def _form(condition: Condition) -> Form:
-    return Form(condition, len(condition.values))
-
-
 def of_type(
     resource_type: str, where: str = "1", args: tuple[object, ...] = (), order: str = "", weight: int = 2
 ) -> Condition:
@@ -146,3 +92,42 @@ def either(parts: Sequence[str]) -> str:
 def placeholders(values: Sequence[object]) -> str:
     """A question mark for each value, separated by commas."""
     return ", ".join("?" * len(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One condition. `values` are alternatives, still escaped. `chain` is the text after the first dot of the name.
+
+    If `all_of` is set, the values are not alternatives: one index row must match all of them.
+    """
+
+    name: str
+    modifier: str
+    values: tuple[str, ...]
+    chain: str = ""
+    all_of: bool = False
+
+
+def split(text: str, separator: str) -> tuple[str, ...]:
+    """Splits at each separator without a backslash before it. Escapes are not resolved."""
+    if "\\" not in text:
+        return tuple(text.split(separator))
+    parts, current, escaped = [], "", False
+    for letter in text:
+        if letter == separator and not escaped:
+            parts.append(current)
+            current = ""
+        else:
+            current += letter
+        escaped = letter == "\\" and not escaped
+    return (*parts, current)
+
+
+def escaped(text: str) -> str:
+    """Escapes a text for a value. `unescape` is the inverse."""
+    return re.sub(r"([,|$\\])", r"\\\1", text)
+
+
+def unescape(text: str) -> str:
+    r"""Resolves `\,` `\|` `\$` and `\\`."""
+    return re.sub(r"\\([,|$\\])", r"\1", text) if "\\" in text else text

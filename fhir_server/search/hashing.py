@@ -47,7 +47,7 @@ def java_key_order(names: Iterable[str]) -> list[str]:
 
 def _java_hash(text: str) -> int:
     """Java's `String.hashCode` over UTF-16 units, as an unsigned number."""
-    data, code = text.encode("utf-16-be", "replace"), 0
+    data, code = text.encode("utf-16-be"), 0
     for high, low in zip(data[::2], data[1::2], strict=True):
         code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
     return code

@@ -13,11 +13,9 @@ from typing import Final, TypeAlias
 
 from fhir_server.search import own_parameters, pairs
 from fhir_server.search._element_paths import Walk, compile_path
-from fhir_server.search.index_rows import IndexRows, ReferenceRow
 from fhir_server.search.kinds import KINDS
-from fhir_server.search.kinds.kind import Extractor, TableRow
-from fhir_server.search.parameters import parameters
-from fhir_server.search.registry import ParameterRegistry
+from fhir_server.search.kinds.kind import Extractor, IndexRows, ReferenceRow, TableRow
+from fhir_server.search.parameters import ParameterRegistry, parameters
 from fhir_server.wire.json_values import Json
 
 TableRows: TypeAlias = dict[str, list[TableRow]]

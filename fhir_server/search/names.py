@@ -18,7 +18,7 @@ COLUMNS: Final = ("number", "text")
 @lru_cache(maxsize=1 << 14)
 def number(text: str) -> int:
     """The number of a text; 0 for the empty text. Two of a million texts are equal with a probability of 3e-8."""
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    digest = blake2b(text.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True) if text else 0
 
 

@@ -13,13 +13,14 @@ from functools import lru_cache
 
 from fhir_server import definitions
 from fhir_server.errors import FhirError
+from fhir_server.fhirpath.evaluator import FUNCTIONS, Environment, evaluate, pattern
+from fhir_server.fhirpath.node import Node
+from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError, calls, parse
 from fhir_server.resources.references import target
 from fhir_server.search._element_paths import ElementPath, compile_path
-from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.kinds import KINDS
-from fhir_server.search.kinds.kind import Extractor
-from fhir_server.search.parameters import Component, SearchParameter, parameters
-from fhir_server.search.registry import Key, Own
+from fhir_server.search.kinds.kind import Extractor, IndexRows
+from fhir_server.search.parameters import Component, Key, Own, SearchParameter, parameters
 from fhir_server.wire.json_values import Json
 
 Find = Callable[[str], Json | None]
@@ -47,9 +48,6 @@ def check(resource: Json) -> None:
         return
     if expression is None:
         raise FhirError(422, "HAPI-1114: SearchParameter.expression is missing")
-    from fhir_server.fhirpath.functions import FUNCTIONS, pattern  # late: few stores have clients' parameters
-    from fhir_server.fhirpath.parser import FhirPathError, calls, parse
-
     problem = f'HAPI-1121: Invalid FHIRPath format for SearchParameter.expression "{expression}"'
     try:
         called = [*calls(parse(expression))]
@@ -139,10 +137,6 @@ def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) ->
     Raises:
         FhirError: 400. The expressions take too many steps for this resource.
     """
-    from fhir_server.fhirpath.evaluator import Environment, evaluate
-    from fhir_server.fhirpath.functions import FUNCTIONS
-    from fhir_server.fhirpath.node import Node
-    from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError
 
     node = Node(resource, resource["resourceType"])
 
@@ -152,7 +146,7 @@ def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) ->
         kind = target(reference).type if contained is None else str(contained.get("resourceType"))
         return Node(contained or {}, kind) if kind else None
 
-    environment = Environment(node, node, resolve, FUNCTIONS)
+    environment = Environment(node, node, resolve)
     for parameter in own:
         if parameter.kind == "composite":
             continue

@@ -13,8 +13,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fhir_server.search.plan import Planned
 from fhir_server.search.query import Include
-from fhir_server.search.walks import Planned
 
 DEFAULT_COUNT = 20
 STAGES = (13, 503, 2003)

@@ -12,8 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fhir_server.search.condition import Condition
-from fhir_server.search.parameters import parameters
-from fhir_server.search.registry import ParameterRegistry
+from fhir_server.search.parameters import ParameterRegistry, parameters
 
 TABLE: Final = "pairs"
 COLUMNS: Final = ("param", "target", "value", "row_id")
@@ -75,6 +74,6 @@ def merged(registry: ParameterRegistry, resource_type: str, conditions: Sequence
     if link is None or token is None:
         return list(conditions)
     args = (both[1], link.args[1], token.args[1])
-    pair = Condition(TABLE, "param = ? AND target = ? AND value = ?", args, weight=0, clustered=True, once=True)
+    pair = Condition(TABLE, "param = ? AND target = ? AND value = ?", args, weight=0, clustered=True)
     replaced = (link, token) if token.where == _CODE else (link,)
     return [pair, *(one for one in conditions if one not in replaced)]

@@ -1,37 +1,142 @@
-"""Makes the SQL of a `Query`, which returns the numbers of the matches in HAPI's order.
+"""Makes the SQL of a `Query`, which returns the numbers of the matches in HAPI's order, and runs it.
 
 One condition leads: its index table is read, and the others filter. Without `_sort`, the order is that of the index
 with which HAPI's database would start (`_join_order`). HAPI does not guarantee this order.
+
+The rows of a condition are either together in the order of `row_id`, or in the requested order in an index. The data
+decides which way reads fewer rows. So a short query of the index chooses the way when the search runs.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from sqlite3 import Cursor
+from typing import Protocol
 
 from fhir_server.errors import FhirError
 from fhir_server.search._conditions import all_conditions
 from fhir_server.search._join_order import leading
-from fhir_server.search._sort import sorted_sql, streamed
-from fhir_server.search.condition import Condition, Form, of_type
+from fhir_server.search.condition import Condition, of_type
+from fhir_server.search.kinds import KINDS
 from fhir_server.search.pairs import merged
+from fhir_server.search.parameters import ParameterRegistry, SearchParameter, resource_types
 from fhir_server.search.query import Query
-from fhir_server.search.registry import ParameterRegistry
-from fhir_server.search.walks import (
-    MAX_SORTED,
-    MAX_SPAN,
-    Planned,
-    SearchSql,
-    Sql,
-    Walk,
-    at_most,
-    counted,
-    in_order,
-    narrowed,
-    where,
-)
-from fhir_server.terminology.library import Library
+from fhir_server.terminology import Library
+
+MAX_SORTED = 1_000
+"""Up to this many matches are sorted. For more, an index in the requested order is read."""
+
+Sql = tuple[str, tuple[object, ...]]
+"""A statement and its arguments."""
+
+
+class Searched(Protocol):
+    """The interface of a store for searches."""
+
+    def query(self, sql: str, values: Sequence[object]) -> Cursor:
+        """Runs a statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """SQL for the numbers of matches, in order and without a limit, and its arguments.
+
+    `repeats`: a number may occur several times; its first place counts. `rest` has the last matches.
+    """
+
+    sql: str
+    args: tuple[object, ...]
+    repeats: bool = False
+    rest: Walk | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The SQL of a search.
+
+    `usual` and `few` are two ways to find the matches. `few` is used if `test` returns at most `MAX_SORTED`.
+    """
+
+    usual: Walk
+    count: Sql
+    few: Walk | None = None
+    test: Sql = ("", ())
+
+
+def where(lead: Condition, others: Sequence[Condition]) -> Sql:
+    """SQL that tests all conditions on a row of the leading condition's table. The table's alias is `lead`."""
+    tests = [lead.where.replace("@row_id", "lead.row_id"), *(item.filter("lead.row_id") for item in others)]
+    return " AND ".join(tests), tuple(arg for item in (lead, *others) for arg in item.args)
+
+
+def counted(lead: Condition, others: Sequence[Condition]) -> Sql:
+    """SQL for the number of resources that match all conditions."""
+    tests, args = where(lead, others)
+    return f"SELECT count(*) FROM (SELECT DISTINCT row_id FROM {lead.table} AS lead WHERE {tests})", args
+
+
+def few_or_more(lead: Condition) -> Sql:
+    """SQL for the number of rows that match a condition, at most `MAX_SORTED` + 1."""
+    tests, args = where(lead, ())
+    return f"SELECT count(*) FROM (SELECT 1 FROM {lead.table} AS lead WHERE {tests} LIMIT {MAX_SORTED + 1})", args
+
+
+def clustered(conditions: Sequence[Condition]) -> Condition | None:
+    """The first condition that is `clustered` and not negated, or None."""
+    return next((item for item in conditions if item.clustered and not item.negated), None)
+
+
+def by_index(condition: Condition) -> Condition:
+    """The condition with `param + 0`, so that SQLite uses the indexes of `Kind.orders`.
+
+    These indexes have `param + 0` because SQLite, without statistics, would otherwise use them for other searches too.
+    """
+    return replace(condition, where=condition.where.replace("param = ?", "param + 0 = ?", 1))
+
+
+def in_order(lead: Condition, others: Sequence[Condition]) -> Planned:
+    """The matches in the order of an index of the leading condition. If few match a code, these are sorted instead."""
+    count = counted(lead, others)
+    tests, args = where(by_index(lead), others)
+    sql = f"SELECT row_id, {lead.order} AS k FROM {lead.table} AS lead WHERE {tests} ORDER BY k, row_id"
+    stream = Walk(sql, args, repeats=True)
+    rare = clustered(others)
+    if rare is None:
+        return Planned(stream, count)
+    tests, args = where(rare, [item for item in others if item is not rare])
+    key = f"SELECT {lead.order} FROM {lead.table} AS one WHERE {lead.where} AND one.row_id = lead.row_id"
+    key += " ORDER BY 1 LIMIT 1"
+    keyed = f"SELECT DISTINCT row_id, ({key}) AS k FROM {rare.table} AS lead WHERE {tests}"
+    few = Walk(f"SELECT row_id FROM ({keyed}) WHERE k IS NOT NULL ORDER BY k, row_id", lead.args + args)
+    return Planned(stream, count, few, few_or_more(rare))
+
+
+def matches(store: Searched, planned: Planned, limit: int = -1, offset: int = 0) -> array[int]:
+    """The numbers of the matches in order, found by the faster way."""
+    walk = planned.usual
+    if planned.few is not None and store.query(*planned.test).fetchone()[0] <= MAX_SORTED:
+        walk = planned.few
+    return _walked(store, walk, limit, offset)
+
+
+def _walked(store: Searched, walk: Walk, limit: int, offset: int) -> array[int]:
+    if not walk.repeats:
+        sql, args = f"{walk.sql} LIMIT ? OFFSET ?", (*walk.args, limit, offset)
+        return array("q", [row[0] for row in store.query(sql, args)])
+    numbers: dict[int, None] = {}
+    end = offset + limit if limit >= 0 else None
+    for row in store.query(walk.sql, walk.args):
+        numbers[row[0]] = None
+        if len(numbers) == end:
+            break
+    else:
+        if walk.rest is not None:
+            missing = -1 if end is None else end - len(numbers)
+            numbers |= dict.fromkeys(_walked(store, walk.rest, missing, 0))
+    return array("q", list(numbers)[offset:end])
+
 
 MAX_CONDITIONS = 200
 """Searches with more conditions are refused, since SQLite's parser has limits."""
@@ -41,30 +146,12 @@ MAX_IDS = 10_000
 
 
 def plan(query: Query, registry: ParameterRegistry, library: Library) -> Planned:
-    """The SQL of a search and its values. `library` has the value sets for `:in`."""
+    """The SQL of a search. `library` has the value sets for `:in`."""
     _check_size(query, registry)
-    conditions = all_conditions(registry, library, query.resource_type, query.criteria)
-    forms = tuple([item.form for item in conditions])
-    sql = sql_of(registry, query.resource_type, tuple(query.sort), forms, paged=query.offset is None)
-    return Planned(sql, tuple([value for item in conditions for value in item.values]))
-
-
-@lru_cache(maxsize=512)
-def sql_of(
-    registry: ParameterRegistry,
-    resource_type: str,
-    sort: Sequence[tuple[str, bool]],
-    forms: Sequence[Form],
-    *,
-    paged: bool,
-) -> SearchSql:
-    """The SQL for searches whose conditions have these forms. `paged` is False for searches with `_offset`."""
-    conditions, before = [], 0
-    for form in forms:
-        conditions.append(form.behind(before))
-        before += form.count
+    resource_type, sort = query.resource_type, query.sort
+    conditions = all_conditions(registry, library, resource_type, query.criteria)
     # With `_offset`, HAPI selects distinct rows, which come in insertion order.
-    ordered = not sort and paged
+    ordered = not sort and query.offset is None
     referring = next((item for item in conditions if item.referring), None)
     by_type = ordered and any(
         item.by_type or (item.negated and referring is None and not _has_positive(item, conditions))
@@ -83,7 +170,7 @@ def sql_of(
         walk, walk_args = lead.walk()
         filters = " AND ".join(item.filter("lead.row_id") for item in rest) or "1"
         sql = f"SELECT row_id FROM ({walk}) AS lead WHERE {filters} GROUP BY row_id ORDER BY min(k), row_id"
-        return SearchSql(Walk(sql, (*walk_args, *(arg for item in rest for arg in item.args))), count)
+        return Planned(Walk(sql, (*walk_args, *(arg for item in rest for arg in item.args))), count)
     return in_order(lead, rest) if lead.order else _as_inserted(lead, rest, count, by_type=by_type)
 
 
@@ -91,7 +178,7 @@ _COUNT = "SELECT coalesce((SELECT live FROM counts WHERE type = ?), 0)"
 """SQL for the number of live resources of a type."""
 
 
-def _as_inserted(lead: Condition, rest: Sequence[Condition], count: Sql, *, by_type: bool) -> SearchSql:
+def _as_inserted(lead: Condition, rest: Sequence[Condition], count: Sql, *, by_type: bool) -> Planned:
     """The matches in the order of their numbers, or with `by_type` in the order of their last change."""
     # GROUP BY on rows in index order is free and stops at the limit, unlike DISTINCT.
     # For a type, HAPI reads the index by type and time of the last write.
@@ -100,14 +187,7 @@ def _as_inserted(lead: Condition, rest: Sequence[Condition], count: Sql, *, by_t
         changed = "(SELECT updated FROM resources WHERE resources.row_id = lead.row_id)"
         order = f"GROUP BY row_id ORDER BY {changed}, row_id"
     tests, args = where(lead, rest)
-    select = f"SELECT row_id FROM {lead.table} AS lead WHERE {tests}"
-    usual = Walk(f"{select} {order}", args)
-    narrow = None if by_type else narrowed(lead, rest)
-    if narrow is None:
-        first = f"{select} ORDER BY row_id LIMIT ?" if lead.once and not rest and not by_type else ""
-        return SearchSql(usual, count, first=first)
-    test, (sql, args) = narrow
-    return SearchSql(usual, count, Walk(f"{sql} {order}", args), test, MAX_SPAN)
+    return Planned(Walk(f"SELECT row_id FROM {lead.table} AS lead WHERE {tests} {order}", args), count)
 
 
 def _sorted(
@@ -118,7 +198,7 @@ def _sorted(
     rest: Sequence[Condition],
     count: Sql,
     ties: Condition | None,
-) -> SearchSql:
+) -> Planned:
     """The matches in the order of `_sort`. Equal ones are in the order of the condition `ties`, if there is one."""
 
     def gathered(sql: str, args: tuple[object, ...]) -> Walk:
@@ -130,18 +210,14 @@ def _sorted(
         walk, walk_args = ties.walk()
         ranks = f"SELECT row_id AS ranked, min(k) AS tie FROM ({walk}) GROUP BY row_id"
         sql = f"SELECT DISTINCT row_id, tie FROM {lead.table} AS lead JOIN ranks ON ranked = row_id WHERE {tests}"
-        return SearchSql(gathered(f"WITH ranks AS MATERIALIZED ({ranks}) {sql}", (*walk_args, *args)), count)
+        return Planned(gathered(f"WITH ranks AS MATERIALIZED ({ranks}) {sql}", (*walk_args, *args)), count)
     tie = "updated" if lead.by_type else "0"  # for a type, HAPI reads the index by type and last write
     usual = gathered(f"SELECT DISTINCT row_id, {tie} AS tie FROM {lead.table} AS lead WHERE {tests}", args)
-    narrow = narrowed(lead, rest)
-    if narrow is not None:
-        test, (sql, args) = narrow
-        return SearchSql(usual, count, gathered(f"SELECT DISTINCT row_id, 0 AS tie FROM ({sql})", args), test, MAX_SPAN)
     stream = streamed(resource_type, lead, rest, sort, registry) if lead.weight > 1 else None
     if stream is None:
-        return SearchSql(usual, count)
-    test = count if count[0] == _COUNT else at_most(lead, MAX_SORTED)
-    return SearchSql(stream, count, usual, test, MAX_SORTED)
+        return Planned(usual, count)
+    test = count if count[0] == _COUNT else few_or_more(lead)
+    return Planned(stream, count, usual, test)
 
 
 def _has_positive(negated: Condition, conditions: list[Condition]) -> bool:
@@ -173,9 +249,113 @@ def _choose(resource_type: str, conditions: list[Condition], *, ordered: bool) -
     leaders = [item for item in leaders if item.order != "updated"] or leaders
     leaders = [item for item in leaders if not item.referring] or leaders
     first = leaders[leading(tuple(item.access for item in leaders))]
-    if (first.order or first.lead) and ordered:
-        lead = first
-    else:  # in insertion order, the condition with the fewest rows leads
-        lead = replace(min(leaders, key=lambda item: item.weight), order="", lead=None)
-        conditions = [item for item in conditions if item.negated or item.where != lead.where or item.args != lead.args]
-    return lead, [item for item in conditions if item is not lead and item != lead]
+    in_own_order = ordered and (first.order or first.lead)
+    # In insertion order, the condition with the fewest rows leads.
+    lead = first if in_own_order else min(leaders, key=lambda item: item.weight)
+    rest = [item for item in conditions if item.negated or (item.where, item.args) != (lead.where, lead.args)]
+    if not in_own_order and (lead.order or lead.lead):
+        lead = replace(lead, order="", lead=None)
+    return lead, rest
+
+
+def sorted_sql(
+    resource_type: str, matches: str, sort: Sequence[tuple[str, bool]], registry: ParameterRegistry
+) -> tuple[str, tuple[object, ...]]:
+    """The SQL that sorts `matches`, and its arguments after those of `matches`.
+
+    `matches` is SQL for the columns `row_id` and `tie`. Resources without a value come last. Equal ones are in the
+    order of `tie`, then of insertion. The values of all keys are collected and grouped by resource, which reads the
+    rows of each key once. With joins, SQLite (without statistics) would read all rows of a key again for each match.
+    """
+    sources: list[tuple[str, tuple[object, ...]]] = []
+    order: list[str] = []
+    for name, descending in sort:
+        source = _sort_source(resource_type, name, registry)
+        if source is not None:
+            best, direction = ("max", "DESC") if descending else ("min", "ASC")
+            order.append(f"{best}(k{len(sources)}) {direction} NULLS LAST")
+            sources.append(source)
+    newest = sort[-1] == ("_lastUpdated", True)  # in HAPI no two writes are in the same millisecond
+    order += ["row_id DESC"] if newest else ["max(tie)", "row_id"]
+    empty = [f"NULL AS k{position}" for position in range(len(sources))]
+    rows = [", ".join(["SELECT row_id, tie", *empty]) + " FROM matches"]
+    for position, (sql, _) in enumerate(sources):
+        columns = ["k" if other == position else "NULL" for other in range(len(sources))]
+        rows.append(
+            ", ".join(["SELECT row_id, NULL", *columns]) + f" FROM ({sql}) WHERE row_id IN (SELECT row_id FROM matches)"
+        )
+    sql = (
+        f"WITH matches AS MATERIALIZED ({matches}) SELECT row_id FROM ({' UNION ALL '.join(rows)})"
+        f" GROUP BY row_id ORDER BY {', '.join(order)}"
+    )
+    return sql, tuple(arg for _, args in sources for arg in args)
+
+
+def streamed(
+    resource_type: str,
+    lead: Condition,
+    rest: Sequence[Condition],
+    sort: Sequence[tuple[str, bool]],
+    registry: ParameterRegistry,
+) -> Walk | None:
+    """The matches in the order of an index, so that a search can stop at the end of its page.
+
+    None if the sort has several keys, or if no index is in the order of its key.
+    """
+    name, descending = sort[0]
+    parameter = registry.parameters(resource_type).get(name) if name != "_lastUpdated" else None
+    kind = KINDS[parameter.kind] if parameter else None
+    if len(sort) > 1 or kind is None or kind.sort_key not in kind.orders.values():
+        return None
+    number = registry.number(resource_type, name)
+    # A resource with index rows is live and of the type. So a condition on only the type needs no test.
+    tested = [] if lead == of_type(resource_type) else [lead]
+    keyed = Condition(kind.table, "param = ?", (number,))
+    tests, args = where(by_index(keyed), [*tested, *rest])
+    order = f"k {'DESC' if descending else 'ASC'}, row_id"
+    sql = f"SELECT row_id, {kind.sort_key} AS k FROM {kind.table} AS lead WHERE {tests} ORDER BY {order}"
+    tests, others_args = where(lead, [*rest, replace(keyed, negated=True)])
+    others = f"SELECT row_id FROM {lead.table} AS lead WHERE {tests} GROUP BY row_id ORDER BY row_id"
+    return Walk(sql, args, repeats=True, rest=Walk(others, others_args))
+
+
+def _sort_source(resource_type: str, name: str, registry: ParameterRegistry) -> tuple[str, tuple[object, ...]] | None:
+    """SQL for the values `k` of resources by `row_id`; None if HAPI does not sort by this parameter."""
+    if name in ("_lastUpdated", "_id"):
+        return f"SELECT row_id, {'updated' if name == '_lastUpdated' else 'id'} AS k FROM resources", ()
+    head, dot, chain = name.partition(".")
+    base, _, target = head.partition(":")
+    parameter = registry.parameters(resource_type).get(base)
+    if parameter is None or not KINDS[parameter.kind].sort_key:
+        return None
+    if dot:
+        return _chained_sort(resource_type, base, target, chain, registry)
+    return _sort_values(parameter), (registry.number(resource_type, base),)
+
+
+def _chained_sort(
+    resource_type: str, base: str, target: str, chain: str, registry: ParameterRegistry
+) -> tuple[str, tuple[object, ...]]:
+    parameter = registry.parameters(resource_type)[base]
+    targets = (target,) if target in resource_types() else parameter.targets
+    if parameter.kind != "reference" or len(targets) != 1:
+        raise FhirError(
+            400,
+            f"HAPI-2287: Unable to sort on a chained parameter from '{base}' as this parameter has multiple"
+            " target types. Please specify the target type.",
+        )
+    inner = registry.parameters(targets[0]).get(chain)
+    if inner is None or not KINDS[inner.kind].sort_key:
+        raise FhirError(400, f"HAPI-2289: Unknown chained sort parameter '{chain}' of resource type '{targets[0]}'")
+    sql = (
+        f"SELECT links.row_id AS row_id, keys.k AS k FROM ({_sort_values(inner)}) AS keys"
+        " JOIN resources AS aim ON aim.row_id = keys.row_id"
+        " JOIN links ON links.param = ? AND links.target = aim.type || '/' || aim.id"
+    )
+    return sql, (registry.number(targets[0], chain), registry.number(resource_type, base))
+
+
+def _sort_values(parameter: SearchParameter) -> str:
+    """SQL for the sort values of a parameter. Its argument is the parameter's number."""
+    kind = KINDS[parameter.kind]
+    return f"SELECT row_id, {kind.sort_key} AS k FROM {kind.table} WHERE param = ?"

@@ -12,12 +12,11 @@ from functools import lru_cache
 
 from fhir_server.errors import FhirError
 from fhir_server.resources.summary import Subset
-from fhir_server.search._criteria import Criterion, split
+from fhir_server.search.condition import Criterion, split
 from fhir_server.search.hashing import java_key_order
 from fhir_server.search.kinds import KINDS
 from fhir_server.search.kinds.reference import ALLOWED
-from fhir_server.search.parameters import resource_types
-from fhir_server.search.registry import ParameterRegistry
+from fhir_server.search.parameters import ParameterRegistry, resource_types
 from fhir_server.wire.http import Pairs, sanitised
 
 ERROR_LENGTH = 500

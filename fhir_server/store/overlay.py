@@ -9,15 +9,14 @@ only its own rows.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from fhir_server.search.indexer import TableRows
-from fhir_server.search.registry import Key, Own, ParameterRegistry
+from fhir_server.search.parameters import Key, Own, ParameterRegistry
 from fhir_server.store import schema
-from fhir_server.store._base import BaseStore
-from fhir_server.store._file import connect
-from fhir_server.store.store import Store, Text
+from fhir_server.store._base import BaseStore, connect
+from fhir_server.store.store import Store
 
 
 @dataclass(slots=True)
@@ -61,19 +60,13 @@ class OverlayStore(Store):
         self._pool = pool
         self._next = base.next_number
         self._first = self._next
-        self.generation = base.generation
         self._own = False
 
     def refresh(self) -> None:
-        """See `Store.refresh`. Before its first write, an overlay has the cached results of its base."""
+        """See `Store.refresh`. Before its first write, an overlay has the search parameters of its base."""
         if not self._own:
             self._pool.base.refresh()
-            self.registry, self.generation = self._pool.base.registry, self._pool.base.generation
-
-    @property
-    def is_file(self) -> bool:
-        """See `search.walks.Searched`."""
-        return not self._own
+            self.registry = self._pool.base.registry
 
     def define(self, own: Own, changed: Collection[Key]) -> None:
         """See `Store.define`. Changed parameters get negative numbers, which no row of the base has."""
@@ -81,13 +74,6 @@ class OverlayStore(Store):
         free = min(0, *numbers.values())
         numbers |= {key: free - place for place, key in enumerate(changed, 1)}
         self.registry = ParameterRegistry(numbers, own)
-
-    def matching_texts(self, sql: str, values: Sequence[object]) -> list[Text]:
-        """See `Store.matching_texts`. After the first write it runs two queries: SQLite would read all resources."""
-        if self.is_file:
-            return super().matching_texts(sql, values)
-        texts = self.texts_of([row_id for (row_id,) in self.query(sql, values)])
-        return [(reference.partition(b"/")[2], text) for reference, text in texts]
 
     def next_row_id(self) -> int:
         """See `Store.next_row_id`. The base's counter does not change."""
@@ -139,7 +125,6 @@ class OverlayStore(Store):
             self.connection.set_progress_handler(None, 0)
             self.connection = self._pool.take()
             self.watch(self.meter)
-            self.generation = object()
             self._own = True
         super()._begin()
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from fhir_server.search import names, own_parameters, pairs
-from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.indexer import index, table_rows
+from fhir_server.search.kinds.kind import IndexRows
 from fhir_server.store.store import Store
 from fhir_server.wire.json_text import decode
 from fhir_server.wire.json_values import Json

@@ -35,7 +35,7 @@ ORDERED = tuple(
     for name, order in kind.orders.items()
 )
 """Indexes in the order of values. With them, a sorted search can stop at the end of its page (see
-`search.walks.by_index`). An overlay's own rows are few and need none."""
+`search.plan.by_index`). An overlay's own rows are few and need none."""
 COUNTS = "CREATE TABLE main.counts (type TEXT PRIMARY KEY, live INTEGER) WITHOUT ROWID"
 """The number of live resources of each type."""
 

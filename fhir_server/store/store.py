@@ -1,23 +1,122 @@
 """The interface of a store: rows by id, by number and by query, and writes inside `transaction()`.
 
-A `BaseStore` (`_base`) is a file. An `OverlayStore` (`overlay`) has the same methods over temporary tables.
+A `BaseStore` (`_base`) is a file. An `OverlayStore` (`overlay`) has the same methods over temporary tables. Index rows
+are collected and written together: one statement with many rows is faster than many statements. The pending rows are
+written before index tables are read, and before a transaction or a nested one ends.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, lru_cache
-from typing import NamedTuple, TypeAlias
+from functools import cache
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from fhir_server.bounds import Meter
-from fhir_server.search import pairs
+from fhir_server.search import names, pairs
+from fhir_server.search.condition import placeholders
 from fhir_server.search.indexer import TableRows
-from fhir_server.search.registry import Key, Own, ParameterRegistry
+from fhir_server.search.kinds.kind import TableRow
+from fhir_server.search.parameters import Key, Own, ParameterRegistry
 from fhir_server.store import schema
-from fhir_server.store._pending import RESOURCES_AT_ONCE, FlatRows, PendingRows, numbered
+
+ROWS_AT_ONCE: Final = (200, 50)
+RESOURCES_AT_ONCE: Final = 100
+"""After this many resources, the pending rows are written. In most tables they then fill more than one statement, and
+they still use little memory."""
+MAX_NAMED: Final = 10_000
+"""How many texts are remembered as stored."""
+
+
+class PendingRows:
+    """Pending index rows, and pending changes of the number of resources of each type."""
+
+    def __init__(self) -> None:
+        self.index: list[TableRows] = []
+        """Empty if nothing is pending."""
+        self._more: dict[str, int] = {}
+        self._named: set[str] = set()
+        """Texts that the table `names` has."""
+
+    def count(self, resource_type: str, more: int) -> None:
+        """Adds `more` to the number of live resources of a type. Call it before adding their index rows."""
+        self._more[resource_type] = self._more.get(resource_type, 0) + more
+
+    def write(self, connection: sqlite3.Connection, prefix: str) -> None:
+        """Writes all pending rows. `prefix` begins the table names, such as `main.`."""
+        together: dict[str, list[Any]] = defaultdict(list)
+        for index in self.index:
+            for table, rows in index.items():
+                together[table] += chain.from_iterable(rows)
+        for table, values in together.items():
+            self.write_rows(connection, prefix, table, values)
+        for counted in self._more.items():
+            connection.execute(_counting(prefix), counted)
+        self._clear()
+
+    def _clear(self) -> None:
+        self.index.clear()
+        self._more.clear()
+
+    def undo(self) -> None:
+        """Forgets all pending rows, and which texts the file has: a transaction is rolled back."""
+        self._clear()
+        self._named.clear()
+
+    def write_rows(self, connection: sqlite3.Connection, prefix: str, table: str, values: list[Any]) -> None:
+        """Writes rows of a table, given as a flat list of values, with `ROWS_AT_ONCE` rows in one statement.
+
+        The remaining rows are written one by one: each other number of rows would need its own compiled statement.
+        """
+        width, done = len(schema.COLUMNS[table]), 0
+        if table in schema.NAMED:
+            texts = slice(schema.NAMED[table], None, width)
+            values[texts] = self._numbers(connection, prefix, values[texts])
+        for rows in ROWS_AT_ONCE:
+            for end in range(done + rows * width, len(values) + 1, rows * width):
+                connection.execute(_insert(prefix, table, rows), values[done:end])
+                done = end
+        if done < len(values):
+            connection.executemany(_insert(prefix, table), zip(*[iter(values[done:])] * width, strict=True))
+
+    def _numbers(self, connection: sqlite3.Connection, prefix: str, texts: Sequence[str]) -> list[int]:
+        """The numbers of texts. The table `names` has the texts then."""
+        new = set(texts) - self._named
+        if new:
+            if len(self._named) > MAX_NAMED:
+                self._named.clear()
+            connection.executemany(_name(prefix), [(names.number(text), text) for text in new])
+            self._named |= new
+        return list(map(names.number, texts))
+
+
+def numbered(table: str, rows: list[TableRow]) -> list[TableRow]:
+    """The rows with the numbers of their texts."""
+    place = schema.NAMED.get(table)
+    if place is None:
+        return rows
+    return [(*row[:place], names.number(row[place]), *row[place + 1 :]) for row in rows]
+
+
+@cache
+def _insert(prefix: str, table: str, rows: int = 1) -> str:
+    marks = ", ".join("?" * len(schema.COLUMNS[table]))
+    return f"INSERT OR IGNORE INTO {prefix}{table} VALUES " + ", ".join([f"({marks})"] * rows)
+
+
+@cache
+def _name(prefix: str) -> str:
+    return f"INSERT OR IGNORE INTO {prefix}{names.TABLE} VALUES (?, ?)"
+
+
+@cache
+def _counting(prefix: str) -> str:
+    return f"INSERT INTO {prefix}counts VALUES (?, ?) ON CONFLICT (type) DO UPDATE SET live = live + excluded.live"
+
 
 MAX_PARAMETERS = 500
 
@@ -40,6 +139,8 @@ class Version(NamedTuple):
 
 Text: TypeAlias = tuple[bytes, bytes]
 """The relative reference to a resource and its text, both in UTF-8."""
+_TEXT = "CAST(type || '/' || id AS BLOB), CAST(text AS BLOB)"
+"""SQL for a `Text`."""
 _ROW = "SELECT row_id, type, id, version, updated, text FROM"
 
 
@@ -52,8 +153,6 @@ class Store(ABC):
         self.connection = connection
         self.registry = registry
         """The search parameters in force."""
-        self.generation: object = object()
-        """A new object after every write. Cached results are valid while it is the same."""
         self.changes: list[Version] | None = None
         """The versions written since `take_changes` was last called; None if there is no listener."""
         self.meter: Meter | None = None
@@ -69,11 +168,6 @@ class Store(ABC):
     @abstractmethod
     def refresh(self) -> None:
         """Call it before each request. Drops cached results if another connection has written to the file."""
-
-    @property
-    def is_file(self) -> bool:
-        """See `search.walks.Searched`."""
-        return True
 
     def query(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         """Runs a query. Table names in it must be unqualified."""
@@ -97,16 +191,6 @@ class Store(ABC):
         sql = "SELECT 1 FROM resources WHERE type = ? AND id = ? AND text IS NOT NULL"
         return self._select(sql, (resource_type, resource_id)).fetchone() is not None
 
-    def existing(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Which of these resources, by type and id, exist. Deleted ones count as existing."""
-        existing: set[tuple[str, str]] = set()
-        for start in range(0, len(names), MAX_PARAMETERS):
-            part = names[start : start + MAX_PARAMETERS]
-            marks = ", ".join(["(?, ?)"] * len(part))
-            sql = f"WITH names (type, id) AS (VALUES {marks}) SELECT type, id FROM names CROSS JOIN resources"
-            existing.update(self._select(f"{sql} USING (type, id)", [text for name in part for text in name]))
-        return existing
-
     def version(self, resource_type: str, resource_id: str, version: int) -> Version | None:
         """One version of a resource, or None."""
         row = self.find(resource_type, resource_id)
@@ -120,8 +204,7 @@ class Store(ABC):
         versions: dict[int, Version] = {}
         for start in range(0, len(row_ids), MAX_PARAMETERS):
             part = row_ids[start : start + MAX_PARAMETERS]
-            marks = ",".join("?" * len(part))
-            sql = f"{_ROW} resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
+            sql = f"{_ROW} resources WHERE row_id IN ({placeholders(part)}) AND text IS NOT NULL"
             rows = self._counted([Version(*values) for values in self.query(sql, part)])
             versions |= {row.row_id: row for row in rows}
         return [versions[row_id] for row_id in row_ids if row_id in versions]
@@ -131,19 +214,12 @@ class Store(ABC):
         rows: list[tuple[bytes, bytes, int]] = []
         for start in range(0, len(row_ids), MAX_PARAMETERS):
             part = row_ids[start : start + MAX_PARAMETERS]
-            rows += self.query(_texts_of(len(part)), part)
-        by_number = {row_id: (reference, text) for reference, text, row_id in rows}
-        return self._read([by_number[row_id] for row_id in row_ids if row_id in by_number])
-
-    def matching_texts(self, sql: str, values: Sequence[object]) -> list[Text]:
-        """The ids (without the type) and texts of the resources that `sql` selects by `row_id`, in its order."""
-        return self._read(self.query(_matching_texts(sql), values).fetchall())
-
-    def _read(self, texts: list[Text]) -> list[Text]:
-        """Counts the texts as read and returns them."""
+            sql = f"SELECT {_TEXT}, row_id FROM resources WHERE row_id IN ({placeholders(part)}) AND text IS NOT NULL"
+            rows += self.query(sql, part)
         if self.meter is not None:
-            self.meter.read(sum(len(text) for _, text in texts))
-        return texts
+            self.meter.read(sum(len(text) for _, text, _ in rows))
+        by_number = {row_id: (reference, text) for reference, text, row_id in rows}
+        return [by_number[row_id] for row_id in row_ids if row_id in by_number]
 
     def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Version]:
         """Versions that match a condition on type, id or row_id, newest first."""
@@ -187,7 +263,6 @@ class Store(ABC):
                 del self.changes[changes:]
             raise
         finally:
-            self.generation = object()
             self._depth -= 1
 
     def _writing(self) -> None:
@@ -221,23 +296,11 @@ class Store(ABC):
         self._count(row.type, int(row.text is not None))
         self._put(row, index)
 
-    def insert_prepared(self, row: Version, rows: Iterable[FlatRows]) -> None:
-        """Writes a new resource with index rows from `load.members`."""
-        self._writing()
-        self._count(row.type, 1)
-        self._put_row(row)
-        self._pending.add(row.row_id, rows)
-        if len(self._pending.index) == RESOURCES_AT_ONCE:
-            self._write_pending()
-
     def _put(self, row: Version, index: TableRows) -> None:
-        self._put_row(row)
-        self.add_index(index)
-
-    def _put_row(self, row: Version) -> None:
         self.connection.execute(f"INSERT INTO {self.prefix}resources VALUES (?, ?, ?, ?, ?, ?)", row)
         if self.changes is not None:
             self.changes.append(row)
+        self.add_index(index)
 
     def take_changes(self) -> list[Version]:
         """Returns and clears `changes`; an empty list if there is no listener."""
@@ -313,22 +376,6 @@ class Store(ABC):
         sql = "SELECT text FROM resources WHERE type = ? AND text IS NOT NULL ORDER BY row_id"
         for (text,) in self.query(sql, (resource_type,)):
             yield text
-
-
-_TEXT = "CAST(type || '/' || id AS BLOB), CAST(text AS BLOB)"
-"""SQL for a `Text`."""
-
-
-@cache
-def _texts_of(count: int) -> str:
-    marks = ",".join("?" * count)
-    return f"SELECT {_TEXT}, row_id FROM resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
-
-
-@lru_cache(maxsize=512)
-def _matching_texts(sql: str) -> str:
-    columns = "CAST(id AS BLOB), CAST(text AS BLOB)"  # each `||` takes about as long as reading a column
-    return f"SELECT {columns} FROM ({sql}) AS hits CROSS JOIN resources ON resources.row_id = hits.row_id"
 
 
 @cache

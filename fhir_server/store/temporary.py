@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from fhir_server.errors import ServerError
-
-if TYPE_CHECKING:
-    import subprocess
 
 _REMOVE = 'cat; rm -rf -- "$0"'
 """A shell script. It waits for the end of its input, which comes when the process ends. Then it removes the folder."""
@@ -33,8 +30,6 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
                 f"cannot create a temporary folder ({error}); set TMPDIR to a folder that can be written"
             ) from error
         if watched:
-            import subprocess
-
             with suppress(OSError):
                 self._watch = subprocess.Popen(
                     ["sh", "-c", _REMOVE, self.name],

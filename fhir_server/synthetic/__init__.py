@@ -1,9 +1,9 @@
 """A synthetic hospital for each seed, as FHIR R4 resources. A seed gives the same bytes on every machine.
 
     profile  the input: number of patients, size of a chart, clock, the key tests and their levels
-      → courses, features: the last results of the key tests and what else decides tasks, assigned by share
+      → courses: the last results of the key tests and what else decides tasks, assigned by share
       → story: the person, problems, stays, visits and care with a date
-      → contacts (encounters) → chart (readings, from physiology), orders, notes, events (everything else)
+      → contacts (encounters) → chart (readings), orders, notes, events (everything else)
       → observations, resources (lines of JSON)
 
 All random numbers come from `fhir_server.synthetic.dice`. `tools/clinical_rules.py` checks the rules that every

@@ -1,6 +1,6 @@
 """Visits, and care with a date: images, thyroid tests, electrocardiograms, vaccines.
 
-The kinds that decide tasks (the age of a CT, which QTc is the last) come from `_features`. Here each gets a time, and
+The kinds that decide tasks (the age of a CT, which QTc is the last) come from `_courses`. Here each gets a time, and
 the visit or stay that it belongs to.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from fhir_server.synthetic._clock import DAY, Clock
-from fhir_server.synthetic._features import Features
+from fhir_server.synthetic._courses import Features
 from fhir_server.synthetic._profile import Profile
 from fhir_server.synthetic._stays import Stay
 from fhir_server.synthetic.dice import Dice

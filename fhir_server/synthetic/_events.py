@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from fhir_server.synthetic import _catalog as c
-from fhir_server.synthetic import _medication as m
 from fhir_server.synthetic import _resources as r
 from fhir_server.synthetic import _vocabulary as v
 from fhir_server.synthetic._bedside import cultures
@@ -13,13 +13,13 @@ from fhir_server.synthetic._care import Visit
 from fhir_server.synthetic._chart import Chart, Draw
 from fhir_server.synthetic._clock import DAY, Clock
 from fhir_server.synthetic._contacts import Contact, Contacts, Ids
-from fhir_server.synthetic._encounters import encounters
+from fhir_server.synthetic._drugs import Drug
 from fhir_server.synthetic._notes import Notes
-from fhir_server.synthetic._orders import Pharmacy, operation
+from fhir_server.synthetic._orders import Order, Pharmacy, operation
 from fhir_server.synthetic._problems import TUMOUR
 from fhir_server.synthetic._profile import Profile
 from fhir_server.synthetic._resources import CPT, LOCAL, LOINC, JsonObject
-from fhir_server.synthetic._stays import HOUR, Stay
+from fhir_server.synthetic._stays import HOUR, Segment, Stay
 from fhir_server.synthetic._story import Story
 from fhir_server.synthetic.dice import Dice
 
@@ -67,7 +67,7 @@ class Events:
         orders = Pharmacy(self._dice, self._clock, self._profile, self._story, self._contacts, self._ids)
         drugs = orders.orders(chart.draws)
         for drug in drugs:
-            yield from m.events(self._clock, self._mrn, drug, orders.doses(drug), self._contacts, self._ids)
+            yield from _doses(self._clock, self._mrn, drug, orders.doses(drug), self._contacts, self._ids)
         notes = Notes(self._dice, self._clock, self._story, chart, drugs)
         for contact in self._contacts.stays:
             if isinstance(contact.what, Stay):
@@ -241,3 +241,154 @@ class Events:
         times = clock.text(draw.time), clock.text(issued)
         where = draw.contact.id
         yield r.diagnostic_report(self._ids.next("d"), code, self._mrn, where, times, conclusion), issued
+
+
+_TERMS = "http://terminology.hl7.org/CodeSystem/"
+_CLASSES = {
+    "AMB": "ambulatory",
+    "EMER": "emergency",
+    "IMP": "inpatient encounter",
+    "ACUTE": "inpatient acute",
+}
+_VISITS = {"clinic": "Office visit", "draw": "Laboratory draw", "imaging": "CT of the abdomen"}
+_URGENT, _ELECTIVE = ("EM", "emergency"), ("EL", "elective")
+
+
+def encounters(clock: Clock, dice: Dice, story: Story, contacts: Contacts) -> Iterator[tuple[JsonObject, int]]:
+    """The encounters of a patient, each with the time of its last change."""
+    for contact in contacts.stays:
+        if isinstance(contact.what, Stay):
+            whole = _base(clock, contact, "IMP", story.person.mrn)
+            yield whole | _stay(clock, dice, contact.what, story.person.age), contact.until
+            for part in contact.parts:
+                if isinstance(part.what, Segment):
+                    kind = "EMER" if part.what.kind == "ED" else "ACUTE"
+                    one = _base(clock, part, kind, story.person.mrn)
+                    one["location"] = [_place(clock, part.what)]
+                    yield one | {"partOf": r.reference("Encounter", contact.id)}, part.until
+    for contact in contacts.visits:
+        if isinstance(contact.what, Visit):
+            yield (
+                _base(clock, contact, "AMB", story.person.mrn) | {"reasonCode": [{"text": _VISITS[contact.what.kind]}]},
+                contact.until,
+            )
+
+
+def _base(clock: Clock, contact: Contact, kind: str, mrn: str) -> JsonObject:
+    period = {"start": clock.text(contact.start)}
+    if contact.end is not None:
+        period["end"] = clock.text(contact.end)
+    return {
+        "resourceType": "Encounter",
+        "id": contact.id,
+        "status": "finished" if contact.end is not None else "in-progress",
+        "class": {"system": _TERMS + "v3-ActCode", "code": kind, "display": _CLASSES[kind]},
+        "subject": r.reference("Patient", mrn),
+        "period": period,
+    }
+
+
+def _stay(clock: Clock, dice: Dice, stay: Stay, age: int) -> JsonObject:
+    """Admission type, reason, admission source, discharge disposition and units of a stay."""
+    urgency = _ELECTIVE if stay.reason.planned else _URGENT
+    source = (
+        ("outp", "From outpatient department") if stay.reason.planned else ("emd", "From accident/emergency department")
+    )
+    hospitalization: JsonObject = {"admitSource": r.coding(_TERMS + "admit-source", *source)}
+    if stay.end is not None:
+        home = ("snf", "Skilled nursing facility") if age >= 60 and dice.chance(0.35) else ("home", "Home")
+        leaves = ("exp", "Expired") if stay.fatal else home
+        hospitalization["dischargeDisposition"] = r.coding(_TERMS + "discharge-disposition", *leaves)
+    return {
+        "priority": r.coding(_TERMS + "v3-ActPriority", *urgency),
+        "reasonCode": [{"text": stay.reason.text}],
+        "hospitalization": hospitalization,
+        "location": [_place(clock, part) for part in stay.segments],
+    }
+
+
+def _place(clock: Clock, part: Segment) -> JsonObject:
+    period = {"start": clock.text(part.start)}
+    if part.end is not None:
+        period["end"] = clock.text(part.end)
+    return {"location": r.reference("Location", f"unit-{part.ward.lower()}"), "period": period}
+
+
+_UNITS = "http://unitsofmeasure.org"
+_CATEGORY = "http://terminology.hl7.org/CodeSystem/medicationrequest-category"
+
+
+def _doses(
+    clock: Clock, mrn: str, order: Order, doses: list[int], contacts: Contacts, ids: Ids
+) -> Iterator[tuple[JsonObject, int]]:
+    """The order and each administered dose, with their times.
+
+    An administration of a mixed drug, and a stopped order of one, refer to the Medication of the mix.
+    """
+    period = {"start": clock.text(order.start)}
+    if order.end is not None:
+        period["end"] = clock.text(order.end)
+    mixed = bool(order.drug.bag)
+    kind = ("community", "Community") if order.home else ("inpatient", "Inpatient")
+    yield (
+        {
+            "resourceType": "MedicationRequest",
+            "id": order.id,
+            "status": order.status,
+            "intent": "order",
+            "category": [r.coding(_CATEGORY, *kind)],
+            **(_mix(order.drug) if mixed and order.status == "stopped" else _drug(order.drug)),
+            "subject": r.reference("Patient", mrn),
+            **({"encounter": r.reference("Encounter", order.encounter)} if order.encounter else {}),
+            "authoredOn": period["start"],
+            "dosageInstruction": [_dosage(order.drug)],
+            "dispenseRequest": {"validityPeriod": period},
+        },
+        order.start,
+    )
+    contact = contacts.at(order.start)
+    for time in doses if contact else ():
+        yield (
+            {
+                "resourceType": "MedicationAdministration",
+                "id": ids.next("g"),
+                "status": "completed",
+                **(_mix(order.drug) if mixed else _drug(order.drug)),
+                "subject": r.reference("Patient", mrn),
+                "context": r.reference("Encounter", order.encounter),
+                "effectiveDateTime": clock.text(time),
+                "request": r.reference("MedicationRequest", order.id),
+                "dosage": {"dose": _dose(order.drug), **_rate(order.drug)},
+            },
+            time,
+        )
+
+
+def _mix(drug: Drug) -> JsonObject:
+    return {"medicationReference": r.reference("Medication", f"mix-{r.slug(drug)}")}
+
+
+@cache
+def _drug(drug: Drug) -> JsonObject:
+    return {"medicationCodeableConcept": r.concept((r.RXNORM, drug.rxnorm, drug.text))}
+
+
+@cache
+def _dose(drug: Drug) -> JsonObject:
+    return {"value": drug.dose, "unit": drug.unit, "system": _UNITS, "code": drug.unit}
+
+
+@cache
+def _dosage(drug: Drug) -> JsonObject:
+    repeat = {"frequency": drug.daily, "period": 1, "periodUnit": "d"} if drug.daily else {"count": 1}
+    return {
+        "timing": {"repeat": repeat},
+        **({"asNeededBoolean": True} if drug.needed else {}),
+        "route": {"text": drug.route},
+        "doseAndRate": [{"doseQuantity": _dose(drug), **_rate(drug)}],
+    }
+
+
+@cache
+def _rate(drug: Drug) -> JsonObject:
+    return {"rateQuantity": {"value": drug.rate, "unit": "mL/h", "system": _UNITS, "code": "mL/h"}} if drug.rate else {}

@@ -13,8 +13,7 @@ from fhir_server.synthetic import _stays as s
 from fhir_server.synthetic import _vocabulary as v
 from fhir_server.synthetic._care import Care, Planner, Visit, overlaps
 from fhir_server.synthetic._clock import DAY, Clock
-from fhir_server.synthetic._courses import DIABETIC, Courses, KeyReading, a1c_percent, all_courses
-from fhir_server.synthetic._features import Features, deal
+from fhir_server.synthetic._courses import DIABETIC, Courses, Features, KeyReading, a1c_percent, all_courses, deal
 from fhir_server.synthetic._profile import Profile
 from fhir_server.synthetic.dice import Dice
 from fhir_server.synthetic.people import Person, people

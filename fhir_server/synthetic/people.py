@@ -1,4 +1,7 @@
-"""The patients' demographics. Some patients share a name or a birth date, so that an agent must tell them apart."""
+"""The patients' demographics. Some patients share a name or a birth date, so that an agent must tell them apart.
+
+The names of persons, streets and towns are of mixed origins and belong to no real person.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,67 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from fhir_server.synthetic import _names as names
 from fhir_server.synthetic._clock import Clock
 from fhir_server.synthetic.dice import Dice
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_FEMALE = _words(
+    "Abena Adela Agnes Aiko Aisha Alma Amara Anneke Anya Asha Beatriz Bianca Brigid Carmen Chiara Clara Dalia Danuta "
+    "Delia Edith Elif Eszter Farida Fatima Freya Gwen Hana Helga Ines Ingrid Irena Jana Joy Judith Kalinda Keiko Laila "
+    "Leonor Lien Linnea Lucia Mairead Mariam Mei Mina Nadia Nia Noor Odile Oksana Paloma Petra Priya Rosa Ruth Saoirse "
+    "Shira Simone Soo-Jin Tamar Thandi Ursula Wanda Yara Zofia"
+)
+_MALE = _words(
+    "Abel Ahmed Akira Albin Amir Anselm Arjun Arlo Bao Bela Bogdan Caleb Cedric Cyrus Dario Desmond Diego Emeka Emil "
+    "Enzo Farid Felix Gareth Gustav Hamid Hector Hugo Ibrahim Imre Ivo Jamal Jasper Jorge Kaito Kofi Kwame Lars "
+    "Leandro Levi Lukas Magnus Malik Marek Matteo Milan Mustafa Nabil Niall Nuno Omar Oskar Pavel Rafael Ravi Ruben "
+    "Samir Sean Stellan Tadeusz Tariq Tomas Umberto Viktor Walter Yusuf Zoltan"
+)
+_FAMILIES = _words(
+    "Abara Adeyemi Almeida Andersson Arslan Baptiste Barkley Bekele Belmonte Bergstrom Boateng Bodnar Brannigan "
+    "Calderon Castellan Chaudhry Chowdhury Cisneros Corrigan Dahlgren Delacroix Demir Diallo Dragomir Eastwick Eklund "
+    "Falconer Farkas Feldstein Fontaine Galvez Gebremariam Grabowski Greywell Gunderson Haddad Halloran Hargrove "
+    "Hashimoto Hegedus Horvat Ibarra Ishikawa Iyer Jankovic Jokinen Kapoor Kessler Kowalczyk Lachance Lindholm "
+    "Lombardi Mahlangu Marchetti Mbeki Mendoza Moravec Nakagawa Nazari Novotny Obafemi Ochoa Okonkwo Olafsson Osei "
+    "Pacheco Papadakis Pelletier Petrenko Quintana Rahimi Rasmussen Redfeather Rosales Rutherby Saito Salcedo "
+    "Sandoval-Cruz Santangelo Schreiber Shapira Sithole Skarsgard Soriano Stavros Szabo Takahashi Tembo Thibault "
+    "Tran-Nguyen Uchida Valdivia Vandermeer Vasquez Villareal Wexler Whitlock Wojcik Yamada Yilmaz Zamora Zielinski"
+)
+STREETS = _words("Alder Birch Cedar Chapel Clay Dover Elm Fern Granite Harbor Hazel Juniper Lark Linden Maple Mill")
+WAYS = ("Avenue", "Court", "Drive", "Lane", "Road", "Street", "Terrace", "Way")
+TOWNS = (
+    ("Ashbourne Falls", "OR", "970"),
+    ("Brightwater", "MN", "553"),
+    ("Cedar Hollow", "TX", "786"),
+    ("Dunmore Heights", "PA", "184"),
+    ("Eastmere", "MA", "019"),
+    ("Fairlow", "CA", "940"),
+    ("Glenharbor", "ME", "045"),
+    ("Kestrel Point", "WA", "982"),
+    ("Larkspur Bend", "CO", "805"),
+    ("North Tilden", "IL", "600"),
+)
+RACES = (
+    ("2106-3", "White"),
+    ("2106-3", "White"),
+    ("2106-3", "White"),
+    ("2054-5", "Black or African American"),
+    ("2054-5", "Black or African American"),
+    ("2028-9", "Asian"),
+    ("1002-5", "American Indian or Alaska Native"),
+    ("2131-1", "Other Race"),
+)
+ETHNICITIES = (
+    ("2186-5", "Non-Hispanic"),
+    ("2186-5", "Non-Hispanic"),
+    ("2186-5", "Non-Hispanic"),
+    ("2135-2", "Hispanic or Latino"),
+)
+
 
 _LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
 NAMESAKES = 0.04
@@ -22,17 +83,17 @@ _MARITAL = (_SINGLE, _MARRIED, _MARRIED, _MARRIED, _DIVORCED)
 _OLD = (_MARRIED, _MARRIED, _MARRIED, _WIDOWED, _WIDOWED, _DIVORCED, _SINGLE)
 """Marital statuses by age: codes of HL7 v3 MaritalStatus."""
 FEMALE = (
-    *names.FEMALE,
+    *_FEMALE,
     *("Åsa", "Zoë", "Chloé", "Inès", "Łucja", "Márta", "Noémi", "Sinéad", "Şule", "Thị Mai", "Ana María", "Đurđa"),
     *("Xiulan", "Yuki", "Nasrin", "Ifeoma", "Leilani", "Anahit", "Ketevan", "Wanjiru", "Siosaia", "Rukmini"),
 )
 MALE = (
-    *names.MALE,
+    *_MALE,
     *("André", "Björn", "Ciarán", "Günter", "İsmail", "José Luis", "Łukasz", "Øyvind", "Raúl", "Séan", "Tomáš"),
     *("Wei", "Hiroshi", "Dae-Jung", "Chidi", "Kapono", "Aram", "Giorgi", "Kipchoge", "Tevita", "Venkat"),
 )
 FAMILIES = (
-    *names.FAMILIES,
+    *_FAMILIES,
     *("Álvarez", "Åkesson", "Çelik", "D'Amico", "de la Cruz", "Đặng", "Gómez-Ruiz", "Kovačević", "MacLeod"),
     *("Müller", "Nuñez", "O'Rourke", "Öztürk", "Přibyl", "Sørensen", "Škoda", "van den Berg", "Włodarczyk", "Zhāng"),
     *("Kahananui", "Petrosyan", "Gelashvili", "Mwangi", "Tuilagi", "Subramanian", "Watanabe", "Kim", "Nguyen", "Silva"),
@@ -152,7 +213,7 @@ def _givens(gender: str) -> tuple[str, ...]:
 
 def _person(dice: Dice, clock: Clock, mrn: str, family: str, birth: date) -> Person:
     gender = dice.pick(("female", "male"))
-    town = dice.pick(names.TOWNS)
+    town = dice.pick(TOWNS)
     today = clock.today
     age = today.year - birth.year - ((today.month, today.day) < (birth.month, birth.day))
     return Person(
@@ -161,10 +222,10 @@ def _person(dice: Dice, clock: Clock, mrn: str, family: str, birth: date) -> Per
         given=dice.pick(_givens(gender)),
         gender=gender,
         birth=birth,
-        race=dice.pick(names.RACES),
-        ethnicity=dice.pick(names.ETHNICITIES),
+        race=dice.pick(RACES),
+        ethnicity=dice.pick(ETHNICITIES),
         phone=f"{dice.between(201, 989)}-555-{dice.between(100, 199):04d}",
-        street=f"{dice.between(3, 9800)} {dice.pick(names.STREETS)} {dice.pick(names.WAYS)}",
+        street=f"{dice.between(3, 9800)} {dice.pick(STREETS)} {dice.pick(WAYS)}",
         town=town,
         zip=f"{town[2]}{dice.between(1, 99):02d}",
         age=age,

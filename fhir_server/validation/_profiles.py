@@ -12,12 +12,10 @@ from typing import NamedTuple, Protocol
 
 from fhir_server import definitions
 from fhir_server.fhirpath.evaluator import Budget, Environment, holds
-from fhir_server.fhirpath.functions import FUNCTIONS
 from fhir_server.fhirpath.node import Node
 from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError
-from fhir_server.terminology.expansion import contains
-from fhir_server.terminology.library import Library, concepts
-from fhir_server.validation.issue import Report
+from fhir_server.terminology import Library, concepts, contains
+from fhir_server.validation.structure import Report
 from fhir_server.wire.json_values import Json
 
 _HL7 = "http://hl7.org/fhir/StructureDefinition/"
@@ -222,7 +220,7 @@ class _Check:
             self._equal(value, {"text": expected["text"]}, location, exact=False)
 
     def _binding(self, value: Json, url: str, kind: str, location: str) -> None:
-        """Checks a required binding to a stored value set. Bindings to R4's own value sets are checked in `codes`."""
+        """Checks a required binding to a stored value set. Bindings to R4's own value sets are checked in `check`."""
         if url.startswith("http://hl7.org/fhir/ValueSet/") or url.startswith("http://terminology.hl7.org/ValueSet/"):
             return
         value_set = self.library.value_set(url.partition("|")[0])
@@ -269,7 +267,7 @@ class _Check:
             self.report.error(f"{message} required) (codes = {shown})", location, "Terminology_TX_NoValid_1_CC")
 
     def _known(self, system: Json, code: Json, location: str) -> None:
-        """Reports a code that a stored code system does not contain. HL7's code systems are checked in `codes`."""
+        """Reports a code that a stored code system does not contain. HL7's code systems are checked in `check`."""
         if not isinstance(system, str) or not isinstance(code, str):
             return
         stored = self.library.find("CodeSystem", system)
@@ -280,7 +278,7 @@ class _Check:
     def _invariants(self, value: Json, element: Element, kind: str, location: str) -> None:
         """Checks the invariants that the profile adds to those of R4."""
         node = Node(value, kind)
-        environment = Environment(self.root, self.root, lambda reference: None, FUNCTIONS, budget=self.budget)
+        environment = Environment(self.root, self.root, lambda reference: None, budget=self.budget)
         for one in element.definition.get("constraint", ()):
             source, expression = str(one.get("source", "")), one.get("expression")
             if source.startswith(_HL7) or not isinstance(expression, str):
@@ -325,7 +323,7 @@ def _values(value: Json, name: str, fields: Mapping[str, definitions.Element], l
             if f"_{key}" in value and not element.many:
                 yield Value(f"{location}.{key}", declared.name, key, None)
             continue
-        shown = f"{name.removesuffix('[x]')}.ofType({declared.name})" if element.is_choice else key
+        shown = f"{element.stem}.ofType({declared.name})" if element.is_choice else key
         one = value[key]
         if not element.many:
             yield Value(f"{location}.{shown}", declared.name, key, one)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
 
+from fhir_server import definitions
+from fhir_server.definitions import Binding, Constraint
+from fhir_server.fhirpath.evaluator import Environment, holds
 from fhir_server.fhirpath.node import Node
-from fhir_server.validation._codes import check_codes
-from fhir_server.validation._invariants import check_invariants
+from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError
+from fhir_server.terminology import HL7, UCUM, concepts, contains, is_unit
 from fhir_server.validation._profiles import ProfileLibrary, check_profiles
-from fhir_server.validation._resources import check_resource
-from fhir_server.validation._structure import places
-from fhir_server.validation._values import check_ids, check_value
-from fhir_server.validation.issue import Issue, Report
+from fhir_server.validation.structure import Issue, Place, Report, places
 from fhir_server.wire.json_values import Json
 
 _BASE = "(from http://hl7.org/fhir/StructureDefinition/"
@@ -48,3 +50,267 @@ def _once(reported: list[Issue]) -> list[Issue]:
         for one in reported
         if _BASE not in one.diagnostics or (one.location, one.diagnostics.partition(" (from ")[0]) not in plain
     ]
+
+
+_COMMITTEE = "http://hl7.org/fhir/StructureDefinition/structuredefinition-wg"
+_CQL = "text/cql"
+_ADVISED = ("subject", "performer")
+
+
+def check_resource(root: Node, places: Sequence[Place], report: Report) -> None:
+    """Reports references to missing contained resources, and violations of the type's own rules."""
+    contained = {one.get("id") for one in root.value.get("contained", []) if isinstance(one, dict)}
+    for place in places:
+        reference = place.node.value if place.path == "Reference.reference" else None
+        if isinstance(reference, str) and reference.startswith("#") and reference[1:] not in contained | {""}:
+            report.error(f"Unable to resolve resource with reference '{reference}'", place.location)
+        if (
+            place.path == "Measure.group.stratifier"
+            and (place.node.value.get("criteria") or {}).get("language") == _CQL
+        ):
+            report.error("No CQL Libraries found on this Measure", place.location)
+    url = root.value.get("url")
+    extensions = [one.get("url") for one in root.value.get("extension", []) if isinstance(one, dict)]
+    if isinstance(url, str) and url.startswith("http://hl7.org/fhir/") and _COMMITTEE not in extensions:
+        message = (
+            f"When HL7 is publishing a resource, the owning committee must be stated using the {_COMMITTEE} extension"
+        )
+        report.error(message, root.type_name)
+    if root.type_name == "Observation":
+        _advise(root, report)
+
+
+def _advise(root: Node, report: Report) -> None:
+    """Reports elements that HL7's validator recommends for observations."""
+    for name in _ADVISED:
+        if name not in root.value:
+            message = f"Best Practice Recommendation: In general, all observations should have a {name}"
+            report.warn(message, "Observation", f"All_observations_should_have_a_{name}")
+    if not any(key.startswith("effective") for key in root.value):
+        message = "Best Practice Recommendation: In general, all observations should have an effective[x] ()"
+        report.warn(message, "Observation", "All_observations_should_have_an_effectiveDateTime_or_an_effectivePeriod")
+
+
+_URIS = frozenset(("uri", "url", "canonical", "oid", "uuid"))
+ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:\S*")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_OID = re.compile(r"[0-2](\.(0|[1-9][0-9]*))+")
+_CODE = re.compile(r"[^\s]+( [^\s]+)*")
+_RFC_3986 = "urn:ietf:rfc:3986"
+
+
+def check_value(place: Place, report: Report) -> None:
+    """Reports the problems of one element's value."""
+    value, kind = place.node.value, place.node.type_name
+    if isinstance(value, str) and value:
+        if kind in _URIS:
+            _check_uri(value, kind, place, report)
+        elif kind == "code" and not _CODE.fullmatch(value):
+            report.error(f"The code '{value}' is not valid (whitespace rules)", place.location)
+        elif kind in ("dateTime", "instant"):
+            _check_time(value, kind, place.location, report)
+    elif kind == "Extension" and isinstance(value, dict):
+        _check_extension(value, place.location, report)
+
+
+def _check_uri(value: str, kind: str, place: Place, report: Report) -> None:
+    location = place.location
+    if re.search(r"\s", value):
+        report.error(f"URI values cannot have whitespace('{value}')", location)
+    if value.startswith("urn:uuid:") and not _UUID.fullmatch(value[9:]):
+        report.error(f"UUIDs must be valid and lowercase ({value[9:]})", location)
+    if value.startswith("urn:oid:") and not _OID.fullmatch(value[8:]):
+        report.error(f"OIDs must be valid ({value[8:]})", location)
+    if kind == "canonical" and not value.startswith("#") and not ABSOLUTE.match(value):
+        report.error(f"Canonical URLs must be absolute URLs if they are not fragment references ({value})", location)
+    if place.path == "Identifier.system" and not ABSOLUTE.match(value):
+        report.error("Identifier.system must be an absolute reference, not a local reference", location)
+    if place.path == "Identifier.system" and value == _RFC_3986:
+        identifier = place.owner.get("value")
+        if isinstance(identifier, str) and not ABSOLUTE.match(identifier):
+            message = f"if identifier.system is '{_RFC_3986}', then the identifier.value must be a full URI"
+            report.error(f"{message} (e.g. start with a scheme), not '{identifier}'", location)
+
+
+def _check_time(value: str, kind: str, location: str, report: Report) -> None:
+    if kind == "instant" and len(value) < 20:
+        message = f"The instant ''{value}' doesn't meet format requirements for instant)' is not valid (by regex)"
+        report.error(message, location)
+    elif len(value) > 10 and not re.search(r"(Z|[+-]\d\d:\d\d)$", value):
+        message = "If a date has a time, it must have a timezone"
+        report.error(message, location, "Type_Specific_Checks_DT_DateTime_TZ")
+
+
+def _check_extension(value: dict[str, object], location: str, report: Report) -> None:
+    url = value.get("url")
+    if not isinstance(url, str) or not url:
+        report.error("Extension.url is required in order to identify, use and validate the extension", location)
+    elif not ABSOLUTE.match(url) and ".extension" not in location.rpartition(".")[0].split("/*")[-1]:
+        report.error("Extension.url must be an absolute URL", location)
+    elif ABSOLUTE.match(url) and not url.startswith("http://hl7.org/fhir/StructureDefinition/"):
+        report.inform(f"Unknown extension {url}", location, "Extension_EXT_Unknown")
+
+
+def check_ids(places: list[Place], report: Report) -> None:
+    """Reports element ids that one resource has twice."""
+    seen: set[tuple[int, str]] = set()
+    for place, one in _ids(places):
+        key = (id(place.resource.value) if place.resource else 0, one)
+        if key in seen:
+            report.error(f"Duplicate id value '{one}'", place.location)
+        seen.add(key)
+
+
+def _ids(places: list[Place]) -> Iterator[tuple[Place, str]]:
+    for place in places:
+        value = place.node.value
+        if isinstance(value, dict) and "resourceType" not in value and isinstance(value.get("id"), str):
+            yield place, value["id"]
+
+
+_PROFILE = "http://hl7.org/fhir/StructureDefinition/"
+_QUANTITIES = ("Age", "Count", "Distance", "Duration", "MoneyQuantity", "SimpleQuantity")
+_ELSEWHERE = frozenset(("ele-1", "ext-1"))
+"""Checked in `structure`: `Object must have some content` is the message for ele-1."""
+
+
+@cache
+def _constraints(path: str, type_name: str) -> tuple[Constraint, ...]:
+    """The invariants of an element: those of its type, of that type's base types, and of the element itself."""
+    declared = [*definitions.constraints(type_name)]
+    if definitions.is_resource_type(type_name):
+        declared += definitions.constraints("Resource")
+        if any(element.name == "text" for element in definitions.elements(type_name)):
+            declared += definitions.constraints("DomainResource")
+    if type_name in _QUANTITIES:
+        declared += definitions.constraints("Quantity")
+    if path != type_name:
+        declared += definitions.constraints(path)
+    return tuple({one.key: one for one in declared if one.key not in _ELSEWHERE and one.expression}.values())
+
+
+def check_invariants(place: Place, root: Node, report: Report) -> None:
+    """Reports the invariants that are false for an element. Skips those that cannot be evaluated here."""
+    listed = _constraints(place.path, place.node.type_name)
+    if not listed or place.node.value is None:
+        return
+    resource = place.resource or root
+
+    def resolve(reference: str) -> Node | None:
+        contained = root.value.get("contained", []) if reference.startswith("#") else []
+        target = next((one for one in contained if one.get("id") == reference[1:]), None)
+        return None if target is None else Node(target, str(target.get("resourceType")))
+
+    environment = Environment(resource, root, resolve)
+    for one in listed:
+        try:
+            if holds(one.expression, place.node, environment):
+                continue
+        except (FhirPathError, TooCostlyError, TypeError, ValueError, ArithmeticError):
+            continue
+        message, source = f"Constraint failed: {one.key}: '{one.human}'", f"{_PROFILE}{one.path.partition('.')[0]}"
+        own = {place.node.type_name.partition(".")[0], place.path.partition(".")[0]}
+        message_id = f"{source}#{one.key}" if one.path.partition(".")[0] in own else ""
+        message += "" if message_id else f" (defined in {source})"
+        if one.severity == "error":
+            report.error(message, place.location, message_id)
+        else:
+            best = " (Best Practice Recommendation)" if one.key == "dom-6" else ""
+            report.warn(message + best, place.location, message_id)
+
+
+def check_codes(place: Place, report: Report) -> None:
+    """Reports codes that their system or a required value set does not contain."""
+    value = place.node.value
+    match place.node.type_name:
+        case "CodeableConcept" if isinstance(value, dict):
+            _check_concept(value, place, report)
+        case "Coding" if isinstance(value, dict) and not place.path.endswith("CodeableConcept.coding"):
+            _check_coding(value, place, report)
+        case "code" if isinstance(value, str) and place.codes is None:
+            _check_code(value, place, report)
+        case "Quantity" | "Age" | "Duration" | "Distance" | "Count" if isinstance(value, dict):
+            _check_system(value, place.location, report)
+
+
+def _check_concept(value: Json, place: Place, report: Report) -> None:
+    codings = [one for one in _listed(value.get("coding")) if isinstance(one, dict)]
+    known = [_check_system(one, f"{place.location}.coding[{at}]", report) for at, one in enumerate(codings)]
+    binding = definitions.binding(place.path)
+    if binding is None or binding.strength != "required" or not codings or not all(known):
+        return
+    if any(_is_outside(one, binding) for one in codings):  # HAPI: all of them must be valid
+        value_set = HL7.value_set(binding.value_set)
+        shown = ", ".join(f"{one.get('system', 'null')}#{one.get('code', 'null')}" for one in codings)
+        message = f"None of the codings provided are in the value set '{_name(value_set)}' ({binding.value_set}|4.0.1)"
+        report.error(f"{message}, and a coding from this value set is required) (codes = {shown})", place.location)
+
+
+def _check_coding(value: Json, place: Place, report: Report) -> None:
+    binding = definitions.binding(place.path)
+    known = _check_system(value, place.location, report)
+    if binding is None and not ABSOLUTE.match(str(value.get("system", "a:"))):
+        report.error("Coding.system must be an absolute reference, not a local reference", place.location)
+    if binding is not None and binding.strength == "required" and known and _is_outside(value, binding):
+        value_set = HL7.value_set(binding.value_set)
+        message = f"The Coding provided ({value.get('system')}#{value.get('code')}) was not found in the value set"
+        needed = f"'{_name(value_set)}' ({binding.value_set}|4.0.1), and a code is required from this value set"
+        report.error(f"{message} {needed}.", place.location)
+
+
+def _check_code(value: str, place: Place, report: Report) -> None:
+    binding = definitions.binding(place.path)
+    value_set = HL7.value_set(binding.value_set) if binding else None
+    if binding is None or binding.strength != "required" or value_set is None:
+        return
+    if contains(value_set, None, value, HL7) is False:
+        message = f"The value provided ('{value}') was not found in the value set '{_name(value_set)}'"
+        report.error(
+            f"{message} ({binding.value_set}|4.0.1), and a code is required from this value set", place.location
+        )
+
+
+def _check_system(value: Json, location: str, report: Report) -> bool:
+    """Whether the system may contain the code; reports a code that it does not contain."""
+    system, code = value.get("system"), value.get("code")
+    if not isinstance(system, str) or not isinstance(code, str | None):
+        return True
+    if code is None:
+        code_system = HL7.code_system(system)
+        if code_system is None or code_system.get("content") != "complete":
+            return True
+        report.error(f"Unknown code '{system}#null'", location)
+        return False
+    if system == UCUM:
+        if not is_unit(code):
+            message = f"Error processing unit '{code}': The unit '{code}' is unknown' at position 0"
+            report.error(f"{message} (for '{UCUM}#{code}')", location)
+        return True
+    code_system = HL7.code_system(system)
+    if code_system is None or code_system.get("content") != "complete":
+        return True
+    if code in concepts(code_system):
+        return True
+    if not code_system.get("caseSensitive", True) and code.lower() in map(str.lower, concepts(code_system)):
+        return True
+    report.error(f"Unknown code '{system}#{code}'", location)
+    return False
+
+
+def _is_outside(coding: Json, binding: Binding) -> bool:
+    """Whether a value set certainly does not contain a coding."""
+    value_set = HL7.value_set(binding.value_set)
+    if value_set is None:
+        return False
+    system, code = coding.get("system"), coding.get("code")
+    if not isinstance(code, str):
+        return True
+    return not isinstance(system, str) or contains(value_set, system, code, HL7) is False
+
+
+def _name(value_set: Json) -> str:
+    return str(value_set.get("title") or value_set.get("name")) if value_set else ""
+
+
+def _listed(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []

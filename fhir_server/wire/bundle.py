@@ -35,21 +35,13 @@ class Bundle:
     entries: Sequence[bytes] = ()
     subsetted: bool = False
 
-    def render(self, rest: bytes = b"") -> bytes:
-        """The Bundle as UTF-8 text in HAPI's key order and layout. `rest` is the text after the head, if known."""
-        return self.head() + rest if rest else self.rest(self.head())
-
-    def head(self) -> bytes:
-        """The first part of the text, which is different in each response."""
+    def render(self) -> bytes:
+        """The Bundle as UTF-8 text in HAPI's key order and layout."""
         text = f'{{\n  "resourceType": "Bundle",\n  "id": "{self.id}",\n'
         if self.updated is not None:
             tag = f",\n    {SUBSETTED}" if self.subsetted else ""
             text += f'  "meta": {{\n    "lastUpdated": "{instant(self.updated)}"{tag}\n  }},\n'
-        return text.encode()
-
-    def rest(self, head: bytes = b"") -> bytes:
-        """`head` and the text after it, in one string, so that a page is copied only once."""
-        text = f'  "type": "{self.type}"'
+        text += f'  "type": "{self.type}"'
         if self.total is not None:
             text += f',\n  "total": {self.total}'
         if self.links:
@@ -58,14 +50,14 @@ class Bundle:
             ]
             text += f',\n  "link": [ {", ".join(links)} ]'
         if not self.entries:
-            return b"%b%b\n}" % (head, text.encode())
-        return b"".join((head, text.encode(), b',\n  "entry": [ ', *self.entries, b" ]\n}"))
+            return b"%b\n}" % text.encode()
+        return b"".join((text.encode(), b',\n  "entry": [ ', *self.entries, b" ]\n}"))
 
 
 def joined(entries: Iterable[str]) -> list[bytes]:
-    """Joins entries for a Bundle. Lone surrogates, which UTF-8 cannot encode, become question marks."""
+    """Joins entries for a Bundle."""
     text = ", ".join(entries)
-    return [text.encode("utf-8", "replace")] if text else []
+    return [text.encode()] if text else []
 
 
 def in_groups(groups: Iterable[list[bytes]]) -> list[bytes]:
@@ -95,8 +87,7 @@ def _around(address: str, mode: str) -> tuple[bytes, bytes, bytes]:
 
 
 def search_entries(base: str, mode: str, resources: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
-    """Entries of a searchset, from the reference and text of each resource; `base` may be the URL of a type if
-    the references are ids.
+    """Entries of a searchset, from the reference and text of each resource.
 
     All texts stay in UTF-8, since decoding and encoding would take longer than everything else.
     """

@@ -2,10 +2,13 @@
 
 Query strings are read like in HAPI's servlet container. `+` is a blank. Broken UTF-8 becomes U+FFFD (an escaped
 surrogate becomes one, not three). Empty pairs are dropped. A name without `=` has an empty value.
+
+All text of a request is valid Unicode: half of a surrogate pair, which only a program can pass, becomes U+FFFD here.
 """
 
 from __future__ import annotations
 
+import hmac
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -26,19 +29,25 @@ class Request:
     target: str
     headers: Pairs | list[tuple[str, str]] = ()
     body: bytes = b""
-    _by_name: dict[str, str] | None = field(default=None, init=False, repr=False, compare=False)
+    _by_name: dict[str, str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.method, self.target = _valid(self.method), _valid(self.target)
+        self.headers = [(_valid(name), _valid(value)) for name, value in self.headers]
+        self._by_name = {name.lower(): value for name, value in self.headers}
 
     def header(self, name: str) -> str | None:
         """The last value of a header, or None."""
-        if self._by_name is None:
-            self._by_name = _by_name(tuple(self.headers))
         return self._by_name.get(name.lower())
 
+    @property
+    def text(self) -> str:
+        """The body, decoded."""
+        return self.body.decode("utf-8", "replace")
 
-@lru_cache(maxsize=64)
-def _by_name(headers: Pairs) -> dict[str, str]:
-    """Headers by their names in lower case. Cached, since a client sends the same headers with each request."""
-    return {name.lower(): value for name, value in headers}
+
+def _valid(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 @dataclass(slots=True)
@@ -80,10 +89,8 @@ def split_target(target: str) -> tuple[str, str]:
 
 
 def _sound(text: str) -> str:
-    """Replaces lone surrogates by U+FFFD: escaped ones, and characters that only a caller in the process can pass."""
-    if "%" in text:
-        text = _SURROGATE.sub("%EF%BF%BD", text)
-    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    """Replaces escaped surrogates by U+FFFD."""
+    return _SURROGATE.sub("%EF%BF%BD", text) if "%" in text else text
 
 
 _SURROGATE = re.compile("%ED%[AB][0-9A-F]%[89AB][0-9A-F]", re.IGNORECASE)
@@ -110,7 +117,7 @@ def _is_shown(letter: str) -> bool:
 @lru_cache(maxsize=4096)
 def escape(text: str) -> str:
     """Escapes a text for a link: all characters except `A-Za-z0-9-_.*` (observed in HAPI's UrlUtil.escapeUrlParam)."""
-    return quote(text.encode("utf-8", "replace"), safe="*").replace("~", "%7E")
+    return quote(text, safe="*").replace("~", "%7E")
 
 
 def link(base: str, pairs: Iterable[tuple[str, str]]) -> str:
@@ -126,8 +133,6 @@ def by_name(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def carries_token(authorization: str, token: str) -> bool:
     """Whether an Authorization header has this bearer token. Compares in constant time."""
-    import hmac  # late: it loads OpenSSL, which a server without a token does not need
-
     scheme, _, credentials = authorization.partition(" ")
     return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode(), token.encode())
 

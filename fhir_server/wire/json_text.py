@@ -15,6 +15,7 @@ from json.scanner import make_scanner
 from typing import Final, NoReturn
 
 from fhir_server.errors import FhirError
+from fhir_server.wire._json_lenient import read as read_leniently
 from fhir_server.wire.json_values import DEPTH_LIMIT, Json, JsonTextError, number
 
 _BODY: Final = "HAPI-0450: Failed to parse request body as JSON resource. Error was: "
@@ -22,7 +23,7 @@ _RISKY_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'"[]{}'))
 _BLANKS: Final = " \t\n\r"
-_NESTING = re.compile(r"[\[{\]}]|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_BRACES: Final = bytes.maketrans(b"[]", b"{}")
 
 
 def decode(text: str) -> Json:
@@ -32,19 +33,17 @@ def decode(text: str) -> Json:
         JsonTextError: the text is not JSON, is nested too deeply, or has a lone surrogate.
     """
     try:
-        if _may_nest_deeply(text):
-            _check_depth(text)
+        if _is_too_deep(text):
+            limit = "from `StreamReadConstraints.getMaxNestingDepth()`"
+            deep = f"({DEPTH_LIMIT + 1}) exceeds the maximum allowed ({DEPTH_LIMIT}, {limit})"
+            raise JsonTextError(f"Document nesting depth {deep}")
         value, end = scan(text, len(text) - len(text.lstrip(_BLANKS)))
         if text[end:].strip(_BLANKS):
             raise ValueError(end)
     except (ValueError, StopIteration, RecursionError) as error:
         if isinstance(error, JsonTextError):
             raise
-        from fhir_server.wire import (
-            _json_lenient as json_lenient,  # late: most processes read only strict JSON
-        )
-
-        value = json_lenient.read(text)
+        value = read_leniently(text)
     if is_risky(text):
         _check_characters(value)
     return value
@@ -64,34 +63,22 @@ scan: Callable[[str, int], tuple[Json, int]] = make_scanner(_decoder)  # type: i
 """Returns the JSON value that begins at a position of a text, and its end. Raises ValueError or StopIteration."""
 
 
-def _may_nest_deeply(text: str) -> bool:
-    """A fast check without a Python step for each bracket. False means that the exact check is not needed.
+def _is_too_deep(text: str) -> bool:
+    """Whether the brackets of a text are nested more deeply than `DEPTH_LIMIT`; False if they do not match.
 
-    Strings are removed first, since brackets in them do not count.
+    Strings are removed first, since brackets in them do not count. There is no Python step for each bracket.
     """
     if text.count("{") + text.count("[") <= DEPTH_LIMIT:
         return False
     unescaped = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
-    left = unescaped.encode("ascii", "replace").translate(None, _NO_BRACKETS)
+    left = unescaped.encode("ascii", "replace").translate(_BRACES, _NO_BRACKETS)
     left = b"".join(left.replace(b'""', b"").split(b'"')[::2])  # most strings have no brackets
-    for _ in range(DEPTH_LIMIT // 2):  # each step removes the one or two innermost levels
+    for _ in range(DEPTH_LIMIT):  # each step removes the innermost level
         before = len(left)
-        left = left.replace(b"{}", b"").replace(b"[]", b"")
+        left = left.replace(b"{}", b"")
         if len(left) == before:
-            break
+            return False
     return bool(left)
-
-
-def _check_depth(text: str) -> None:
-    depth = 0
-    for match in _NESTING.finditer(text):
-        token = match[0]
-        depth += 1 if token in "[{" else -1 if token in "]}" else 0
-        if depth > DEPTH_LIMIT:
-            limit = "from `StreamReadConstraints.getMaxNestingDepth()`"
-            raise JsonTextError(
-                f"Document nesting depth ({depth}) exceeds the maximum allowed ({DEPTH_LIMIT}, {limit})"
-            )
 
 
 def _check_characters(value: Json) -> None:

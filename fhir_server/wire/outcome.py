@@ -27,8 +27,8 @@ def untimed(stored: Stored) -> Stored:
 
 
 def quoted(text: str) -> str:
-    """A JSON string. Lone surrogates, which UTF-8 cannot encode, become question marks."""
-    return encode_basestring(text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8"))
+    """A JSON string."""
+    return encode_basestring(text)
 
 
 def error_outcome(error: FhirError, code: str | None = None) -> str:

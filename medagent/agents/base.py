@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from medagent.core.errors import UserError
-from medagent.engine.boundary import PluginError, blame
-from medagent.engine.lane import beside, current_lane
+from medagent.engine.boundary import PluginError, beside, blame, current_lane
 from medagent.engine.rows import Spent
 from medagent.models.base import ChatModel, MadeCall, Message
 from medagent.models.estimate import CallCutOffError

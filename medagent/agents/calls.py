@@ -18,8 +18,7 @@ from medagent.engine.learning import Feedback
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef
 from medagent.engine.rows import Row, Spent
-from medagent.engine.selection import selected
-from medagent.engine.settings import RunSettings
+from medagent.engine.settings import RunSettings, selected
 from medagent.models.base import Message
 from medagent.models.limiter import EndpointStats
 from medagent.models.wording import strip_thinking

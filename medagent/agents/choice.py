@@ -16,12 +16,12 @@ from medagent.agents.base import Agent, AgentContext, ChatAgent, CountedModel, M
 from medagent.core import plugins
 from medagent.core.code_digest import UNKNOWN, code_digest, has_file, state_of
 from medagent.core.errors import ModelError, UserError
-from medagent.core.options import Names, Setting
+from medagent.core.options import Names, Setting, as_setting
 from medagent.core.plugins import Plugin
 from medagent.core.suggest import did_you_mean
 from medagent.engine.learning import agent_folder
 from medagent.engine.rows import Spent
-from medagent.engine.settings import RunSettings, as_arguments
+from medagent.engine.settings import RunSettings
 from medagent.models.base import ChatModel
 from medagent.models.limiter import EndpointStats
 from medagent.models.prices import Price, find_price
@@ -84,7 +84,7 @@ class ModelChoice:
         if self.batches is not None:
             if self.plugin is not None or self.settings.name.startswith("scripted:"):
                 raise UserError(f"--batch: {self.settings.name} has no batch API")
-            from medagent.engine.files import note
+            from medagent.core.writing import note
             from medagent.models.batches.model import BatchModel
 
             note(self.batches)
@@ -146,7 +146,7 @@ class AgentChoice:
             check_agent(agent.path, agent.load())
         check_arguments("agent", agent, settings.agent_arg)
         if agent is not None and learning(agent.load()) is not None and not settings.sequential:
-            raise UserError(f"--agent {settings.agent}: the agent learns from each score; pass --sequential")
+            raise UserError(f"--agent {settings.agent}: the agent learns from each score; pass --sequential score")
         if agent is None and model is None:
             raise UserError(NO_MODEL + (own[1] if len(own) > 1 else "FILE.py:Name"))
         return cls(model, agent, system=system, arguments=settings.agent_arg)
@@ -272,7 +272,7 @@ def _state(flag: str, plugin: Plugin | None) -> dict[str, Setting]:
     """The attributes of an instance, in the form of a class's arguments."""
     if plugin is None or plugin.instance is None:
         return {}
-    return {flag: as_arguments(state_of(plugin.instance))}
+    return {flag: as_setting(state_of(plugin.instance))}
 
 
 def _made(plugin: Plugin, argument: Any, arguments: Mapping[str, Any]) -> Any:

@@ -11,16 +11,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from medagent.agents.base import Move
 from medagent.agents.choice import AgentChoice, KnownAnswers, check_arguments
 from medagent.agents.unusable import MOST
 from medagent.core.errors import UserError
-from medagent.core.options import Option, Setting
-from medagent.engine.files import file_digest
+from medagent.core.options import Option, RunOption, Setting
+from medagent.core.writing import file_digest
 from medagent.engine.settings import LIMITS, WHO, RunSettings
 from medagent.models.settings import ModelSettings
 from refsol.answers import AskedItem, majority, match_answers, read_answers
@@ -33,35 +33,30 @@ BATCHED = 10_000
 _ASKED, _ANSWERED = ("question", "input", "problem"), ("answer", "target")
 
 
-class AnswerSource(BaseModel):
-    """The settings that decide how a run's answers are scored."""
+class AnswerSettings(RunSettings):
+    """The options of benchmarks that grade answers."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    agent: Annotated[str | None, Option(WHO, kind="code")] = None
-    """Who answers: a class by its import path (my_agent.py:MyAgent), or a name that a package registers; by default the
-    model of --model.
-    """
-    strip_thinking: Annotated[bool, Option(WHO, kind="value")] = False
-    """Remove a leading <think> block before a message is read."""
-    allow_empty: Annotated[float, Option(LIMITS, "place", metavar="SHARE", kind="value"), Field(ge=0, le=1)] = MOST
+    ways: ClassVar[Mapping[str, str]] = {"asks_model": "a model: a custom agent builds its own messages"}
+    allow_empty: Annotated[
+        float, Option(LIMITS, "place", metavar="SHARE", kind="value", for_=("run", "source")), Field(ge=0, le=1)
+    ] = MOST
     """Maximum share of answers that are empty, cut off or only thinking; above it the exit code is 2."""
+    answers: Annotated[Path | None, RunOption(WHO, "place", kind="path", without="model agent few_shot system")] = None
+    """Grade existing answers: a run's folder, JSON lines (id, answer), OpenCompass predictions, lm-evaluation-harness
+    samples, an Inspect log, a HELM run.
+    """
+    system: Annotated[str | None, RunOption(WHO, "place", metavar="TEXT|FILE", kind="path", needs="asks_model")] = None
+    """A system message before every question."""
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether a model, or a baseline, gets the questions, and not a custom agent."""
+        return self.agent is None or self.agent in BASELINES
 
     @property
     def allowed(self) -> float:
         """The allowed share of unusable answers; 1 for the baseline that answers nothing."""
         return 1.0 if self.agent == "empty" else self.allow_empty
-
-
-class AnswerSettings(AnswerSource, RunSettings):
-    """The options of benchmarks that grade answers."""
-
-    answers: Annotated[Path | None, Option(WHO, "place", kind="path")] = None
-    """Grade existing answers: a run's folder, JSON lines (id, answer), OpenCompass predictions, lm-evaluation-harness
-    samples, an Inspect log, a HELM run.
-    """
-    system: Annotated[str | None, Option(WHO, "place", metavar="TEXT|FILE", kind="path")] = None
-    """A system message before every question."""
 
     def decides(self) -> dict[str, Setting]:
         """See `RunSettings.decides`. Texts and files are represented by their digests."""
@@ -80,28 +75,25 @@ class AnswerSettings(AnswerSource, RunSettings):
 class SingleTurnSettings(AnswerSettings):
     """The options of benchmarks in which an item is one question."""
 
-    few_shot: Annotated[str | None, Option(WHO, "place", metavar="FILE|N", kind="path")] = None
+    agents: ClassVar[tuple[str, ...]] = BASELINES
+    few_shot: Annotated[str | None, RunOption(WHO, "place", metavar="FILE|N", kind="path", needs="asks_model")] = None
     """Solved examples before every question: JSON lines (question, answer), or the first N items of the data (of each
     task), which are then not asked.
     """
 
-    batch: Annotated[bool, Option(LIMITS, "effort", kind="value")] = False
+    batch: Annotated[bool, RunOption(LIMITS, "effort", kind="value", without="workers cluster")] = False
     """Use the provider's batch API (OpenAI's, Anthropic's): half the price, answers within a day. The same command
     finds its batches again.
     """
 
-    cache: Annotated[Path | None, Option(WHO, metavar="DIR", kind="path")] = None
+    cache: Annotated[Path | None, RunOption(WHO, metavar="DIR", kind="path")] = None
     """Reuse a model's reply to the same request from this folder, and store new replies there. Runs may share it."""
 
     @model_validator(mode="before")
     @classmethod
     def _together(cls, options: Any) -> Any:
         """Requests of a batch wait for their replies at the same time."""
-        if isinstance(options, dict) and options.get("batch"):
-            if options.get("workers") or options.get("cluster"):
-                raise UserError("--batch: remove --workers and --cluster; the provider's machines do the work")
-            return {"concurrency": BATCHED, **options}
-        return options
+        return {"concurrency": BATCHED, **options} if isinstance(options, dict) and options.get("batch") else options
 
     @property
     def chat(self) -> ModelSettings | None:
@@ -136,15 +128,10 @@ def who_answers(
     if settings.answers is not None or settings.agent in BASELINES:
         check_arguments("agent", None, settings.agent_arg)
     if settings.answers is not None:
-        if off := next((name for name in ("model", "agent", "few_shot", "system") if getattr(settings, name)), None):
-            raise UserError(f"--answers has the answers of its own model; remove --{off.replace('_', '-')}")
         return AgentChoice(known=_recorded(settings.answers, items))
     if settings.agent in BASELINES:
         return AgentChoice(known=_baseline(settings.agent, items, settings.trials))
-    who = AgentChoice.of(settings, own=BASELINES, beside=beside, system=settings.system_text)
-    if who.agent is not None and (settings.system is not None or settings.few_shot is not None):
-        raise UserError("--system and --few-shot are for models; a custom agent builds its own messages")
-    return who
+    return AgentChoice.of(settings, own=BASELINES, beside=beside, system=settings.system_text)
 
 
 def _recorded(path: Path, items: Sequence[AskedItem]) -> KnownAnswers:

@@ -21,8 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from fhir_server.synthetic import lines
 from fhir_server.synthetic.bundled import PROFILE, hospital
 from medagent.core.errors import UserError
-from medagent.core.writing import writing
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest, writing
 
 SEED, MANIFEST, HOSPITAL = "seed.txt", "dataset.json", "hospital.ndjson"
 """The files of a folder: the seed (if it was drawn at random), the manifest, and the patients."""

@@ -76,9 +76,10 @@ def per_benchmark(
 
 def own_options(benchmark: Any) -> list[str]:
     """The names of the options that select a FHIR benchmark's tasks, such as `dataset` and `version`."""
-    from medagent.fhir_episodes.settings import EpisodeSettings
+    from medagent.core.options import options
+    from medagent.fhir_episodes.settings import FhirSettings
 
-    return [name for name in benchmark.Episodes.model_fields if name not in EpisodeSettings.model_fields]
+    return [one.name for one in options(benchmark.Settings, "episode") if one.name not in FhirSettings.model_fields]
 
 
 def _names_one(args: list[str], argument: bool) -> bool:

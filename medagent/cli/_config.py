@@ -52,7 +52,7 @@ def _table(path: Path, name: str, value: Any) -> dict[str, Any]:
 
 
 def _values(path: Path, benchmark: Any, *, trusted: bool) -> dict[str, Any]:
-    from medagent.core.options import options
+    from medagent.core.options import by_field, options
     from medagent.engine.settings import RunSettings
 
     run = _read(path)
@@ -62,18 +62,20 @@ def _values(path: Path, benchmark: Any, *, trusted: bool) -> dict[str, Any]:
         ("run", RunSettings, shared),
         (own, benchmark.Settings, _table(path, own, run.get(benchmark.name, {}))),
     )
-    values = {}
+    values: dict[str, Any] = {}
     for table, model, entries in tables:
-        fields = {field.flag: field for field in options(model)}
+        fields = list(options(model, "run"))
+        known = {flag: field for field in fields for flag in (field.option.was, field.flag)}
         for name, value in entries.items():
-            if name not in fields:
-                raise UserError(f"{path}: {table}.{name}: unknown option; the options are {', '.join(sorted(fields))}")
-            if not trusted and (problem := _problem(fields[name].option.kind, value)):
+            if not name or name not in known:
+                flags = ", ".join(sorted(field.flag for field in fields))
+                raise UserError(f"{path}: {table}.{name}: unknown option; the options are {flags}")
+            if not trusted and (problem := _problem(known[name].option.kind, value)):
                 raise UserError(
                     f"{path}: {table}.{name}: {problem}; this is allowed only in a file that you name with "
                     f"--config {path}"
                 )
-            values[fields[name].name] = value
+        values |= by_field(fields, {name.replace("-", "_"): value for name, value in entries.items()})
     return values
 
 

@@ -121,13 +121,13 @@ def key(
     Example: medagent data key key.json --dataset official --fhir http://localhost:8080/fhir/
     """
     from medagent.benchmarks.medagentbench.data import dataset_of, open_facts, task_dicts
-    from medagent.benchmarks.medagentbench.settings import GradingSource
+    from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
     from medagent.core.errors import UserError
     from refsol.medagentbench import build_key, write_key
 
     if fhir is None and ehr is None:
         raise UserError("pass the source of the facts: --fhir URL or --ehr FILE.ndjson")
-    source = GradingSource(tasks_file=tasks, dataset=dataset, version=version, fhir=fhir, ehr=ehr)
+    source = MedAgentBenchGrading(dataset=str(tasks or dataset), version=version, fhir=fhir, ehr=ehr)
     task_set = dataset_of(source)
     answers = build_key(task_dicts(task_set), open_facts(source, task_set).facts, task_set.constants)
     write_key(out, answers)
@@ -167,37 +167,27 @@ def new(
 
     Example: medagent data new fresh --like fhir-agentbench
     """
+    made: Any
     match like:
         case "psb-300" | "fhir-agentbench":
-            _new_set(folder, like, seed, split, patients, per_type)
-            return
-    from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
+            from medagent.benchmarks.fhiragentbench.generator.write import GENERATOR as FHIR_AGENTBENCH
+            from medagent.benchmarks.made_folders import Order
+            from medagent.benchmarks.psb300.generator.write import GENERATOR as PSB300
+            from medagent.core.errors import UserError
 
-    kind = like or ("shift" if split == "ood" else "bundled")
-    made = make(folder, SetOptions(kind, split, seed, patients, per_type))
-    _describe(folder, made.name, made)
-    print(f"Run it: medagent run --dataset {folder} --agent reference")
+            if split is not None:
+                part = ". To run a part of it: medagent run psb-300 --split" if like == "psb-300" else ""
+                raise UserError(f"--split is not available with --like {like}{part}")
+            ordered = (PSB300 if like == "psb-300" else FHIR_AGENTBENCH).make(folder, Order(seed, patients, per_type))
+            benchmark, name, made = f"{like} ", ordered.name, ordered.made
+        case _:
+            from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
 
-
-def _new_set(folder: Path, like: str, seed: str | None, split: str | None, patients: int, per_type: int) -> None:
-    """Make a set of another benchmark than MedAgentBench."""
-    from medagent.benchmarks.fhiragentbench.generator.write import GENERATOR as FHIR_AGENTBENCH
-    from medagent.benchmarks.made_folders import Order
-    from medagent.benchmarks.psb300.generator.write import GENERATOR as PSB300
-    from medagent.core.errors import UserError
-
-    if split is not None:
-        part = ". To run a part of it: medagent run psb-300 --split" if like == "psb-300" else ""
-        raise UserError(f"--split is not available with --like {like}{part}")
-    made = (PSB300 if like == "psb-300" else FHIR_AGENTBENCH).make(folder, Order(seed, patients, per_type))
-    _describe(folder, f"{like} {made.name}", made.made)
-    print(f"Run it: medagent run {like} --dataset {folder} --agent reference")
-
-
-def _describe(folder: Path, name: str, made: Any) -> None:
-    """Print the size of a set, and whether its seed is secret."""
+            kind = like or ("shift" if split == "ood" else "bundled")
+            made = make(folder, SetOptions(kind, split, seed, patients, per_type))
+            benchmark, name = "", made.name
     resources = sum(made.resources.values())
-    print(f"{folder}: {name}: {made.patients} patients, {resources} resources, {10 * made.per_type} tasks")
+    print(f"{folder}: {benchmark}{name}: {made.patients} patients, {resources} resources, {10 * made.per_type} tasks")
     print(f"SHA-256 of the seed: {made.seed_sha256}")
     if made.private:
         print(
@@ -205,6 +195,7 @@ def _describe(folder: Path, name: str, made: Any) -> None:
         )
     else:
         print("Not private: anyone who guesses the seed can make the same set. Omit --seed for a secret seed.")
+    print(f"Run it: medagent run {benchmark}--dataset {folder} --agent reference")
 
 
 @app.command("verify")

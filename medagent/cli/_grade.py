@@ -12,11 +12,13 @@ from medagent.benchmarks.psb300.settings import Psb300Grading
 from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
-_FIELDS = {field.name: field for model in (Psb300Grading, MedAgentBenchGrading) for field in fields_of(model)}
+_FIELDS = {
+    field.name: field for model in (Psb300Grading, MedAgentBenchGrading) for field in fields_of(model, use="grade")
+}
 """The grading options of all benchmarks, by field; options that several benchmarks share occur once."""
 
 
-@with_options(list(_FIELDS.values()))
+@with_options(list(_FIELDS.values()), defaults=False)
 def command(
     values: dict[str, Any],
     results: Annotated[Path, typer.Argument(help="A run's folder or a results file.")],

@@ -12,7 +12,7 @@ from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
 
-@with_options(fields_of(MedAgentBenchGrading, "tasks", "dataset", "fhir", "ehr", "key", "base"))
+@with_options(fields_of(MedAgentBenchGrading, "tasks", "dataset", "fhir", "ehr", "key", "base"), defaults=False)
 def command(
     values: dict[str, Any],
     runs: Annotated[

@@ -65,6 +65,6 @@ app = per_benchmark(
     "medagent run",
     run,
     "Run a benchmark: MedAgentBench (without a name), or the one that you name.",
-    lambda benchmark: fields_of(benchmark.Settings),
+    lambda benchmark: fields_of(benchmark.Settings, use="run"),
     _help,
 )

@@ -23,7 +23,6 @@ def command(
     reference_check: Annotated[
         bool, typer.Option("--reference-check/--no-reference-check", help="Refuse references to missing resources.")
     ] = True,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Number of processes for reads; one of them writes.")] = 1,
     durable: Annotated[
         bool, typer.Option(help="Wait for the disk at each write, so that a power failure loses none.")
     ] = False,
@@ -33,7 +32,7 @@ def command(
     An SQLite file stores the writes of clients. The bundled hospital and NDJSON files are not changed: the writes of
     clients are lost when the server stops.
 
-    Example: medagent serve --port 8080 --workers 4
+    Example: medagent serve --port 8080
 
     Example: medagent serve --data hospital.sqlite --allow-hook localhost
     """
@@ -53,6 +52,6 @@ def command(
     try:
         with file_to_serve(data, say) as file:
             hooks = who.allow_hook
-            serve(file, host, port, who.access, who.insecure, reference_check, workers, durable, hooks)
+            serve(file, host, port, who.access, who.insecure, reference_check, durable, hooks)
     except ServerError as error:
         raise UserError(str(error)) from None

@@ -138,9 +138,18 @@ def spelled(words: list[str]) -> list[str]:
     """The words of the command line, with short forms written out.
 
     `--agent replay FILE`: the file is the value of the hidden option `--replay`. `grade NAME --answers FILE`: a run of
-    that benchmark with stored answers. No words: help.
+    that benchmark with stored answers. `--sequential` alone, as in earlier releases: `--sequential score`. No words:
+    help.
     """
     result = list(words) or ["--help"]
+    if "--sequential" in words:
+        place = words.index("--sequential") + 1
+        if words[place : place + 1] == [] or words[place].startswith("-"):
+            from medagent.core.options import hint
+
+            hint("sequential", "write --sequential score, or --sequential facts")
+            alone = [] if "--learn-from" in words else ["--sequential", "score"]
+            return spelled([*words[: place - 1], *alone, *words[place:]])
     for place, (option, value, file) in enumerate(zip(words, words[1:], words[2:], strict=False), 2):
         if (option, value) == ("--agent", "replay") and not file.startswith("-"):
             result.insert(place, "--replay")

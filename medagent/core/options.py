@@ -1,20 +1,24 @@
 """An option is a field of a settings model, marked with what its type does not express.
 
-A field states type, default and help once. The command line, `run.json`, `--help`, the configuration file and the
-tables of the documentation are generated from it.
+A field states type, default, help, uses and needs once. The command line, `run.json`, `--help`, the configuration file,
+the Python API, the checks of options without an effect, and the tables of the documentation are generated from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
+from medagent.core.code_digest import has_json_form
 from medagent.core.errors import UserError
+from medagent.core.suggest import did_you_mean
 
 M = TypeVar("M", bound=BaseModel)
 Kept = Literal["setting", "place", "limit", "effort"]
@@ -23,26 +27,52 @@ selection) may change, and is part of the command to continue. So is a limit, bu
 (concurrency, timeouts, retries) is not stored.
 """
 Kind = Literal["value", "path", "address", "secret", "code"]
-"""What a value can do. This decides who may set it (`cli/config.py`) and whether a file may contain it. A path is a
+"""What a value can do. This decides who may set it (`cli/_config.py`) and whether a file may contain it. A path is a
 file, a folder, or a text that may name one. An address sets where requests go or who may send them. A secret is one, or
 names its variable. Code is a name or an import path of code that is then imported and run.
 """
+Use = Literal["run", "episode", "source", "grade"]
+"""Who reads an option: `medagent run`, `medagent.episode`, the grading of a run whose `run.json` has it, `medagent
+grade`.
+"""
+ALL_USES: tuple[Use, ...] = get_args(Use)
 Setting = str | int | float | bool | list[str] | None
 """An option's value in `run.json`. A list is a repeated option."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Marks a field as an option: its group in `--help`, what happens to its value, and its name if it differs from the
-    field's. Every declaration states its kind, so that no option is trusted by accident.
-    """
+    """Marks a field as an option. Every declaration states its kind, so that no option is trusted by accident."""
 
     group: str
+    """Its heading in `--help`."""
     kept: Kept = "setting"
     kind: Kind = field(kw_only=True)
+    for_: tuple[Use, ...] = field(default=("run", "episode", "source"), kw_only=True)
+    needs: str = ""
+    """Names of options, or of properties of the settings, that must be set; otherwise the option has no effect: it is
+    refused, and `run.json` has null. The settings' `ways` says how a user sets a property.
+    """
+    refused: bool = True
+    """Whether it is refused without what it needs. If not, it is only ignored."""
+    without: str = ""
+    """Names of options that exclude it."""
     flag: str = ""
+    """Its name on the command line and in `run.json`, if it differs from the field's."""
+    part: str = ""
+    """`code seconds`: the command line writes it as `--code seconds=VALUE`, and shares `--code` with other options."""
+    was: str = ""
+    """An earlier flag, which works until the next release."""
+    hint: str = ""
+    """For an option that the next release does not have: what to do instead."""
     metavar: str | None = None
     hidden: bool = False
+
+
+RunOption = partial(Option, for_=("run",))
+"""An option that only a run reads."""
+GradeOption = partial(Option, for_=("grade",))
+"""An option that only `medagent grade` has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,50 +84,134 @@ class Field:
     """The name without dashes: `max-tokens`."""
     info: FieldInfo
     option: Option
+    model: type[BaseModel]
 
     @property
     def help(self) -> str:
-        """The help text on one line."""
-        return " ".join((self.info.description or "").split())
+        """The help text on one line, with the names of the model's `agents`."""
+        agents = ", ".join(getattr(self.model, "agents", ()))
+        text = (self.info.description or "").replace("{agents}", f" ({agents})" if agents else "")
+        return " ".join(text.split())
+
+    @property
+    def default(self) -> Setting:
+        """Its default value as on the command line; None if it has none."""
+        value = None if self.info.is_required() else self.info.get_default(call_default_factory=True)
+        return int(value) if isinstance(value, float) and value.is_integer() else as_setting(value)
+
+    @property
+    def written(self) -> str:
+        """How a user writes it: `--max-tokens`, `--code seconds`."""
+        return f"--{self.option.part or self.flag}"
 
 
-def options(model: type[BaseModel]) -> Iterator[Field]:
-    """The options of a settings model, in the order of its fields."""
-    for name, info in model.model_fields.items():
-        mark = next((mark for mark in info.metadata if isinstance(mark, Option)), None)
-        if mark is not None:
-            yield Field(name, mark.flag or name.replace("_", "-"), info, mark)
+def options(model: type[BaseModel], use: Use | None = None) -> Iterator[Field]:
+    """The options of a settings model, all or those for a use, in the order of its fields."""
+    for name in model.model_fields:
+        one = option_of(model, name)
+        if one is not None and (use is None or use in one.option.for_):
+            yield one
+
+
+def option_of(model: type[BaseModel], name: str) -> Field | None:
+    """The option of a field; None for a field that is none."""
+    info = model.model_fields[name]
+    mark = next((mark for mark in info.metadata if isinstance(mark, Option)), None)
+    return None if mark is None else Field(name, mark.flag or name.replace("_", "-"), info, mark, model)
 
 
 def values(settings: BaseModel, *kinds: Kept) -> dict[str, Setting]:
-    """The values of a model's options of these kinds, by flag, as in `run.json`. A place with its default value is
-    None.
+    """The values of a run's options of these kinds, by flag, as in `run.json`. A setting without what it needs is None,
+    and so is another option with its default value.
     """
     result: dict[str, Setting] = {}
-    for one in options(type(settings)):
+    for one in options(type(settings), "run"):
         if one.option.kept in kinds:
-            value = getattr(settings, one.name)
-            default = one.option.kept != "setting" and value == one.info.get_default(call_default_factory=True)
-            result[one.flag] = None if default else as_setting(value)
+            value = as_setting(getattr(settings, one.name))
+            plain = one.option.kept != "setting" and value == one.default
+            result[one.flag] = None if plain or _missing(settings, one) else value
     return result
 
 
-def addresses(settings: BaseModel) -> set[str]:
-    """The flags of a model's address options."""
-    return {one.flag for one in options(type(settings)) if one.option.kind == "address"}
+def refuse_idle(settings: BaseModel) -> None:
+    """Raise UserError for an option that is set and has no effect together with the others: the user expects one."""
+    for name in sorted(settings.model_fields_set):
+        one = option_of(type(settings), name)
+        if one is None or not _is_set(settings, name):
+            continue
+        if one.option.refused and (missing := _missing(settings, one)):
+            raise UserError(f"{one.written} needs {missing}")
+        if other := next((name for name in one.option.without.split() if _is_set(settings, name)), None):
+            raise UserError(f"{one.written} and --{other.replace('_', '-')} exclude each other: leave one of them out")
+
+
+def _is_set(settings: BaseModel, name: str) -> bool:
+    value = as_setting(getattr(settings, name, None))
+    return value is not None and value is not False
+
+
+def _missing(settings: BaseModel, one: Field) -> str:
+    """How to set what an option needs and does not have; empty if it has everything."""
+    missing = next((name for name in one.option.needs.split() if not getattr(settings, name)), "")
+    return missing and getattr(settings, "ways", {}).get(missing, f"--{missing.replace('_', '-')}")
+
+
+def stated(settings: BaseModel) -> dict[str, Any]:
+    """The fields that were set, with their values."""
+    return {name: getattr(settings, name) for name in settings.model_fields_set}
+
+
+def addresses(settings: BaseModel) -> list[str]:
+    """The flags of the places of a run that are addresses."""
+    places = (one for one in options(type(settings), "run") if one.option.kept == "place")
+    return [one.flag for one in places if one.option.kind == "address"]
 
 
 def as_setting(value: Any) -> Setting:
     """A value in the form of `run.json` and of a command line."""
-    if isinstance(value, Path):
-        return str(value)
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or None
     if isinstance(value, list):
         return [str(one) for one in value] or None
+    if isinstance(value, dict):
+        return [f"{name}={_as_text(one)}" for name, one in sorted(value.items())] or None
     if isinstance(value, str | int | float) or value is None:
         return value
     return str(value)
+
+
+def _as_text(value: object) -> str:
+    """A value of NAME=VALUE: JSON, or a text that is not valid JSON. A value without a JSON form becomes the name of
+    its type.
+    """
+    if not has_json_form(value):
+        return f"({type(value).__name__})"
+    if isinstance(value, str):
+        try:
+            json.loads(value)
+        except ValueError:
+            return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def as_words(model: type[BaseModel] | None, settings: Mapping[str, Setting]) -> Iterator[str]:
+    """Settings by flag as words of a command line, with the names that options have now. Facts that are not options
+    (digests, versions, `recipe:rule`) are left out.
+    """
+    now = {flag: one for one in options(model or BaseModel) for flag in (one.flag, one.option.was)}
+    written: dict[str, Setting] = {}
+    for key, value in settings.items():
+        if value is None or value is False or ":" in key or key.endswith(("digest", "-version")):
+            continue
+        one = now.get(key)
+        flag = one.flag if one else key
+        if one and one.option.part:
+            flag, name = one.option.part.split()
+            value = f"{written[flag]},{name}={value}" if flag in written else f"{name}={value}"
+        written[flag] = value
+    for flag, value in written.items():
+        for text in value if isinstance(value, list) else [value]:
+            yield from [f"--{flag}"] if text is True else [f"--{flag}", str(text)]
 
 
 def _split(value: object) -> object:
@@ -114,32 +228,50 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """Several names in one option, separated by commas."""
 
 
-def checked(model: type[M], values: Mapping[str, object], place: str = "") -> M:
-    """A settings model from outside values by field. Raises UserError that names the invalid option."""
+def by_field(fields: Iterable[Field], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by field. A keyword is a field's name, its flag, or its earlier flag, which prints a hint.
+
+    Raises UserError if an option has both its names.
+    """
+    fields = list(fields)
+    names = {one.flag.replace("-", "_"): one.name for one in fields} | {one.name: one.name for one in fields}
+    result = {names.get(name, name): value for name, value in values.items()}
+    for one in fields:
+        old = one.option.was.replace("-", "_")
+        if old and old in result:
+            if result.get(one.name, True) is not True:
+                raise UserError(f"--{one.option.was} is {one.written} now: leave one of them out")
+            result[one.name] = result.pop(old)
+            hint(one.option.was, f"write {one.written} {result[one.name]}")
+    return result
+
+
+def hint(old: str, instead: str) -> None:
+    """Tell the user about a flag that the next release does not have."""
+    print(f"medagent: --{old} works until the next release: {instead}", file=sys.stderr)
+
+
+def checked(model: type[M], values: Mapping[str, Any], place: str = "") -> M:
+    """A settings model from outside values by keyword. Raises UserError that names the invalid option."""
     from pydantic import ValidationError
 
     from refsol.schema import fault_text
 
     try:
-        return model(**values)
+        return model(**by_field(options(model), values))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        field = str(first["loc"][0]) if first["loc"] else ""
-        flag = next((one.flag for one in options(model) if one.name == field), field.replace("_", "-"))
-        text = fault_text(first)
+        name = str(first["loc"][0]) if first["loc"] else ""
+        fields = {one.name: one for one in options(model)}
         if first["type"] == "extra_forbidden":
-            raise UserError(f"{place}{field}: there is no such option") from None
+            raise UserError(f"{place}{name}: there is no such option.{did_you_mean(name, fields)}") from None
+        written = fields[name].written if name in fields else f"--{name.replace('_', '-')}"
+        text = fault_text(first)
         if first["type"] == "missing":
-            about = next((one.help for one in options(model) if one.name == field), "")
-            raise UserError(f"{place}--{flag} is needed: {about}") from None
+            raise UserError(f"{place}{written} is needed: {fields[name].help if name in fields else ''}") from None
         if text.startswith("is empty"):
-            raise UserError(f"{place}--{flag} {text}") from None
-        raise UserError(f"{place}--{flag}: {text} (given: {first['input']!r})") from None
-
-
-def part(model: type[M], settings: BaseModel) -> M:
-    """The fields of settings that a smaller model has."""
-    return model.model_validate({name: getattr(settings, name) for name in model.model_fields})
+            raise UserError(f"{place}{written} {text}") from None
+        raise UserError(f"{place}{written}: {text} (given: {first['input']!r})") from None
 
 
 def plain_type(annotation: Any) -> Any:

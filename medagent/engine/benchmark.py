@@ -15,14 +15,12 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict
-
 from medagent.core.errors import UserError
 from medagent.core.named_paths import named_path
-from medagent.core.options import checked, options
+from medagent.core.options import by_field, checked, options
 from medagent.core.writing import writing
 from medagent.engine.blocks import AnswerBlock, Block, ChecksBlock, ConversationBlock, Message, TextBlock
-from medagent.engine.journals import JournalKind, Run
+from medagent.engine.folder import JournalKind, Run
 from medagent.engine.learning import LEARNED, LEARNING, LearnedRow
 from medagent.engine.plan import JOURNAL, Plan
 from medagent.engine.report import DataRef, Report, ShownMessage
@@ -36,12 +34,6 @@ Say = Callable[[str], None]
 """A function that prints a message for the user."""
 
 
-class GradeOptions(BaseModel):
-    """The options of `medagent grade`, in addition to the settings in the run's folder. Benchmarks add their own."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
 class Benchmark(ABC, Generic[SettingsT, RowT]):
     """The base of benchmarks. A run needs one instance."""
 
@@ -49,10 +41,8 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
     Settings: type[SettingsT]
     row: type[RowT]
     """The rows of `episodes.jsonl`."""
-    Source: ClassVar[type[BaseModel] | None] = None
-    """The part of `Settings` that names a run's data and decides the grading; None means all of `Settings`."""
-    GradeOptions: ClassVar[type[BaseModel]] = GradeOptions
-    """The benchmark's options of `medagent grade`."""
+    Grading: ClassVar[type[RunSettings] | None] = None
+    """A subclass of `Settings` with the options that only `medagent grade` has; None: there are none."""
     rule_sets: ClassVar[Sequence[str]] = ("",)
     """The names of its rule sets; the first one counts."""
     judgements: ClassVar[Mapping[str, JournalKind]] = {}
@@ -97,16 +87,14 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
 
         Raises UserError for an invalid value, or for a path that the folder may not refer to.
         """
-        document = run.document
+        document, model = run.document, self.Grading or self.Settings
         recorded = {**document.get("places", {}), **document["settings"]}
-        model = self.Source or self.Settings
-        known = dict(overrides)
-        for field in options(self.Settings):
-            value = recorded.get(field.flag)
-            if value is None or field.name in overrides or field.name not in model.model_fields:
-                continue
-            is_path = field.option.kind == "path" and field.name not in RunSettings.model_fields
-            known[field.name] = named_path(run.path, field.flag, str(value)) if is_path else value
+        known = by_field(options(model), overrides)
+        for field in options(self.Settings, "source"):
+            flag = next((flag for flag in (field.option.was, field.flag) if recorded.get(flag) is not None), "")
+            if flag and field.name not in known:
+                value = recorded[flag]
+                known[field.name] = named_path(run.path, flag, str(value)) if field.option.kind == "path" else value
         return checked(model, {name: value for name, value in known.items() if value is not None})
 
     def named(self, unit: str) -> tuple[Item, int]:

@@ -20,15 +20,13 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 from medagent.core.clock import wall_clock
 from medagent.core.errors import MedagentError, StopRunError, UserError
 from medagent.core.writing import writing
-from medagent.engine._unit_limits import UnitLimits
-from medagent.engine.boundary import Performed, perform
-from medagent.engine.job import Done, Job, Take, Unit
 from medagent.engine.journal import Journal
-from medagent.engine.lane import Lane, Strays
+from medagent.engine.limits import UnitLimits
+from medagent.engine.local import opened
+from medagent.engine.plan import Done, Job, Take, Unit
 from medagent.engine.progress import Progress
 from medagent.engine.rows import Row, Spent
-from medagent.engine.scores import Check, Score
-from medagent.engine.scoring import Scoring
+from medagent.engine.scores import Check, Score, Scoring
 
 LEARNED, LEARNING = "learned.jsonl", "learning"
 """The journal of learned units, and the role of its calls in the account."""
@@ -62,7 +60,7 @@ class LearnedRow(Row):
 @dataclass(frozen=True, slots=True)
 class Feedback:
     """The part of a unit's score that an agent sees. Reasons, checks and facts quote the expected answer, so they are
-    empty unless the run has `--learn-from facts`.
+    empty unless the run has `--sequential facts`.
     """
 
     value: float | None
@@ -202,27 +200,23 @@ class SequentialExecutor:
                 continue
             if learns(job):
                 self._learning.begin(trial)
-            lane = Lane(Strays(1))
-            try:
-                async with job.open() as worker:
-                    progress.watch(worker.stats)
-                    learner = worker if learns(job) and isinstance(worker, LearningWorker) else None
+            async with opened(job, 1, self._limits) as (worker, carry_out):
+                progress.watch(worker.stats)
+                learner = worker if learns(job) and isinstance(worker, LearningWorker) else None
+                if learner is not None:
+                    for left in pending:
+                        await self._learning.learn(learner, left)
+                while unit is not None and self._learning.trial(unit.key) == trial:
+                    performed = await carry_out(unit)
+                    if performed.row is not None:
+                        await done(performed.row)
+                    if performed.stop is not None:
+                        raise performed.stop
+                    if performed.cancelled:
+                        return
                     if learner is not None:
-                        for left in pending:
-                            await self._learning.learn(learner, left)
-                    while unit is not None and self._learning.trial(unit.key) == trial:
-                        performed: Performed[Any] = await perform(worker, unit, job.row.begin(unit), lane, self._limits)
-                        if performed.row is not None:
-                            await done(performed.row)
-                        if performed.stop is not None:
-                            raise performed.stop
-                        if performed.cancelled:
-                            return
-                        if learner is not None:
-                            await self._learning.learn(learner, unit.key)
-                        unit = await take()
-            finally:
-                lane.close()
+                        await self._learning.learn(learner, unit.key)
+                    unit = await take()
 
 
 def learns(job: object) -> bool:

@@ -6,30 +6,21 @@ stored in its folder and cannot change. The others may change when the run is co
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from medagent.core.code_digest import has_json_form
 from medagent.core.errors import UserError
-from medagent.core.options import Names, Option, Setting, addresses, values
+from medagent.core.options import Names, Option, RunOption, Setting, addresses, refuse_idle, values
 from medagent.core.scrub import safe_name
 from medagent.core.wire import without_password
 from medagent.engine.rows import RETRIED
-from medagent.models.settings import Api, ModelSettings, Patience, key_table
+from medagent.models.settings import Api, ModelSettings, key_table
 
 _LABEL = re.compile(r"[\w.-]+")
 
@@ -39,6 +30,7 @@ WHO = "Who answers"
 WHICH = "Which items"
 RUN = "The run"
 LIMITS = "Limits and speed"
+OUTAGE = "a run stops after 120 s and 20 failed attempts without a successful call"
 
 
 def _fields(value: object, info: ValidationInfo) -> object:
@@ -58,9 +50,12 @@ def _fields(value: object, info: ValidationInfo) -> object:
     return fields
 
 
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+Arguments = Annotated[dict[str, Any], BeforeValidator(_fields)]
 Temperature = Annotated[
     float,
-    Option(WHO, kind="value"),
+    RunOption(WHO, kind="value", needs="model", refused=False),
     Field(description="Sampling temperature; below 0: the model's default.", validate_default=True),
 ]
 
@@ -70,104 +65,112 @@ class RunSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    round: Annotated[str, Option(RUN, kind="value")] = "r1"
+    agents: ClassVar[tuple[str, ...]] = ()
+    """The names of the benchmark's agents."""
+
+    round: Annotated[str, RunOption(RUN, kind="value")] = "r1"
     """A label for the run; part of its folder's name."""
-    agent: Annotated[str | None, Option(WHO, kind="code")] = None
-    """Who answers: a class by its import path (my_agent.py:MyAgent), a name that a package registers, or an agent of
-    the benchmark; by default the model of --model.
+    agent: Annotated[str | None, Option(WHO, kind="code", for_=("run", "source"))] = None
+    """An agent of the benchmark{agents}, your own class by its import path (my_agent.py:MyAgent), or a name that a
+    package registers; by default the model of --model.
     """
-    model: Annotated[str | None, Option(WHO, kind="code")] = None
+    model: Annotated[str | None, RunOption(WHO, kind="code")] = None
     """The model's name at its endpoint, e.g. gpt-4o-mini; scripted:FILE; or a class by its import path."""
-    agent_arg: Annotated[dict[str, Any], BeforeValidator(_fields), Option(WHO, metavar="NAME=VALUE", kind="value")] = {}
+    agent_arg: Annotated[Arguments, RunOption(WHO, metavar="NAME=VALUE", kind="value")] = {}
     """A keyword argument for the class in --agent, e.g. prompt=short or shots=3; repeatable."""
-    model_arg: Annotated[dict[str, Any], BeforeValidator(_fields), Option(WHO, metavar="NAME=VALUE", kind="value")] = {}
+    model_arg: Annotated[Arguments, RunOption(WHO, metavar="NAME=VALUE", kind="value")] = {}
     """A keyword argument for the class in --model; repeatable."""
-    base_url: Annotated[list[str], Option(WHO, "place", metavar="URL", kind="address")] = []
+    base_url: Annotated[list[str], RunOption(WHO, "place", metavar="URL", kind="address")] = []
     """An OpenAI-compatible endpoint (default: OPENAI_BASE_URL); repeat for replicas; an episode keeps one."""
-    allow_host: Annotated[list[str], Option(WHO, "place", metavar="HOST", kind="address")] = []
+    allow_host: Annotated[list[str], RunOption(WHO, "place", metavar="HOST", kind="address")] = []
     """Another host that an A2A agent may call (default: only the host of --base-url); repeatable."""
-    api: Annotated[Api, Option(WHO, kind="value")] = "chat"
+    api: Annotated[Api, RunOption(WHO, kind="value", needs="model", refused=False)] = "chat"
     """chat (chat completions), responses, or anthropic (Messages)."""
-    api_key_env: Annotated[list[str], Option(WHO, "place", metavar="NAME|HOST=NAME", kind="secret")] = []
+    api_key_env: Annotated[list[str], RunOption(WHO, "place", metavar="NAME|HOST=NAME", kind="secret")] = []
     """The environment variable with the endpoint's key (default for a single endpoint: OPENAI_API_KEY or
     ANTHROPIC_API_KEY); HOST=NAME for a replica on another host; repeatable.
     """
     temperature: Temperature = 0.0
-    max_tokens: Annotated[int | None, Option(WHO, kind="value"), Field(ge=1)] = None
+    max_tokens: Annotated[Count | None, RunOption(WHO, kind="value", needs="model", refused=False)] = None
     """The longest reply in tokens (default: the endpoint's)."""
-    timeout: Annotated[float, Option(LIMITS, "effort", kind="value"), Field(ge=1)] = 300.0
+    timeout: Annotated[float, RunOption(LIMITS, "effort", kind="value"), Field(ge=1)] = 300.0
     """Seconds that one model call may take."""
-    outage_time: Annotated[float, Option(LIMITS, "effort", metavar="SECONDS", kind="value"), Field(ge=0)] = 120.0
-    """Stop after this many seconds without a successful call, and --outage-attempts failed attempts, at an endpoint."""
-    outage_attempts: Annotated[int, Option(LIMITS, "effort", kind="value"), Field(ge=1)] = 20
-    """Failed attempts in a row at an endpoint that stop the run, if --outage-time has passed as well."""
-    extra: Annotated[dict[str, Any], BeforeValidator(_fields), Option(WHO, metavar="NAME=VALUE", kind="value")] = {}
+    outage_time: Annotated[float, RunOption(LIMITS, "effort", kind="value", hidden=True, hint=OUTAGE), Field(ge=0)] = (
+        120.0
+    )
+    outage_attempts: Annotated[Count, RunOption(LIMITS, "effort", kind="value", hidden=True, hint=OUTAGE)] = 20
+    extra: Annotated[Arguments, RunOption(WHO, metavar="NAME=VALUE", kind="value", needs="model", refused=False)] = {}
     """Another field of the model's requests, e.g. reasoning_effort=low or top_p=0.9; repeatable."""
     strip_thinking: Annotated[bool, Option(WHO, kind="value")] = False
     """Remove a leading <think> block before a message is read."""
 
-    ids: Annotated[Names, Option(WHICH, "place", metavar="ID,ID", kind="value")] = ()
+    ids: Annotated[Names, RunOption(WHICH, "place", metavar="ID,ID", kind="value")] = ()
     """Only these items, by their ids."""
-    limit: Annotated[int | None, Option(WHICH, "place", kind="value"), Field(ge=1)] = None
+    limit: Annotated[Count | None, RunOption(WHICH, "place", kind="value")] = None
     """At most N items, spread over the types; always the same ones."""
-    per_type: Annotated[int | None, Option(WHICH, "place", kind="value"), Field(ge=1)] = None
+    per_type: Annotated[Count | None, RunOption(WHICH, "place", kind="value")] = None
     """At most N items of each type; always the same ones."""
-    trials: Annotated[int, Option(WHICH, "place", kind="value"), Field(ge=1)] = 1
+    trials: Annotated[Count, RunOption(WHICH, "place", kind="value")] = 1
     """How often each item is run."""
 
-    concurrency: Annotated[int, Option(LIMITS, "effort", kind="value"), Field(ge=1)] = 16
+    concurrency: Annotated[Count, RunOption(LIMITS, "effort", kind="value")] = 16
     """The number of items that run at once."""
-    sequential: Annotated[bool, Option(RUN, kind="value")] = False
-    """Run one item after the other. An agent with `learn` learns from each score before the next item."""
-    learn_from: Annotated[Literal["score", "facts"], Option(RUN, kind="value")] = "score"
-    """With --sequential, the agent sees: score (value, correct, kind), or facts (also reason, checks and facts, which
-    quote the expected answer).
+    sequential: Annotated[
+        Literal["score", "facts"] | None,
+        BeforeValidator(lambda value: "score" if value is True else value or None),
+        RunOption(RUN, kind="value", metavar="score|facts", without="workers cluster batch", was="learn-from"),
+    ] = None
+    """Run one item after the other. Before the next item, an agent with `learn` sees the score (value, correct, kind),
+    or the facts (also reason, checks and facts, which quote the expected answer).
     """
-    max_cost: Annotated[float | None, Option(LIMITS, "limit", kind="value"), Field(gt=0)] = None
+    max_cost: Annotated[Positive | None, RunOption(LIMITS, "limit", kind="value")] = None
     """Budget of the whole run in US dollars; start nothing that could exceed it (the run can be continued later)."""
-    max_tokens_total: Annotated[int | None, Option(LIMITS, "limit", kind="value"), Field(ge=1)] = None
+    max_tokens_total: Annotated[Count | None, RunOption(LIMITS, "limit", kind="value")] = None
     """Budget of the whole run in tokens, like --max-cost."""
-    fail_after: Annotated[float | None, Option(LIMITS, "limit", metavar="SHARE", kind="value"), Field(ge=0, lt=1)] = (
-        None
-    )
+    fail_after: Annotated[
+        float | None, RunOption(LIMITS, "limit", metavar="SHARE", kind="value"), Field(ge=0, lt=1)
+    ] = None
     """Stop if more than this share of the finished items failed, e.g. 0.2."""
-    unit_time: Annotated[float | None, Option(LIMITS, metavar="SECONDS", kind="value"), Field(gt=0)] = None
+    unit_time: Annotated[Positive | None, RunOption(LIMITS, kind="value", part="per-item time")] = None
     """Seconds that one item may take; then it ends as time_limit."""
-    unit_tokens: Annotated[int | None, Option(LIMITS, kind="value"), Field(ge=1)] = None
+    unit_tokens: Annotated[Count | None, RunOption(LIMITS, kind="value", part="per-item tokens")] = None
     """Tokens that one item may take; then it ends as token_limit."""
-    unit_cost: Annotated[float | None, Option(LIMITS, kind="value"), Field(gt=0)] = None
+    unit_cost: Annotated[Positive | None, RunOption(LIMITS, kind="value", part="per-item cost")] = None
     """US dollars that one item may take; then it ends as cost_limit."""
-    retry: Annotated[list[str], Option(LIMITS, "effort", metavar="STATUS", kind="value")] = []
+    retry: Annotated[list[str], RunOption(LIMITS, "effort", metavar="STATUS", kind="value")] = []
     """Run items with this status again, e.g. agent_error; repeatable."""
-    cluster: Annotated[str | None, Option(LIMITS, "place", kind="address")] = None
+    cluster: Annotated[str | None, RunOption(LIMITS, "place", kind="address", without="workers")] = None
     """A Dask scheduler to run on, e.g. tcp://head:8786."""
-    wait_for_workers: Annotated[str | None, Option(LIMITS, "effort", metavar="N[,SECONDS]", kind="value")] = None
+    wait_for_workers: Annotated[
+        str | None, RunOption(LIMITS, "effort", metavar="N[,SECONDS]", kind="value", needs="cluster")
+    ] = None
     """With --cluster: start with N workers, or after SECONDS (default: 3600) with at least one; an adaptive cluster
     starts them.
     """
-    workers: Annotated[int | None, Option(LIMITS, "place", kind="value"), Field(ge=1)] = None
+    workers: Annotated[Count | None, RunOption(LIMITS, "place", kind="value")] = None
     """Worker processes of a local cluster."""
 
-    results_dir: Annotated[Path, Option(RUN, "place", kind="path")] = Path("results")
+    results_dir: Annotated[Path, RunOption(RUN, "place", kind="path")] = Path("results")
     """The folder of runs."""
-    reuse: Annotated[bool, Option(RUN, "effort", kind="value")] = False
+    reuse: Annotated[bool, RunOption(RUN, "effort", kind="value")] = False
     """Continue a run although it is unknown whether the agent's code is unchanged; you state that it is."""
-    overwrite: Annotated[bool, Option(RUN, "effort", kind="value")] = False
+    overwrite: Annotated[bool, RunOption(RUN, "effort", kind="value")] = False
     """Delete the run in the folder and start again; files that the run did not write stay."""
 
     @model_validator(mode="before")
     @classmethod
     def _one_after_the_other(cls, fields: Any) -> Any:
-        """A sequential run has a concurrency of 1, and no option that would run several items at once."""
-        if not isinstance(fields, dict):
-            return fields
-        if not fields.get("sequential"):
-            if fields.get("learn_from", "score") != "score":
-                raise UserError("--learn-from needs --sequential")
-            return fields
-        if together := [name for name in ("workers", "cluster", "batch") if fields.get(name)]:
-            raise UserError(f"--sequential runs one item after the other; omit --{together[0]}")
-        return {**fields, "concurrency": 1}
+        """A sequential run has a concurrency of 1."""
+        return {**fields, "concurrency": 1} if isinstance(fields, dict) and fields.get("sequential") else fields
+
+    @model_validator(mode="after")
+    def _has_no_idle_option(self) -> Self:
+        refuse_idle(self)
+        return self
+
+    def __hash__(self) -> int:
+        """Settings are keys of caches."""
+        return hash(repr(self))
 
     @field_validator("round")
     @classmethod
@@ -195,22 +198,21 @@ class RunSettings(BaseModel):
         """The settings of the model; None if no model is named."""
         if self.model is None:
             return None
-        return ModelSettings(
-            name=self.model,
-            base_urls=self.base_url,
+        return self.endpoint(
+            self.model,
+            self.base_url,
             allow_hosts=self.allow_host,
             api=self.api,
             api_key_env=key_table(self.api_key_env),
             temperature=None if self.temperature < 0 else self.temperature,
             max_tokens=self.max_tokens,
             extra=self.extra,
-            **asdict(self.patience),
         )
 
-    @property
-    def patience(self) -> Patience:
-        """The timeouts for the endpoints."""
-        return Patience(self.timeout, self.outage_time, self.outage_attempts)
+    def endpoint(self, model: str, base_urls: list[str], **more: Any) -> ModelSettings:
+        """The settings of a model that waits as long as the run allows."""
+        outage: dict[str, Any] = {"outage_time_s": self.outage_time, "outage_attempts": self.outage_attempts}
+        return ModelSettings(name=model, base_urls=base_urls, timeout_s=self.timeout, **outage, **more)
 
     def run_folder(self, benchmark: str, who: str) -> Path:
         """`results/{benchmark}_{round}_{who}`; a slash in a model's name becomes `--`, a colon becomes `-`."""
@@ -218,30 +220,25 @@ class RunSettings(BaseModel):
 
     def decides(self) -> dict[str, Setting]:
         """The settings that decide the rows of a run, by option. They cannot change when the run is continued."""
-        decisive = values(self, "setting")
-        if not self.sequential:
-            decisive["learn-from"] = None
-        decisive["extra"] = as_arguments(self.extra)
-        decisive["agent-arg"], decisive["model-arg"] = as_arguments(self.agent_arg), as_arguments(self.model_arg)
-        if self.model is None:
-            decisive.update(dict.fromkeys(("api", "temperature", "max-tokens", "extra")))
-        elif self.temperature < 0:
+        decisive: dict[str, Setting] = {}
+        for flag, value in values(self, "setting").items():
+            decisive[flag] = value
+            if flag == "sequential":
+                decisive |= {flag: value is not None, "learn-from": value}
+        if (chat := self.chat) is not None and chat.temperature is None:
             decisive["temperature"] = -1
         return decisive
 
     def places(self) -> dict[str, Setting]:
         """The settings that may change when the run is continued, and are stored in `run.json`."""
-        hidden = addresses(self)
-        shown = {name: value for name, value in values(self, "place").items() if name not in hidden}
-        return {**shown, "trials": None} if self.trials == 1 else shown
+        return {name: value for name, value in values(self, "place").items() if name not in addresses(self)}
 
     def unwritten(self) -> dict[str, Setting]:
         """The settings that are in the command that continues the run, but not in `run.json`: limits, and addresses
         without passwords.
         """
-        hidden = addresses(self)
-        shown = {name: value for name, value in values(self, "place").items() if name in hidden}
-        return {**{name: _without_passwords(value) for name, value in shown.items()}, **values(self, "limit")}
+        places = values(self, "place")
+        return {**{name: _without_passwords(places[name]) for name in addresses(self)}, **values(self, "limit")}
 
 
 def _without_passwords(value: Setting) -> Setting:
@@ -250,20 +247,34 @@ def _without_passwords(value: Setting) -> Setting:
     return without_password(value) if isinstance(value, str) else value
 
 
-def as_arguments(values: Mapping[str, Any]) -> list[str] | None:
-    """Named values as `name=value`, like a repeated option; None if there are none."""
-    return [f"{name}={_as_text(value)}" for name, value in sorted(values.items())] or None
+def mixed(
+    keys: Sequence[str], group: Callable[[str], str] = lambda _: "", *, per_group: int | None = None
+) -> list[str]:
+    """The keys, taken from the groups in turn. Within a group, the order is pseudo-random; at most `per_group` each."""
+    groups: dict[str, list[str]] = {}
+    for key in keys:
+        groups.setdefault(group(key), []).append(key)
+    places = [
+        (round_, number, key)
+        for number, members in enumerate(groups.values())
+        for round_, key in enumerate(sorted(members, key=_lot)[:per_group])
+    ]
+    return [key for _, _, key in sorted(places)]
 
 
-def _as_text(value: object) -> str:
-    """A value in the form of `--extra`: JSON, or a text that is not valid JSON. A value without a JSON form becomes the
-    name of its type.
+def _lot(key: str) -> bytes:
+    return hashlib.sha256(f"medagent/{key}".encode()).digest()
+
+
+def selected(ids: Sequence[str], settings: RunSettings, group: Callable[[str], str] = lambda _: "") -> list[str]:
+    """The ids that `--ids`, `--per-type` and `--limit` select, in an order that mixes the groups (types).
+
+    Raises UserError for an unknown id.
     """
-    if not has_json_form(value):
-        return f"({type(value).__name__})"
-    if isinstance(value, str):
-        try:
-            json.loads(value)
-        except ValueError:
-            return value
-    return json.dumps(value, ensure_ascii=False)
+    known = set(ids)
+    if unknown := [one for one in settings.ids if one not in known]:
+        some = ", ".join([*ids[:3], "…"] if len(ids) > 4 else ids)
+        raise UserError(f"--ids {unknown[0]}: no such item; the {len(ids)} items are {some}")
+    named = set(settings.ids)
+    chosen = [one for one in ids if not named or one in named]
+    return mixed(chosen, group, per_group=settings.per_type)[: settings.limit]

@@ -20,7 +20,7 @@ from fhir_server.wire.json_text import decode, render
 from fhir_server.wire.json_values import JsonTextError
 from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
 from medagent.core.paths import cache_dir
-from medagent.engine.files import write_whole
+from medagent.core.writing import write_whole
 from medagent.fhir_data.files import Read, is_sqlite, read_resources, rewrite_references
 from medagent.fhir_data.http import HttpEhr
 from medagent.fhir_data.record import diagnostics

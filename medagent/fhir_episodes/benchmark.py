@@ -16,15 +16,15 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from medagent.agents.choice import NO_MODEL, AgentChoice, check_arguments
 from medagent.core.errors import UserError
-from medagent.core.options import Setting, checked, part
+from medagent.core.options import Setting, checked, options
+from medagent.core.writing import file_digest
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block, ConversationBlock, Message, RecordBlock
-from medagent.engine.files import file_digest
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import ShownMessage
 from medagent.engine.scores import Grader, Score
-from medagent.engine.selection import mixed, selected
+from medagent.engine.settings import mixed, selected
 from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
 from medagent.fhir_episodes.code_session import CodeRules
 from medagent.fhir_episodes.episode import (
@@ -39,7 +39,7 @@ from medagent.fhir_episodes.episode import (
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.own_loop import OWN_LOOP, check_settings
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
-from medagent.fhir_episodes.settings import EpisodeSettings, FhirSettings
+from medagent.fhir_episodes.settings import FhirSettings
 from medagent.fhir_episodes.task import FhirItem
 from medagent.fhir_episodes.tools import Toolbox
 from medagent.sandbox.choose import choose
@@ -64,18 +64,18 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
 
     row = EpisodeRow
     unit_noun = "episodes"
-    Episodes: ClassVar[type[EpisodeSettings]] = EpisodeSettings
-    """The options of single episodes: tasks, patients, protocol and limits."""
     kept_out: ClassVar[Sequence[str]] = ()
     """Folders of the package that an image for agents must not have, because they have answers."""
     ehr_file: ClassVar[Path | None] = None
     """The benchmark's own patients, as NDJSON; None: the bundled hospital."""
     agents: ClassVar[Sequence[str]] = ("text",)
     """The names of its agents; `text` is a model that acts without one."""
+    tool_agents: ClassVar[Sequence[str]] = ()
+    """Those that can act by tools without a model."""
 
     @abstractmethod
     def items(self, source: Any) -> Sequence[FhirItem]:
-        """See `Benchmark.items`; `source` has the fields of `Episodes`."""
+        """See `Benchmark.items`; `source` is a `Settings`."""
 
     @abstractmethod
     def grader(self, source: Any, rules: str) -> Grader[EpisodeRow]:
@@ -117,16 +117,16 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
 
     def pack(self, source: Any, item: Any) -> Mapping[str, bytes]:
         """The files with which `unpack` scores an episode of this item without the data set."""
-        options = part(self.Episodes, source)
+        names = {one.name for one in options(type(source), "episode")}
         return {
-            _SOURCE: options.model_dump_json(exclude_defaults=True).encode(),
+            _SOURCE: source.model_dump_json(include=names, exclude_defaults=True).encode(),
             _ITEM: json.dumps({"id": item.id}).encode(),
         }
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
         """The item and the grader in files of `pack`. Raises UserError."""
         try:
-            source = checked(self.Episodes, json.loads((folder / _SOURCE).read_bytes()))
+            source = checked(self.Settings, json.loads((folder / _SOURCE).read_bytes()))
             named = json.loads((folder / _ITEM).read_bytes())["id"]
         except (OSError, ValueError, LookupError) as error:
             raise UserError(f"{folder}: is not a packed item: {error}") from None
@@ -141,7 +141,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
             raise UserError(f"{self.name}: has only one set of tasks; leave split and like out")
         if number < 0:
             raise UserError(f"task {number}: tasks are counted from 0")
-        items = {item.id: item for item in self.items(self.Episodes())}
+        items = {item.id: item for item in self.items(self.Settings())}
         order = mixed(list(items), lambda one: items[one].group)
         return {}, items[order[number % len(order)]]
 
@@ -196,7 +196,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
             who,
             ehr,
             protocol,
-            settings.rules,
+            settings.session_rules,
             settings.concurrency,
             code=code,
             acting=acting,
@@ -266,7 +266,14 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
                 yield block
 
     def _who(self, settings: SettingsT, items: Sequence[FhirItem]) -> AgentChoice | Scripted:
-        """The agent in effect. Raises UserError, with the choices, if the settings name none."""
+        """The agent in effect. Raises UserError, with the choices, if the settings name none, or if they do not fit."""
+        if settings.model is not None and settings.agent in self.agents[1:]:
+            raise UserError("--model has no use with --agent other than text")
+        alone = settings.protocol in ("text", "code") or settings.agent in self.tool_agents
+        if settings.model is None and not alone:
+            raise UserError(f"--protocol {settings.protocol} needs --model")
+        if settings.model is None and settings.code_tool:
+            raise UserError("--code-tool needs --model")
         own = self.scripted(settings, items)
         if own is not None:
             check_arguments("agent", None, settings.agent_arg)

@@ -16,7 +16,6 @@ from pydantic import Field, model_validator
 from medagent.agents.base import Agent, Policy, learn_from, next_move
 from medagent.agents.choice import AgentChoice
 from medagent.engine.boundary import blame
-from medagent.engine.job import JobFile
 from medagent.engine.learning import Feedback
 from medagent.engine.report import REQUESTS, ShownMessage
 from medagent.engine.rows import Row, Spent
@@ -189,13 +188,9 @@ class EpisodeJob:
         return isinstance(self.agent, AgentChoice) and self.agent.learns
 
     @property
-    def files(self) -> Sequence[JobFile]:
-        """The embedded server's file, unless it is the bundled hospital, which every machine can build."""
-        from fhir_server.synthetic.bundled import DIGEST
-
-        if self.ehr.file is None:
-            return ()
-        return (JobFile(self.ehr.file, _hospital if self.ehr.digest == DIGEST else None),)
+    def files(self) -> Sequence[Path]:
+        """The embedded server's file."""
+        return (self.ehr.file,) if self.ehr.file is not None else ()
 
     def moved(self, places: Mapping[Path, Path]) -> Self:
         """See `JobWithFiles.moved`."""
@@ -272,12 +267,6 @@ class EpisodeWorker:
                 finally:
                     row.take(session.outcome())
         row.status = session.outcome().status or "round_limit"
-
-
-def _hospital() -> Path:
-    from medagent.fhir_data.embedded import bundled_file
-
-    return bundled_file().path
 
 
 async def play(session: Session, policy: Policy, observation: str) -> None:

@@ -18,18 +18,17 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from medagent.core.errors import UserError
-from medagent.core.options import checked
+from medagent.core.options import checked, option_of, options
 from medagent.core.waiting import blocking
-from medagent.engine.scores import Grader, Score
-from medagent.engine.scoring import graded
-from medagent.engine.selection import mixed
+from medagent.engine.scores import Grader, Score, graded
+from medagent.engine.settings import mixed
 from medagent.fhir_data.embedded import EmbeddedEhr
 from medagent.fhir_data.record import Ehr, EhrSession
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.protocol import Protocol
 from medagent.fhir_episodes.session import Outcome, Session, Turn
-from medagent.fhir_episodes.settings import EpisodeSettings, server_headers
+from medagent.fhir_episodes.settings import FhirSettings
 from medagent.fhir_episodes.task import FhirItem, FhirTask
 from medagent.fhir_episodes.tools import Toolbox, call
 from medagent.models.base import Tool
@@ -41,25 +40,25 @@ T = TypeVar("T")
 class EpisodeSource:
     """The shared parts of one benchmark's episodes, by its settings. Each part is opened at its first use."""
 
-    def __init__(self, benchmark: FhirBenchmark[Any], settings: EpisodeSettings) -> None:
+    def __init__(self, benchmark: FhirBenchmark[Any], settings: FhirSettings) -> None:
         self.benchmark, self.settings = benchmark, settings
 
     @classmethod
-    def of(cls, benchmark: FhirBenchmark[Any], options: Mapping[str, Any]) -> EpisodeSource:
-        """The source for these options, which are fields of the benchmark's `Episodes`. Raises UserError."""
-        known = benchmark.Episodes.model_fields
-        if unknown := sorted(set(options) - set(known)):
-            raise UserError(f"{unknown[0]}: there is no such option of an episode")
-        stated = {name: value for name, value in options.items() if value is not None}
-        return cls.by(benchmark, checked(benchmark.Episodes, stated))
+    def of(cls, benchmark: FhirBenchmark[Any], values: Mapping[str, Any]) -> EpisodeSource:
+        """The source for these options of the benchmark's episodes. Raises UserError."""
+        known = {name: value for name, value in values.items() if value is not None}
+        return cls.by(benchmark, checked(benchmark.Settings, known))
 
     @classmethod
-    def by(cls, benchmark: FhirBenchmark[Any], settings: EpisodeSettings) -> EpisodeSource:
-        """The source for these settings, an instance of the benchmark's `Episodes`. Raises UserError."""
-        if not isinstance(settings, benchmark.Episodes):
-            raise UserError(f"settings: expected {benchmark.Episodes.__name__}, not {type(settings).__name__}")
-        if settings.loop and settings.protocol == "tools":
-            raise UserError("loop cannot be combined with the protocol tools: the published runner has no tools")
+    def by(cls, benchmark: FhirBenchmark[Any], settings: FhirSettings) -> EpisodeSource:
+        """The source for these settings of the benchmark. Raises UserError for options that no episode has."""
+        for name in sorted(settings.model_fields_set):
+            one = option_of(type(settings), name)
+            if one is None or "episode" not in one.option.for_:
+                known = ", ".join(sorted(one.name for one in options(type(settings), "episode")))
+                raise UserError(f"{name}: an episode has no such option; its options are {known}")
+        if settings.protocol not in ("text", "tools"):
+            raise UserError(f"--protocol {settings.protocol}: an episode acts by text or tools")
         return _shared(type(benchmark), settings)
 
     @cached_property
@@ -110,7 +109,7 @@ class EpisodeSource:
 
 
 @lru_cache(maxsize=8)
-def _shared(kind: type[FhirBenchmark[Any]], settings: EpisodeSettings) -> EpisodeSource:
+def _shared(kind: type[FhirBenchmark[Any]], settings: FhirSettings) -> EpisodeSource:
     return EpisodeSource(kind(), settings)
 
 
@@ -197,7 +196,7 @@ class EpisodeContext:
         else:
             from medagent.fhir_data.http import HttpEhr
 
-            server = HttpEhr(settings.fhir, settings.api_base, headers=server_headers([]))
+            server = HttpEhr(settings.fhir, settings.api_base, headers=settings.fhir_headers)
             ehr = await self._stack.enter_async_context(server)
         record = await self._stack.enter_async_context(ehr.session(self._key))
         return self._opened(Episode, record)
@@ -215,7 +214,7 @@ class EpisodeContext:
         blocking(self._stack.__aexit__(*error))
 
     def _opened(self, kind: type[E], record: EhrSession) -> E:
-        session = Session(self._item.task, record, self._source.protocol, self._source.settings.rules)
+        session = Session(self._item.task, record, self._source.protocol, self._source.settings.session_rules)
         return kind(self._item, session, self._source)
 
 

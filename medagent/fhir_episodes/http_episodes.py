@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from medagent.core.closing import Closing
 from medagent.core.errors import SessionEndedError, UserError
+from medagent.core.options import options as options_of
 from medagent.engine.scores import Score
 from medagent.fhir_data.record import Reply, diagnostics
 from medagent.fhir_episodes.benchmark import FhirBenchmark
@@ -86,7 +87,7 @@ class HttpEpisodes(Closing):
         """
         item = self.source.item(task)
         now = self.source.benchmark.now(self.source.settings)
-        handling = self.source.settings.rules.handling or "strict"
+        handling = self.source.settings.session_rules.handling or "strict"
         rewrite = partial(handled, handling=handling)
         record = self._episodes.open(seed=key or f"{item.id}#1", now=now, refuse=refusal, rewrite=rewrite)
         return HttpEpisode(item, record, self)
@@ -151,7 +152,7 @@ class HttpEpisode(Closing):
         own = re.compile(rf"https?://[^/\s\"]+/episodes/{self._record.id}/fhir")
         exchanges = [_ShownExchange(exchange, own, shown) for exchange in list(self._record.exchanges)]
         outcome = _outcome(self._prompt(shown, "…"), exchanges, self._end, self._episodes.protocol)
-        if self._episodes.source.settings.rules.handling is not None:
+        if self._episodes.source.settings.session_rules.handling is not None:
             outcome.reads = [one.as_read for one in exchanges if one.read is not None]
         return outcome
 
@@ -169,7 +170,7 @@ class HttpEpisode(Closing):
 
 def http_options(benchmark: FhirBenchmark[Any]) -> list[str]:
     """The options of a benchmark's episodes that apply over HTTP."""
-    return [name for name in benchmark.Episodes.model_fields if name not in _ACTS]
+    return [one.name for one in options_of(benchmark.Settings, "episode") if one.name not in _ACTS]
 
 
 @dataclass(frozen=True, slots=True)

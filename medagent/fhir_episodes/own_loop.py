@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from medagent.agents.base import Agent, count_into
 from medagent.core.errors import SessionEndedError, UserError
+from medagent.core.options import options
 from medagent.engine.boundary import blame
 from medagent.engine.rows import Spent
 from medagent.engine.settings import RunSettings
@@ -129,10 +130,10 @@ def check_settings(agent: type[Agent], settings: RunSettings) -> None:
     if getattr(settings, "loop", None):
         raise UserError(f"--loop does not apply: {name} has `solve` and acts by tools")
     limits = ("max_cost", "max_tokens_total", "unit_cost", "unit_tokens")
-    limit = next((limit for limit in limits if getattr(settings, limit) is not None), None)
-    if limit is not None and not agent.reports_use:
+    limited = [one.written for one in options(type(settings)) if one.name in limits and getattr(settings, one.name)]
+    if limited and not agent.reports_use:
         raise UserError(
-            f"--{limit.replace('_', '-')} cannot be kept: {name} owns its loop, and its token use is unknown. If "
+            f"{limited[0]} cannot be kept: {name} owns its loop, and its token use is unknown. If "
             "`solve` counts every call with env.spend, write `reports_use = True` in the class"
         )
 

@@ -15,15 +15,13 @@ from typing import Any, Self
 
 from medagent.core.clock import wall_clock
 from medagent.core.named_paths import remember_options
-from medagent.core.options import part
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Say
-from medagent.engine.folder import RunFolder
-from medagent.engine.journals import Journals, Run
+from medagent.engine.folder import Journals, Run, RunFolder
 from medagent.engine.plan import JOURNAL, Plan
 from medagent.engine.report import write_report
 from medagent.engine.results import Graded, Standing, compose
-from medagent.engine.scoring import SCORES, Scoring, StoredScores
+from medagent.engine.scores import SCORES, Scoring, StoredScores
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.episodes import EpisodeSource
@@ -35,8 +33,7 @@ _NOBODY = "medagent.agents.base:Agent"
 
 def played_source(benchmark: FhirBenchmark[Any], settings: FhirSettings) -> EpisodeSource:
     """The source of the episodes of such a run."""
-    options = part(benchmark.Episodes, settings).model_copy(update={"protocol": "tools", "loop": None})
-    return EpisodeSource(benchmark, options)
+    return EpisodeSource(benchmark, settings.model_copy(update={"protocol": "tools", "loop": None}))
 
 
 def played_folder(benchmark: FhirBenchmark[Any], settings: FhirSettings, who: str) -> Path:
@@ -96,9 +93,9 @@ class PlayedRun:
                 plan.folder,
                 self._command,
                 plan.decides,
-                benchmark=self._benchmark.name,
-                data=plan.data.model_dump(),
+                about={"benchmark": self._benchmark.name, "data": plan.data.model_dump()},
                 places=settings.places(),
+                options=type(settings),
                 overwrite=settings.overwrite,
                 reuse=settings.reuse,
             )

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from medagent.core.errors import UserError
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.folder import read_run
-from medagent.engine.journals import JournalKind, Run
+from medagent.engine.folder import JournalKind, Run, read_run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef
 from medagent.engine.rows import Row
@@ -18,7 +17,7 @@ from medagent.engine.scores import Judgement, unit_name
 from medagent.engine.settings import RunSettings
 from medagent.judging.judged import Judged
 from medagent.judging.judging import Judging
-from medagent.judging.panel import MOST_UNREAD, JudgedSource, Panel, PanelSettings
+from medagent.judging.panel import MOST_UNREAD, Panel, PanelSettings
 from medagent.judging.rows import JUDGEMENTS, ExchangeRow
 from medagent.judging.rubric import Rubric, Subject
 from refsol.agreement import Labelled, self_judged
@@ -47,7 +46,7 @@ class JudgedBenchmark(Benchmark[SettingsT, RowT]):
 
     def allow_unread(self, source: Any) -> float:
         """See `Benchmark.allow_unread`."""
-        return source.allow_unread if isinstance(source, JudgedSource) else MOST_UNREAD
+        return source.allow_unread if isinstance(source, PanelSettings) else MOST_UNREAD
 
     def judged(self, run: Run) -> Mapping[str, Judgement] | None:
         """See `Benchmark.judged`."""

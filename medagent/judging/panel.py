@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Generic, Self
+from dataclasses import dataclass, replace
+from typing import Annotated, Generic, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from medagent.agents.choice import check_prices, keyed
 from medagent.core.errors import UserError
-from medagent.core.options import Option
+from medagent.core.options import Option, RunOption
 from medagent.engine.settings import RunSettings
 from medagent.judging.rubric import BUNDLED, P, Rubric
 from medagent.models.settings import ModelSettings, key_table
@@ -45,27 +45,22 @@ class Panel(Generic[P]):
         )
 
 
-class JudgedSource(BaseModel):
-    """The settings of a judged run that decide whether it is complete."""
+class PanelSettings(BaseModel):
+    """The options of commands that judge answers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    allow_unread: Annotated[float, Option(JUDGES, "place", metavar="SHARE", kind="value"), Field(ge=0, le=1)] = (
-        MOST_UNREAD
-    )
+    allow_unread: Annotated[
+        float, Option(JUDGES, "place", metavar="SHARE", kind="value", for_=("run", "source")), Field(ge=0, le=1)
+    ] = MOST_UNREAD
     """The share of judged answers that may have no readable label; above it the exit code is 2."""
-
-
-class PanelSettings(JudgedSource):
-    """The options of commands that judge answers."""
-
-    judge: Annotated[list[str], Option(JUDGES, "place", kind="code"), Field(min_length=1)]
-    """A judge model; repeat the option for a panel, which decides by majority."""
-    judge_base_url: Annotated[list[str], Option(JUDGES, "place", kind="address")] = []
+    judge: Annotated[list[str], RunOption(JUDGES, "place", kind="code")] = []
+    """A model that judges answers; repeat the option for a panel, which decides by majority."""
+    judge_base_url: Annotated[list[str], RunOption(JUDGES, "place", kind="address")] = []
     """The judges' endpoint (default: --base-url if the command has it, else OPENAI_BASE_URL, else OpenAI)."""
-    judge_api_key_env: Annotated[list[str], Option(JUDGES, "place", metavar="NAME|HOST=NAME", kind="secret")] = []
+    judge_api_key_env: Annotated[list[str], RunOption(JUDGES, "place", metavar="NAME|HOST=NAME", kind="secret")] = []
     """The environment variable with the judges' key, as in --api-key-env."""
-    judge_prompt: Annotated[str, Option(JUDGES, "place", metavar="NAME|FILE", kind="path")] = BUNDLED
+    judge_prompt: Annotated[str, RunOption(JUDGES, "place", metavar="NAME|FILE", kind="path", needs="judge")] = BUNDLED
     """The judge prompt: `bundled`, another name from the benchmark's page, or your file (TOML)."""
 
     @model_validator(mode="after")
@@ -78,11 +73,13 @@ class PanelSettings(JudgedSource):
     def judges(self, run: RunSettings) -> list[ModelSettings]:
         """The judges' models. Their default endpoint and key are those of the run's model."""
         named = self.judge_api_key_env or ([] if self.judge_base_url else run.api_key_env)
-        common: dict[str, Any] = {"base_urls": self.judge_base_url or run.base_url, "api_key_env": key_table(named)}
-        return [ModelSettings(name=name, **common, **asdict(run.patience)) for name in self.judge]
+        urls, keys = self.judge_base_url or run.base_url, key_table(named)
+        return [run.endpoint(name, urls, api_key_env=keys) for name in self.judge]
 
     def panel(self, rubric: Rubric[P], run: RunSettings) -> Panel[P]:
         """The panel of a run, or of a command that judges again. Raises UserError, InputError."""
+        if not self.judge:
+            raise UserError("--judge is needed: A judge model, for example --judge gpt-4o")
         judges = self.judges(run)
         check_prices(judges, run.max_cost)
         others = [run.chat] if run.chat is not None else []

@@ -15,12 +15,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import openai
-
 from medagent.core.errors import ContextLimitError, ModelError, RefusedError, StopRunError
 from medagent.core.scrub import error_text
 from medagent.models.base import Completion, Message, Tool, Usage
-from medagent.models.client import Replica, TooLongError, open_replicas
+from medagent.models.client import NoReplyError, Replica, TooLongError, open_replicas
 from medagent.models.dialects import dialect as dialect_of
 from medagent.models.dialects.base import ApiRequest, Dialect, Unsupported
 from medagent.models.endings import cost_of, delivered, whole
@@ -146,10 +144,8 @@ class ChatEndpoint:
                 raise CallCutOffError(paid) from None
             except TimeoutError:
                 raise EndpointFailure(f"{replica.shown}: no answer in {self.settings.timeout_s:g} s") from None
-            except TooLongError as error:
-                raise ModelError(error_text(f"{replica.shown}: {error} (max_reply_bytes)")) from None
-            except openai.APIConnectionError as error:
-                raise EndpointFailure(error_text(f"{replica.shown}: {error}")) from None
+            except NoReplyError as error:
+                raise unanswered(error, replica) from None
             if not response.is_success:
                 if response.status_code in (400, 422) and self._learn(body, provider_words(response)):
                     continue
@@ -203,6 +199,11 @@ def _json_object(response: Any, shown: str) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise EndpointFailure(f"{shown}: the reply is JSON, but not an object")
     return body
+
+
+def unanswered(error: NoReplyError, replica: Replica) -> Exception:
+    """What a request without a reply means: ModelError (this call) if it is too long, else EndpointFailure."""
+    return (ModelError if isinstance(error, TooLongError) else EndpointFailure)(error_text(f"{replica.shown}: {error}"))
 
 
 def meaning(response: Any, key_advice: str) -> Exception:

@@ -119,13 +119,13 @@ async def call_with_retries(
     retries = Retries(policy, error)
     while True:
         try:
-            async with limiter.slot() as slot:
+            async with limiter.slot() as throttled:
                 began, started = wall_clock(), time.monotonic()
                 try:
                     value = await attempt()
                 except EndpointFailure as failure:
                     if failure.throttled:
-                        slot.throttled()
+                        throttled()
                     raise
                 finally:
                     latency = time.monotonic() - started

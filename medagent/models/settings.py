@@ -5,7 +5,6 @@ that no file of a run can contain the key.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,15 +15,6 @@ from medagent.core.wire import without_password
 
 Api = Literal["chat", "responses", "anthropic"]
 """Each is a module of `medagent.models.dialects`. A new one is added there and here."""
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long a run waits for an endpoint. The fields are those of `ModelSettings`."""
-
-    timeout_s: float
-    outage_time_s: float
-    outage_attempts: int
 
 
 class ModelSettings(BaseModel):

@@ -51,7 +51,19 @@ def published_sources(file: Path) -> tuple[PublishedSource, ...]:
 
 def published_sections(sources: Sequence[PublishedSource]) -> list[TableSection]:
     """A table of each source."""
-    return [_section(one) for one in sources]
+    return [
+        TableSection(
+            title=PUBLISHED_FIGURES,
+            name=f"model ({source.group})" if source.group else "model",
+            figure="overall",
+            count="tasks",
+            lines=tuple(
+                TableLine(name=one.model, n=source.items, value=one.overall, more=dict(one.__pydantic_extra__))
+                for one in source.rates
+            ),
+        )
+        for source in sources
+    ]
 
 
 def published_notes(sources: Sequence[PublishedSource]) -> list[str]:
@@ -60,12 +72,3 @@ def published_notes(sources: Sequence[PublishedSource]) -> list[str]:
         f"{PUBLISHED_FIGURES}: {one.title}. {one.where}; {one.table}; {one.settings}; {one.url}, taken {one.taken}"
         for one in sources
     ]
-
-
-def _section(source: PublishedSource) -> TableSection:
-    lines = tuple(
-        TableLine(name=one.model, n=source.items, value=one.overall, more=dict(one.__pydantic_extra__))
-        for one in source.rates
-    )
-    name = f"model ({source.group})" if source.group else "model"
-    return TableSection(title=PUBLISHED_FIGURES, name=name, figure="overall", count="tasks", lines=lines)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
 
-def fields_of(model: Any, *names: str) -> list[Any]:
-    """The options of a settings model, all or some by field name."""
+def fields_of(model: Any, *names: str, use: Any = None) -> list[Any]:
+    """The options of a settings model: all, those for a use, or some by field name."""
     from medagent.core.options import options
 
-    return [field for field in options(model) if not names or field.name in names]
+    return [field for field in options(model, use) if not names or field.name in names]
 
 
-def with_options(fields: Sequence[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_options(
+    fields: Sequence[Any], *, defaults: bool = True
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add these options to a command's own parameters. Its first parameter gets the values that the user passed on the
-    command line, by field.
+    command line, by field. `defaults`: whether help shows the default values.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -28,17 +30,17 @@ def with_options(fields: Sequence[Any]) -> Callable[[Callable[..., None]], Calla
         def function(**arguments: Any) -> None:
             context = arguments.pop("context")
             mine = {one.name: arguments.pop(one.name) for one in own}
-            explicit = {
+            passed = {
                 name: value
                 for name, value in arguments.items()
                 if context.get_parameter_source(name).name == "COMMANDLINE"
             }
-            command(explicit, **mine)
+            command(_values(fields, passed), **mine)
 
         parameters = [
             inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
             *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own),
-            *map(parameter, fields),
+            *_parameters(fields, defaults),
         ]
         function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
         function.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -48,33 +50,82 @@ def with_options(fields: Sequence[Any]) -> Callable[[Callable[..., None]], Calla
     return decorate
 
 
-def parameter(field: Any) -> inspect.Parameter:
-    """A command line option made from a field."""
-    from medagent.core.options import as_setting, plain_type
+def _parts(fields: Iterable[Any]) -> dict[str, dict[str, Any]]:
+    """The fields that share an option: by the option's flag and their names in it."""
+    shared: dict[str, dict[str, Any]] = {}
+    for field in fields:
+        if field.option.part:
+            flag, name = field.option.part.split()
+            shared.setdefault(flag, {})[name] = field
+    return shared
+
+
+def _values(fields: Sequence[Any], passed: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by field. Names that the next release does not have print a hint. Raises UserError for a part that a
+    shared option does not have.
+    """
+    from medagent.core.errors import UserError
+    from medagent.core.options import by_field, hint
+
+    for field in fields:
+        if field.name in passed and field.option.hint:
+            hint(field.flag, field.option.hint)
+        elif field.name in passed and field.option.part:
+            hint(field.flag, f"write {field.written}={passed[field.name]}")
+    values = by_field(fields, passed)
+    for flag, parts in _parts(fields).items():
+        texts = values.pop(_keyword(flag), [])
+        for text in ",".join(texts).split(",") if texts else []:
+            name, equals, value = text.partition("=")
+            if not equals or name not in parts:
+                raise UserError(f"--{flag} {text}: write NAME=VALUE,… with the names {', '.join(parts)}")
+            values[parts[name].name] = value
+    return values
+
+
+def _keyword(flag: str) -> str:
+    return flag.replace("-", "_")
+
+
+def _parameters(fields: Sequence[Any], defaults: bool) -> Iterator[inspect.Parameter]:
+    """The command line options of fields: a field's own, one for all fields that share it, hidden ones by earlier
+    names.
+    """
+    shared = _parts(fields)
+    for field in fields:
+        flag, _, _ = field.option.part.partition(" ")
+        if parts := shared.pop(flag, None):
+            shown = {name: one.default if defaults else None for name, one in parts.items()}
+            metavar = ",".join(f"{name}={'…' if value is None else value}" for name, value in shown.items())
+            text = " ".join(f"{name}: {one.help}" for name, one in parts.items())
+            yield _parameter(
+                _keyword(flag), list[str], f"--{flag}", help=text, metavar=metavar, group=field.option.group
+            )
+        yield from _own(field, defaults)
+
+
+def _own(field: Any, defaults: bool) -> Iterator[inspect.Parameter]:
+    from medagent.core.options import plain_type
 
     kind = plain_type(field.info.annotation)
-    origin = get_origin(kind)
-    flags = [f"--{field.flag}"]
-    annotation: Any = kind
-    if kind is bool:
-        flags = [f"--{field.flag}/--no-{field.flag}"]
-    elif origin is tuple:
-        annotation = str
-    elif origin in (dict, list):
-        annotation = list[str]
-    elif kind not in (str, int, float, Path) and not get_args(kind):
-        annotation = str
-    default = None if field.info.is_required() else field.info.get_default(call_default_factory=True)
-    shown = None if default in ({}, []) else as_setting(default)
-    known = "" if shown is None or kind is bool else f"  [default: {shown}]"
-    option = typer.Option(
-        *flags,
-        help=field.help + known,
+    simple = kind if kind in (str, int, float, bool, Path) or get_args(kind) else str
+    annotation = {tuple: str, dict: list[str], list: list[str]}.get(get_origin(kind), simple)
+    shown = field.default if defaults and kind is not bool else None
+    yield _parameter(
+        field.name,
+        annotation,
+        f"--{field.flag}/--no-{field.flag}" if kind is bool else f"--{field.flag}",
+        help=field.help + ("" if shown is None else f"  [default: {shown}]"),
         metavar=field.option.metavar,
-        hidden=field.option.hidden,
-        rich_help_panel=field.option.group,
-        show_default=False,
+        group=field.option.group,
+        hidden=field.option.hidden or bool(field.option.part),
     )
+    if old := field.option.was:
+        yield _parameter(_keyword(old), annotation, f"--{old}", hidden=True)
+
+
+def _parameter(name: str, annotation: Any, *flags: str, group: str = "", **options: Any) -> inspect.Parameter:
+    option = typer.Option(*flags, rich_help_panel=group or None, show_default=False, **options)
     return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation | None, option]
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation | None, option]
     )

@@ -15,7 +15,7 @@ from fhir_server import Request, Response, Server, app
 from fhir_server.access import Access
 from fhir_server.app import create_app
 from fhir_server.interactions.context import MAX_BODY
-from fhir_server.processes import _connection as connections
+from fhir_server.processes import http as connections
 from tests.fhir_server.ward import ward
 from tests.serving import serving
 

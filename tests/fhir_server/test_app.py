@@ -19,7 +19,7 @@ import pytest
 
 from fhir_server import Server
 from fhir_server.__main__ import main
-from fhir_server._cors import with_cors
+from fhir_server.access import with_cors
 from fhir_server.app import create_app
 from fhir_server.interactions.context import MAX_BODY
 

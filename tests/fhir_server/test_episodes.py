@@ -19,8 +19,7 @@ import pytest
 from fhir_server import Request, Server
 from fhir_server.__main__ import main
 from fhir_server.access import Access
-from fhir_server.episodes import Episodes, Record, Stored
-from fhir_server.processes._episodes import ServerWithEpisodes
+from fhir_server.episodes import Episodes, Record, ServerWithEpisodes, Stored
 
 PATIENT = {"resourceType": "Patient", "id": "a", "name": [{"family": "Smith"}]}
 BASIC = {"resourceType": "Basic", "code": {"text": "x"}}
@@ -212,11 +211,11 @@ def test_episodes_need_a_token(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "--episodes needs --token" in capsys.readouterr().err
 
 
-def test_records_of_several_workers_live_in_one_process(tmp_path: Path) -> None:
+def test_episodes_of_a_server_in_its_own_process(tmp_path: Path) -> None:
     data = tmp_path / "store.sqlite"
     with Server.open(data) as server:
         server.load([json.dumps(PATIENT)])
-    words = ["--data", str(data), "--port", "0", "--workers", "2", "--episodes", "--token", "secret"]
+    words = ["--data", str(data), "--port", "0", "--episodes", "--token", "secret"]
     process = subprocess.Popen([sys.executable, "-m", "fhir_server", *words], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
@@ -225,7 +224,7 @@ def test_records_of_several_workers_live_in_one_process(tmp_path: Path) -> None:
         opened = httpx.post(f"{root}/episodes", headers=manager, timeout=30).json()
         base, own = opened["base"].replace("localhost", "127.0.0.1"), {"Authorization": f"Bearer {opened['token']}"}
         made = [httpx.post(f"{base}/Basic", json=BASIC, headers=own).status_code for _ in range(6)]
-        assert made == [201] * 6, "connections of their own, which reach any worker"
+        assert made == [201] * 6, "each over a connection of its own"
         assert httpx.get(f"{base}/Basic?_summary=count", headers=own).json()["total"] == 6
         assert httpx.get(f"{root}/fhir/Basic?_summary=count", headers=manager).json()["total"] == 0
         assert httpx.post(f"{root}/fhir/Basic", json=BASIC, headers=manager).status_code == 403

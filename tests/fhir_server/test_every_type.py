@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fhir_server import Request, Response, Server
 from fhir_server.bounds import Bounds, Meter, OverBoundsError
 from fhir_server.definitions import resource_types
-from fhir_server.wire.xml_reader import parse_xml
+from fhir_server.wire.xml import parse_xml
 from tests.fhir_server.chance import JSON_TYPE, Chance
 
 RELAXED = settings(database=None, suppress_health_check=list(HealthCheck))

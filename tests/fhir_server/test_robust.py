@@ -120,6 +120,12 @@ def test_named_bad_bodies(body: bytes, server: Server) -> None:
     held(server.handle(Request("POST", "/fhir", JSON, body)))
 
 
+def test_half_of_a_surrogate_pair_becomes_a_replacement_character() -> None:
+    request = Request("G\ud800", "/fhir/\ud800?a=\udfff", [("If-Match", "\ud83d")])
+    assert (request.method, request.target) == ("G\ufffd\ufffd\ufffd", "/fhir/\ufffd\ufffd\ufffd?a=\ufffd\ufffd\ufffd")
+    assert request.header("if-match") == "\ufffd\ufffd\ufffd"
+
+
 def test_a_body_over_50_megabytes_is_413(server: Server) -> None:
     body = b'{"resourceType":"Patient","name":[{"family":"' + b"x" * (50 * 1024 * 1024) + b'"}]}'
     assert server.handle(Request("POST", "/fhir/Patient", JSON, body)).status == 413

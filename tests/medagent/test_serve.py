@@ -72,7 +72,7 @@ def test_the_bundled_hospital_is_served_and_stays_as_it_is(tmp_path: Path) -> No
 
 
 def test_a_server_that_is_killed_leaves_no_temporary_file(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "medagent", "serve", "--port", "0", "--workers", "2"]
+    words = [sys.executable, "-m", "medagent", "serve", "--port", "0"]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
     assert process.stderr is not None
     while "http://" not in (line := process.stderr.readline()):

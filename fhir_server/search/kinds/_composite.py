@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fhir_server.errors import FhirError
-from fhir_server.search._criteria import Criterion, split
-from fhir_server.search.condition import Condition, either, of_type
+from fhir_server.search.condition import Condition, Criterion, either, of_type, split
 from fhir_server.search.kinds.kind import Kind, Scope
 from fhir_server.search.parameters import SearchParameter
 

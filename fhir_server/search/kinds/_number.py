@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final, TypeAlias
 
-from fhir_server.search._criteria import Criterion, unescape
 from fhir_server.search._join_order import ANY_VALUE, COMPARED
-from fhir_server.search.condition import Condition, either
-from fhir_server.search.index_rows import IndexRows
-from fhir_server.search.kinds.kind import Kind, Scope, TableRow, ValueExtractor, by_type
+from fhir_server.search.condition import Condition, Criterion, either, unescape
+from fhir_server.search.kinds.kind import IndexRows, Kind, Scope, TableRow, ValueExtractor, by_type, compare, prefixed
 from fhir_server.search.parameters import SearchParameter
-from fhir_server.search.prefixes import compare, prefixed
 from fhir_server.wire.json_values import Json
 
 Row: TypeAlias = tuple[str, float]

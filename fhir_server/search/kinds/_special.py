@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from fhir_server.errors import FhirError
-from fhir_server.search._criteria import Criterion, split
 from fhir_server.search._element_paths import ElementPath
-from fhir_server.search.condition import Condition, either
-from fhir_server.search.index_rows import IndexRows
-from fhir_server.search.kinds.kind import Extractor, Kind, Scope, TableRow, each
+from fhir_server.search.condition import Condition, Criterion, either, split
+from fhir_server.search.kinds.kind import Extractor, IndexRows, Kind, Scope, TableRow, each
 from fhir_server.search.parameters import SearchParameter
 from fhir_server.wire.json_values import Json
 

@@ -13,16 +13,14 @@ from typing import Any, Final, TypeAlias
 from fhir_server import definitions
 from fhir_server.errors import FhirError
 from fhir_server.search import names
-from fhir_server.search._criteria import Criterion, escaped, split, unescape
 from fhir_server.search._element_paths import ElementPath, compile_path
 from fhir_server.search._join_order import CODE, SYSTEM, SYSTEM_AND_CODE
-from fhir_server.search.condition import Condition, either
+from fhir_server.search.condition import Condition, Criterion, either, escaped, split, unescape
 from fhir_server.search.hashing import index_hash
-from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.kinds import string
-from fhir_server.search.kinds.kind import TEXTS, Extractor, Kind, Scope, TableRow, ValueExtractor, each
+from fhir_server.search.kinds.kind import TEXTS, Extractor, IndexRows, Kind, Scope, TableRow, ValueExtractor, each
 from fhir_server.search.parameters import SearchParameter
-from fhir_server.terminology.library import Library, concepts
+from fhir_server.terminology import Library, NotExpandable, concepts, expand
 from fhir_server.wire.http import escape
 from fhir_server.wire.json_values import Json
 
@@ -173,8 +171,6 @@ _SYSTEM_TEXT: Final = names.text("system")
 
 def _codes(library: Library, url: str) -> list[tuple[str, str]]:
     """The system and code of each code in a value set. Empty if the value set has no `compose`, as in HAPI."""
-    from fhir_server.terminology.expansion import NotExpandable, expand  # late: few searches name a value set
-
     value_set = library.value_set(url)
     if value_set is None:
         raise FhirError(404, f"HAPI-2024: Unknown ValueSet: {escape(url)}")

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from fhir_server.search import names
-from fhir_server.search._criteria import Criterion, unescape
-from fhir_server.search.condition import AFTER_ALL, Condition, either, placeholders
-from fhir_server.search.index_rows import IndexRows
-from fhir_server.search.kinds.kind import TEXTS, Kind, Scope, TableRow, by_type
+from fhir_server.search.condition import AFTER_ALL, Condition, Criterion, either, placeholders, unescape
+from fhir_server.search.kinds.kind import TEXTS, IndexRows, Kind, Scope, TableRow, by_type
 from fhir_server.search.parameters import SearchParameter
 from fhir_server.wire.json_values import Json
 

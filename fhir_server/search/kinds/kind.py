@@ -1,19 +1,46 @@
-"""The interface of a module in `search/kinds`: how a kind of parameter is indexed, stored, searched and sorted."""
+"""The interface of a module in `search/kinds`: how a kind of parameter is indexed, stored, searched and sorted.
+
+Also what several kinds share: index rows, prefixes of ordered values (`gt5.4`), and the comparison of numbers. An index
+row is a tuple that begins with the parameter's name; the module of the kind defines the rest. An import makes tens of
+thousands of rows per second, so they are tuples in lists, not objects.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from fhir_server.search._criteria import Criterion
+from fhir_server.errors import FhirError
 from fhir_server.search._element_paths import ElementPath
-from fhir_server.search.condition import Condition
-from fhir_server.search.index_rows import IndexRows
-from fhir_server.search.parameters import SearchParameter
-from fhir_server.search.registry import ParameterRegistry
-from fhir_server.terminology.library import Library
+from fhir_server.search.condition import Condition, Criterion
+from fhir_server.search.parameters import ParameterRegistry, SearchParameter
+from fhir_server.terminology import Library
 from fhir_server.wire.json_values import Json
+
+
+class ReferenceRow(NamedTuple):
+    """A reference as written in the resource, and the FHIRPath of its element.
+
+    `canonical`: it is the canonical URL of a definition, which may be on another server.
+    """
+
+    parameter: str
+    path: str
+    reference: str
+    canonical: bool = False
+
+
+class IndexRows(defaultdict[str, list[Any]]):
+    """The rows of one resource by kind. A kind without rows has an empty list."""
+
+    def __init__(self) -> None:
+        super().__init__(list)
+
 
 Extractor: TypeAlias = Callable[[IndexRows, list[Json]], None]
 """Adds the rows for the values at the end of a path."""
@@ -104,3 +131,44 @@ def each(name: str, one: ValueExtractor) -> Extractor:
             one(rows, name, value)
 
     return extract
+
+
+_SIGNS = {">": "gt", ">=": "ge", "<": "lt", "<=": "le", "=": "eq"}
+"""Signs that HAPI also accepts as prefixes."""
+_OPERATORS = {"eq": "=", "ne": "<>", "gt": ">", "ge": ">=", "lt": "<", "le": "<="}
+COMPARATORS = ("eq", "ne", "gt", "ge", "lt", "le", "sa", "eb", "ap")
+LOWER, UPPER = ("gt", "ge", "sa"), ("lt", "le", "eb")
+_PREFIX = re.compile(r"[^-%0-9]*")
+_LARGEST = 1.7976931348623157e308
+
+
+def prefixed(text: str) -> tuple[str, str]:
+    """The prefix of a value (`eq` if it has none) and the rest. Raises HAPI's errors for invalid prefixes."""
+    match = _PREFIX.match(text)
+    prefix = match.group() if match else ""
+    if not prefix.strip():
+        return "eq", text
+    if prefix == text:
+        raise FhirError(400, f'HAPI-1940: Invalid date/time/quantity format: "{text}"')
+    comparator = _SIGNS.get(prefix, prefix)
+    if comparator not in COMPARATORS:
+        raise FhirError(400, f'HAPI-1941: Invalid prefix: "{prefix}"')
+    return comparator, text[len(prefix) :]
+
+
+def compare(prefix: str, text: str, kind: str, value: str) -> tuple[str, tuple[float, ...]]:
+    """SQL that compares the column `value` with a decimal. Errors have the `kind` of parameter and the `value`."""
+    if prefix in ("sa", "eb"):
+        raise FhirError(400, f'HAPI-1235: Unable to handle {kind} prefix "{prefix}" for value: {value}')
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise FhirError(400, f'HAPI-1940: Invalid date/time/quantity format: "{text}"') from None
+    if not number.is_finite():
+        raise FhirError(400, f'HAPI-1940: Invalid date/time/quantity format: "{text}"')
+    exact = float(number)
+    if math.isinf(exact):
+        exact = math.copysign(_LARGEST, exact)
+    if prefix == "ap":
+        return "value >= ? AND value <= ?", (exact - abs(exact) / 10, exact + abs(exact) / 10)
+    return f"value {_OPERATORS[prefix]} ?", (exact,)

@@ -8,12 +8,10 @@ from functools import cache
 
 from fhir_server.errors import FhirError
 from fhir_server.resources.references import target, without_version
-from fhir_server.search._criteria import Criterion, unescape
 from fhir_server.search._element_paths import ElementPath
 from fhir_server.search._join_order import LINK
-from fhir_server.search.condition import Condition, of_type, placeholders
-from fhir_server.search.index_rows import IndexRows, ReferenceRow
-from fhir_server.search.kinds.kind import Extractor, Kind, Scope, TableRow
+from fhir_server.search.condition import Condition, Criterion, of_type, placeholders, unescape
+from fhir_server.search.kinds.kind import Extractor, IndexRows, Kind, ReferenceRow, Scope, TableRow
 from fhir_server.search.parameters import SearchParameter, resource_types
 from fhir_server.wire.json_values import Json
 
@@ -72,7 +70,7 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     where = "param = ? AND target = ?" if len(targets) == 1 else f"param = ? AND target IN ({placeholders(targets)})"
     order = TARGET if len(criterion.values) > 1 else ""
     one = len(targets) == 1
-    return [Condition("links", where, (number, *targets), order, weight=1, access=LINK, clustered=one, once=one)]
+    return [Condition("links", where, (number, *targets), order, weight=1, access=LINK, clustered=one)]
 
 
 def _check_type(reference: str) -> None:

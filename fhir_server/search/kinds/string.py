@@ -6,11 +6,9 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-from fhir_server.search._criteria import Criterion, unescape
 from fhir_server.search._join_order import CONTAINS, EQUAL, STARTS_WITH
-from fhir_server.search.condition import AFTER_ALL, Condition, either
-from fhir_server.search.index_rows import IndexRows
-from fhir_server.search.kinds.kind import TEXTS, Kind, Scope, TableRow, ValueExtractor, by_type
+from fhir_server.search.condition import AFTER_ALL, Condition, Criterion, either, unescape
+from fhir_server.search.kinds.kind import TEXTS, IndexRows, Kind, Scope, TableRow, ValueExtractor, by_type
 from fhir_server.search.parameters import SearchParameter
 from fhir_server.wire.json_values import Json
 

@@ -11,9 +11,9 @@ from typing import Any
 from medagent.benchmarks.fhiragentbench._items import QuestionItem, digest_of
 from medagent.benchmarks.fhiragentbench._outputs import output_of
 from medagent.benchmarks.fhiragentbench._rubric import JUDGE, NORMALIZE
-from medagent.benchmarks.fhiragentbench._settings import QuestionSource
 from medagent.benchmarks.fhiragentbench._tables import question_figures
 from medagent.benchmarks.fhiragentbench.sets import questions_of
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.judging.judged import Judged, Verdict
@@ -27,7 +27,7 @@ NOT_ALL_READ = "not all true ids were found"
 class QuestionGrader(Grader[EpisodeRow]):
     """Grades by the rule set of the source."""
 
-    def __init__(self, source: QuestionSource) -> None:
+    def __init__(self, source: FhirAgentBenchSettings) -> None:
         self.source = source
         self.rules = source.rule_set
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from medagent.benchmarks.fhiragentbench._settings import FhirAgentBenchSettings, QuestionSource
 from medagent.benchmarks.fhiragentbench.sets import questions_of
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.core.errors import UserError
 from medagent.fhir_episodes.task import FhirItem
 from refsol.fhiragentbench import Question
@@ -19,15 +19,15 @@ class QuestionItem(FhirItem):
     """A question. Its group is the family of its template; its cluster is the patient."""
 
     asked: Question
-    source: QuestionSource = field(repr=False, compare=False)
+    source: FhirAgentBenchSettings = field(repr=False, compare=False)
 
 
-def question_items(source: QuestionSource) -> Sequence[QuestionItem]:
+def question_items(source: FhirAgentBenchSettings) -> Sequence[QuestionItem]:
     """The items of a source's data set. Raises UserError, InputError."""
     return [item_of(question, source) for question in questions_of(source.dataset)]
 
 
-def item_of(question: Question, source: QuestionSource) -> QuestionItem:
+def item_of(question: Question, source: FhirAgentBenchSettings) -> QuestionItem:
     """Make an item of a question. The context has the patient's id, and the assumption if there is one."""
     lines = [f"Patient FHIR ID is {question.patient}.", *([question.assumption] if question.assumption else [])]
     return QuestionItem(

@@ -9,15 +9,15 @@ from typing import Any
 
 from medagent.benchmarks.fhiragentbench._items import QuestionItem, digest_of, item_of
 from medagent.benchmarks.fhiragentbench._outputs import OutputRow, output_of
-from medagent.benchmarks.fhiragentbench._settings import FhirAgentBenchGrading, QuestionSource
 from medagent.benchmarks.fhiragentbench.sets import PUBLISHED, SYNTHETIC, questions_of
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.core.errors import UserError
 from medagent.core.options import checked
 from medagent.core.writing import writing
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.journals import Run
-from medagent.engine.recorded import RecordedRows, grade_rows
+from medagent.engine.folder import Run
 from medagent.engine.report import DataRef, Report
+from medagent.engine.results import RecordedRows, grade_rows
 from medagent.engine.scores import Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.reports.tables import named
@@ -31,13 +31,8 @@ def graded_file(benchmark: Benchmark[Any, Any], path: Path, options: Mapping[str
     options name no data set, the ids in the file tell whether it is the bundled or the published one. Raises UserError,
     InputError.
     """
-    grading = checked(FhirAgentBenchGrading, options)
     outputs = read_outputs(path)
-    source = QuestionSource(
-        dataset=grading.dataset or _dataset(outputs),
-        ehr=grading.ehr,
-        rule_set=grading.rules or "published",
-    )
+    source = checked(FhirAgentBenchSettings, {"dataset": _dataset(outputs), **options})
     questions = {question.id: question for question in questions_of(source.dataset)}
     known = [one for one in outputs if one.question_id in questions]
     if not known:
@@ -82,7 +77,7 @@ def _notes(outputs: Sequence[Output], known: Sequence[Output], total: int) -> It
         yield f"{total - len(distinct):,} of {total:,} questions have no row and do not count."
 
 
-def export_outputs(run: Run, source: QuestionSource, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
+def export_outputs(run: Run, source: FhirAgentBenchSettings, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
     """Write an output file for each trial into a folder, which is created if needed. Raises UserError, InputError."""
     questions = {question.id: question for question in questions_of(source.dataset)}
     trials = sorted({one.trial for one in scores})

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from medagent.benchmarks.fhiragentbench._settings import QuestionSource
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.reads import read_ids
 from refsol.fhiragentbench import Output
@@ -26,7 +26,7 @@ class OutputRow(EpisodeRow):
     output: Output
 
 
-def output_of(row: EpisodeRow, source: QuestionSource) -> Output:
+def output_of(row: EpisodeRow, source: FhirAgentBenchSettings) -> Output:
     """An agent's output for a question. Found ids are those of the resources that it read, not those that it names.
 
     An episode that ended without an answer has an `error`, unless it reached the limit of rounds.

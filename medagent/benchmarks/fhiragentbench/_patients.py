@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medagent.benchmarks.fhiragentbench._agents import chart_queries
-from medagent.benchmarks.fhiragentbench._settings import QuestionSource
 from medagent.benchmarks.fhiragentbench.sets import SYNTHETIC, hospital_of
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.core.errors import UserError
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Say
@@ -32,7 +32,7 @@ DEMO = 100
 _KINDS = 6
 
 
-def patients_file(source: QuestionSource, say: Say = lambda _: None) -> EhrFile:
+def patients_file(source: FhirAgentBenchSettings, say: Say = lambda _: None) -> EhrFile:
     """The patients for the embedded server: the user's file, or the patients of the data set. Raises UserError."""
     file = source.ehr or hospital_of(source.dataset)
     if file is not None:
@@ -45,7 +45,7 @@ def patients_file(source: QuestionSource, say: Say = lambda _: None) -> EhrFile:
     )
 
 
-def patients_of(source: QuestionSource) -> Path | None:
+def patients_of(source: FhirAgentBenchSettings) -> Path | None:
     """The embedded server's file of the patients, or None if it is not available."""
     if source.fhir is not None:
         return None
@@ -56,7 +56,7 @@ def patients_of(source: QuestionSource) -> Path | None:
 @lru_cache(maxsize=4)
 def _at_hand(dataset: str, ehr: Path | None, changed: tuple[int, int] | None) -> Path | None:
     try:
-        return patients_file(QuestionSource(dataset=dataset, ehr=ehr)).path
+        return patients_file(FhirAgentBenchSettings(dataset=dataset, ehr=ehr)).path
     except UserError:
         return None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from medagent.benchmarks.fhiragentbench._places import JUDGE_CASES, imported
-from medagent.benchmarks.fhiragentbench._settings import A2A
+from medagent.benchmarks.fhiragentbench.settings import A2A
 from medagent.benchmarks.fhiragentbench.strategies.prompts import checkout_of
 from medagent.core.errors import UserError
 from medagent.judging.rubric import BUNDLED, Case, Prompt, Query, Rubric, Subject

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from medagent.benchmarks.fhiragentbench._patients import fetch_all, patients_of
-from medagent.benchmarks.fhiragentbench._settings import QuestionSource
 from medagent.benchmarks.fhiragentbench.sets import PUBLISHED
-from medagent.engine.grounded import grounded_rate
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.engine.report import TableLine, TableSection
-from medagent.engine.scores import Figures, Scored
+from medagent.engine.scores import Figures, Scored, grounded_rate
 from refsol.fhiragentbench import KIND_WORDS, Question, RowPart, always_empty, baselines, by_types
 from refsol.fhiragentbench import figures as total
 from refsol.fhiragentbench.figures import Figures as Total
@@ -25,7 +24,9 @@ REBUILT = (
 )
 
 
-def question_figures(scores: Sequence[Scored], source: QuestionSource, questions: Sequence[Question]) -> Figures:
+def question_figures(
+    scores: Sequence[Scored], source: FhirAgentBenchSettings, questions: Sequence[Question]
+) -> Figures:
     """The tables of a run, from its scores. The baseline fetch-all is computed if the patients are available."""
     done = [one for one in scores if one.score is not None]
     parts = [_part(one) for one in done]
@@ -136,7 +137,7 @@ def _agreement(done: Sequence[Scored]) -> Iterator[TableSection]:
 
 
 def _baselines(
-    done: Sequence[Question], source: QuestionSource, questions: Sequence[Question]
+    done: Sequence[Question], source: FhirAgentBenchSettings, questions: Sequence[Question]
 ) -> Iterator[TableSection]:
     """The baselines: agents that read nothing, and one that reads whole charts."""
     lines = [_blind_line(name, len(done), value, done) for name, value in baselines(done).items()]
@@ -168,7 +169,7 @@ def short_template(template: str) -> str:
     return words if len(words) <= _TEMPLATE else f"{words[: _TEMPLATE - 20]} … {words[-17:]}"
 
 
-def _notes(whole: Total, source: QuestionSource, questions: Sequence[Question]) -> Iterator[str]:
+def _notes(whole: Total, source: FhirAgentBenchSettings, questions: Sequence[Question]) -> Iterator[str]:
     if undecided := whole.rows - whole.decided:
         yield (
             f"{undecided} of {whole.rows} answers are not decided and not scored: the comparison without a judge "

@@ -20,22 +20,19 @@ from medagent.benchmarks.fhiragentbench._patients import (
 from medagent.benchmarks.fhiragentbench._places import JUDGE_CASES, QUESTIONS, keep
 from medagent.benchmarks.fhiragentbench._reference import check_readable
 from medagent.benchmarks.fhiragentbench._rubric import AnswerRubric, check_cases, has_cases
-from medagent.benchmarks.fhiragentbench._settings import (
-    AGENTS,
-    FhirAgentBenchGrading,
-    FhirAgentBenchSettings,
-    QuestionEpisodes,
-    QuestionSource,
-)
 from medagent.benchmarks.fhiragentbench.sets import manifest_of, questions_of
+from medagent.benchmarks.fhiragentbench.settings import (
+    AGENTS,
+    FhirAgentBenchSettings,
+)
 from medagent.benchmarks.fhiragentbench.strategies.prompts import bundled_prompt, checkout_of, published_prompt
 from medagent.benchmarks.fhiragentbench.strategies.session import StrategyActing
 from medagent.benchmarks.fhiragentbench.strategies.tokens import check_tokenizer
 from medagent.core.errors import UserError
 from medagent.core.options import Setting, checked
-from medagent.engine.benchmark import Benchmark, Say
+from medagent.engine.benchmark import Say
 from medagent.engine.blocks import Block
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef, Report
 from medagent.engine.scores import Grader, Judgement, Score, Scored, unit_name
@@ -62,20 +59,18 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
     name = "fhir-agentbench"
     example = "medagent run fhir-agentbench --agent reference"
     Settings = FhirAgentBenchSettings
-    Source = QuestionSource
-    Episodes = QuestionEpisodes
-    GradeOptions = FhirAgentBenchGrading
     rule_sets = tuple(RULE_SETS)
     agents = AGENTS
+    tool_agents = AGENTS[1:]
     kept_out = ("medagent/benchmarks/fhiragentbench/data/",)
     rubric = AnswerRubric()
     kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
 
-    def items(self, source: QuestionSource) -> Sequence[QuestionItem]:
+    def items(self, source: FhirAgentBenchSettings) -> Sequence[QuestionItem]:
         """See `Benchmark.items`."""
         return question_items(source)
 
-    def data(self, source: QuestionSource) -> DataRef:
+    def data(self, source: FhirAgentBenchSettings) -> DataRef:
         """See `Benchmark.data`."""
         manifest = manifest_of(source.dataset)
         note = "not the published questions: scores do not compare with published ones" if manifest else ""
@@ -83,16 +78,16 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         digest = digest_of(questions_of(source.dataset))
         return DataRef(name="FHIR-AgentBench", version=version, digest=digest, note=note)
 
-    def canary(self, source: QuestionSource) -> str:
+    def canary(self, source: FhirAgentBenchSettings) -> str:
         """See `FhirBenchmark.canary`."""
         manifest = manifest_of(source.dataset)
         return manifest.made.canary if manifest else ""
 
-    def patients(self, source: QuestionSource, say: Say) -> EhrFile:
+    def patients(self, source: FhirAgentBenchSettings, say: Say) -> EhrFile:
         """See `FhirBenchmark.patients`. The patients of the published questions are not bundled."""
         return patients_file(source, say)
 
-    def protocol(self, source: QuestionSource, kind: str) -> Protocol:
+    def protocol(self, source: FhirAgentBenchSettings, kind: str) -> Protocol:
         """See `FhirBenchmark.protocol`. A strategy has a system prompt; its first message is only the question."""
         strategy = source.strategy
         functions = _PROMPTS / "functions.json"
@@ -115,7 +110,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         """See `FhirBenchmark.prompt_digest`. The digest of the protocol covers a published prompt."""
         return None if checkout_of(settings.prompt) else super().prompt_digest(settings)
 
-    def pack(self, source: QuestionSource, item: Any) -> Mapping[str, bytes]:
+    def pack(self, source: FhirAgentBenchSettings, item: Any) -> Mapping[str, bytes]:
         """See `FhirBenchmark.pack`. The files have the question and the options for grading."""
         options = {"rule_set": source.rule_set, "found": source.found_in_effect}
         return {QUESTIONS: questions_text([_question(item)]).encode(), _SOURCE: json.dumps(options).encode()}
@@ -123,19 +118,19 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
         """See `FhirBenchmark.unpack`."""
         options = read_json(folder / _SOURCE, json_object, expected="a packed question is expected", error=UserError)
-        source = checked(QuestionSource, {**options, "dataset": str(folder / QUESTIONS)})
+        source = checked(FhirAgentBenchSettings, {**options, "dataset": str(folder / QUESTIONS)})
         return self.items(source)[0], QuestionGrader(source)
 
-    def grader(self, source: QuestionSource, rules: str) -> Grader[EpisodeRow]:
+    def grader(self, source: FhirAgentBenchSettings, rules: str) -> Grader[EpisodeRow]:
         """See `Benchmark.grader`. The source names the rule set."""
         return QuestionGrader(source)
 
-    def source(self, run: Run, options: Mapping[str, Any]) -> QuestionSource:
-        """See `Benchmark.source`."""
-        renamed = {"rule_set" if name == "rules" else name: value for name, value in options.items()}
-        protocol = run.settings.get("protocol")
-        source: QuestionSource = Benchmark.source(self, run, renamed)
-        return source.model_copy(update={"protocol": protocol})
+    def source(self, run: Run, overrides: Mapping[str, Any]) -> FhirAgentBenchSettings:
+        """See `Benchmark.source`. Patients that an option names replace the run's FHIR server."""
+        source: FhirAgentBenchSettings = super().source(
+            run, {**({"fhir": None} if "ehr" in overrides else {}), **overrides}
+        )
+        return source
 
     def scripted(self, settings: FhirAgentBenchSettings, items: Sequence[FhirItem]) -> Scripted | None:
         """See `FhirBenchmark.scripted`."""

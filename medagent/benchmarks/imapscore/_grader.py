@@ -12,9 +12,9 @@ from typing import Any
 from medagent.benchmarks.imapscore._extract import G_EVAL
 from medagent.benchmarks.imapscore._items import ImapItem, linker_of
 from medagent.benchmarks.imapscore._job import ItemRow
-from medagent.benchmarks.imapscore._settings import ImapSource
+from medagent.benchmarks.imapscore.settings import ImapscoreSettings
 from medagent.core.errors import UserError
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from medagent.engine.report import TableLine, TableSection
 from medagent.engine.scores import Figures, Grader, Score, Scored, mean_line
 from refsol.imapscore.imap import Imap, Pair
@@ -29,7 +29,7 @@ MAJORITY = "majority: the most frequent value of each term"
 class ImapGrader(Grader[ItemRow]):
     """Scores with the graph of its source. Raises UserError if the graph no longer exists."""
 
-    def __init__(self, source: ImapSource) -> None:
+    def __init__(self, source: ImapscoreSettings) -> None:
         self._source = source
         if source.graph is not None and not source.graph.is_file():
             raise UserError(f"{source.graph}: the run's graph no longer exists; restore this file")

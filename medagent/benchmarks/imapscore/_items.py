@@ -8,9 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.imapscore._settings import ImapSource
+from medagent.benchmarks.imapscore.settings import ImapscoreSettings
 from medagent.core.errors import UserError
-from medagent.core.options import part
 from medagent.engine.scores import Item
 from refsol.answers import AskedItem, match_answers, read_answers
 from refsol.imapscore.graph import Linker
@@ -23,12 +22,12 @@ class ImapItem(Item):
     """A question with the doctor's answer (the label) and a response."""
 
     rated: RatedAnswer = field(repr=False)
-    source: ImapSource = field(repr=False, compare=False)
+    source: ImapscoreSettings = field(repr=False, compare=False)
 
 
-def imap_items(source: ImapSource) -> Sequence[ImapItem]:
+def imap_items(source: ImapscoreSettings) -> Sequence[ImapItem]:
     """The items of the source's data. Raises UserError, InputError."""
-    own = part(ImapSource, source)
+    own = source
     return [
         ImapItem(id=one.id, question=f"{one.question}\n\n{one.response}", target=one.label, rated=one, source=own)
         for one in rated_answers(source)

@@ -17,16 +17,16 @@ from medagent.benchmarks.imapscore._grader import ImapGrader
 from medagent.benchmarks.imapscore._items import ImapItem, imap_items
 from medagent.benchmarks.imapscore._job import ExtractionJob, ItemRow, ItemUnit
 from medagent.benchmarks.imapscore._prompts import load_prompts
-from medagent.benchmarks.imapscore._settings import ImapscoreSettings, ImapSource
+from medagent.benchmarks.imapscore.settings import ImapscoreSettings
 from medagent.core.errors import UserError
+from medagent.core.writing import file_digest, write_changed
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block
-from medagent.engine.files import file_digest, write_changed
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef, Report
 from medagent.engine.scores import Grader, Score, Scored
-from medagent.engine.selection import selected
+from medagent.engine.settings import selected
 from refsol.imapscore.imap import Imap
 from refsol.imapscore.ontologies import load_graph
 from refsol.imapscore.records import Recording, recording_row
@@ -42,7 +42,6 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
     has_verdicts = False
     example = "medagent run imapscore --model gpt-4o-mini --round r1"
     Settings = ImapscoreSettings
-    Source = ImapSource
     row = ItemRow
     kinds: ClassVar[Mapping[str, str]] = {
         "no shared term": "the imaps have no common term",
@@ -53,15 +52,15 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
         "extraction failed": "no sample could be read, or the model failed",
     }
 
-    def items(self, source: ImapSource) -> Sequence[ImapItem]:
+    def items(self, source: ImapscoreSettings) -> Sequence[ImapItem]:
         """See `Benchmark.items`."""
         return imap_items(source)
 
-    def data(self, source: ImapSource) -> DataRef:
+    def data(self, source: ImapscoreSettings) -> DataRef:
         """See `Benchmark.data`."""
         return DataRef(name="imapScore", version=source.data.name, digest=file_digest(source.data))
 
-    def grader(self, source: ImapSource, rules: str) -> Grader[ItemRow]:
+    def grader(self, source: ImapscoreSettings, rules: str) -> Grader[ItemRow]:
         """See `Benchmark.grader`."""
         return ImapGrader(source)
 
@@ -83,8 +82,6 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
         identity = settings.chat.model_dump(include=_IDENTITY) if settings.chat else {}
         if who.agent is not None:
             identity |= {"agent": who.agent.path, "digest": who.agent.digest}
-            if settings.system is not None or settings.few_shot is not None:
-                raise UserError("--system and --few-shot are for models; a custom agent builds its own messages")
         if settings.system is not None:
             identity["system"] = settings.system_text
         job = ExtractionJob(

@@ -136,7 +136,7 @@ def correlate_command(
 
 def _bundled(path: Path, name: str) -> Path:
     """A path, or that of the bundled file for `bundled`."""
-    from medagent.benchmarks.imapscore._settings import BUNDLED
+    from medagent.benchmarks.imapscore.settings import BUNDLED
 
     return BUNDLED / name if str(path) == "bundled" else path
 

@@ -12,7 +12,7 @@ from medagent.benchmarks.medagentbench._figures import figures
 from medagent.benchmarks.medagentbench.data import OpenFacts, TaskItem, dataset_of, open_facts, task_dicts
 from medagent.benchmarks.medagentbench.results.files import result_item
 from medagent.benchmarks.medagentbench.results.official_grader import official_grades
-from medagent.benchmarks.medagentbench.settings import GradingSource, TaskSource
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading, MedAgentBenchSettings
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
@@ -46,22 +46,22 @@ class RecordedRow(EpisodeRow):
 class TaskGrader(Grader[EpisodeRow]):
     """Grades the episodes of a data set by one rule set."""
 
-    def __init__(self, source: TaskSource, rules: str, dataset: Dataset, facts: OpenFacts) -> None:
+    def __init__(self, source: MedAgentBenchSettings, rules: str, dataset: Dataset, facts: OpenFacts) -> None:
         self.rules: RuleName = rule_name(rules)
         self._source, self._dataset, self._open = source, dataset, facts
         self._graded: list[tuple[int, ResultItem]] = []
         """The items for the copy of the official grader, each with its trial."""
 
     @classmethod
-    def of(cls, source: TaskSource, rules: str) -> TaskGrader:
+    def of(cls, source: MedAgentBenchSettings, rules: str) -> TaskGrader:
         """The grader for a source's data set and facts. Raises UserError, InputError."""
         dataset = dataset_of(source)
         return cls(source, rules, dataset, open_facts(source, dataset))
 
     @property
-    def _copy(self) -> GradingSource | None:
+    def _copy(self) -> MedAgentBenchGrading | None:
         """The source if it names a copy of the official grader."""
-        return self._source if isinstance(self._source, GradingSource) and self._source.official else None
+        return self._source if isinstance(self._source, MedAgentBenchGrading) and self._source.official else None
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -81,7 +81,7 @@ class TaskGrader(Grader[EpisodeRow]):
     def figures(self, scores: Sequence[Scored]) -> Figures:
         """See `Grader.figures`."""
         official = None if self._copy is None else official_grades(self._copy, self._dataset, self._graded)
-        whole = isinstance(self._source, GradingSource)
+        whole = isinstance(self._source, MedAgentBenchGrading)
         return figures(scores, self._dataset, self.rules, official, whole=whole)
 
     def _score(self, task: Mapping[str, Any], row: EpisodeRow, recorded: Recorded) -> Score:

@@ -26,27 +26,21 @@ from medagent.benchmarks.medagentbench.data import (
 from medagent.benchmarks.medagentbench.results.files import write_grade, write_official, write_trials
 from medagent.benchmarks.medagentbench.settings import (
     AGENTS,
-    REPLAY,
-    GradingSource,
     MedAgentBenchGrading,
     MedAgentBenchSettings,
-    TaskEpisodes,
-    TaskSource,
 )
-from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, Task, select
+from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task, select
 from medagent.core.errors import UserError
-from medagent.core.named_paths import named_path
-from medagent.core.options import Setting, checked, part
+from medagent.core.options import Setting, checked
+from medagent.core.writing import file_digest
 from medagent.engine.benchmark import Say
 from medagent.engine.blocks import Block
-from medagent.engine.files import file_digest
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.report import DataRef, Report
 from medagent.engine.scores import Grader, Score, Scored
 from medagent.fhir_data.embedded import EhrFile
 from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
 from medagent.fhir_episodes.episode import EpisodeRow, Scripted
-from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
 from refsol.files import read_json
@@ -72,8 +66,7 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
     name = "medagentbench"
     example = "medagent run --version v2 --round r2 --model gpt-4o-mini"
     Settings = MedAgentBenchSettings
-    Episodes = TaskEpisodes
-    GradeOptions = MedAgentBenchGrading
+    Grading = MedAgentBenchGrading
     rule_sets = tuple(RULE_SETS)
     agents = AGENTS
     kept_out = ("medagent/benchmarks/medagentbench/tasks/data/",)
@@ -84,62 +77,48 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         """See `Benchmark.command`. MedAgentBench is the default benchmark, so the command does not name it."""
         return "medagent run"
 
-    def items(self, source: TaskSource) -> Sequence[TaskItem]:
+    def items(self, source: MedAgentBenchSettings) -> Sequence[TaskItem]:
         """See `Benchmark.items`."""
         dataset = dataset_of(source)
-        own = part(TaskSource, source)
-        return [item_of(task, dataset, own) for task in dataset.tasks]
+        return [item_of(task, dataset, source) for task in dataset.tasks]
 
-    def data(self, source: TaskSource) -> DataRef:
+    def data(self, source: MedAgentBenchSettings) -> DataRef:
         """See `Benchmark.data`."""
         return dataset_of(source).ref
 
-    def item(self, source: TaskSource, task: Any) -> FhirItem:
+    def item(self, source: MedAgentBenchSettings, task: Any) -> FhirItem:
         """See `FhirBenchmark.item`. A `Task` need not be in the data set."""
         return item_of(task, dataset_of(source), source) if isinstance(task, Task) else super().item(source, task)
 
-    def now(self, source: TaskSource) -> datetime:
+    def now(self, source: MedAgentBenchSettings) -> datetime:
         """See `FhirBenchmark.now`."""
         return dataset_of(source).constants.now
 
-    def patients(self, source: TaskSource, say: Say) -> EhrFile:
+    def patients(self, source: MedAgentBenchSettings, say: Say) -> EhrFile:
         """See `FhirBenchmark.patients`."""
         return patients_file(dataset_of(source), source.ehr, say)
 
-    def protocol(self, source: TaskSource, kind: str) -> Protocol:
+    def protocol(self, source: MedAgentBenchSettings, kind: str) -> Protocol:
         """See `FhirBenchmark.protocol`. A data set may have its own prompt and function list."""
         dataset = dataset_of(source)
         file = dataset.beside("protocol.toml") if kind == "text" else None
         return load_protocol(kind, file=file, functions=dataset.beside("functions.json"))
 
-    def grader(self, source: TaskSource, rules: str) -> Grader[EpisodeRow]:
+    def grader(self, source: MedAgentBenchSettings, rules: str) -> Grader[EpisodeRow]:
         """See `Benchmark.grader`."""
         return TaskGrader.of(source, rules)
 
-    def source(self, run: Run, options: Mapping[str, Any]) -> GradingSource:
+    def source(self, run: Run, overrides: Mapping[str, Any]) -> MedAgentBenchGrading:
         """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""
-        grading = checked(MedAgentBenchGrading, options)
-        settings, places = run.document["settings"], run.document["places"]
-        tasks = grading.tasks
-        if tasks is None and grading.dataset is None and (named := places.get("tasks-file")):
-            tasks = Path(named_path(run.path, "tasks-file", named))
-        dataset = grading.dataset or named_path(run.path, "dataset", settings.get("dataset") or BUNDLED)
-        source = GradingSource(
-            version=settings.get("version") or "v2",
-            dataset=dataset,
-            tasks_file=tasks,
-            fhir=grading.fhir,
-            ehr=grading.ehr,
-            key=grading.key,
-            api_base=grading.base or settings.get("api-base") or API_BASE,
-            official=grading.official,
-            of_replay=settings.get("agent") == REPLAY,
-        )
-        if (grading.fhir, grading.ehr, grading.key) != (None, None, None):
-            return source
-        return source.model_copy(update={"ehr": self._own_patients(run, source)})
+        grading = checked(MedAgentBenchGrading, overrides)
+        facts = (grading.fhir, grading.ehr, grading.key) != (None, None, None)
+        own = {"fhir": grading.fhir, **({"ehr": grading.ehr} if facts else {})}
+        named = {"dataset": grading.tasks and str(grading.tasks), "api_base": grading.base}
+        renamed = {name: value for name, value in named.items() if value is not None}
+        source: MedAgentBenchGrading = super().source(run, {**overrides, **own, **renamed})
+        return source if facts else source.model_copy(update={"ehr": self._own_patients(run, source)})
 
-    def resources(self, source: TaskSource) -> Iterable[bytes]:
+    def resources(self, source: MedAgentBenchSettings) -> Iterable[bytes]:
         """See `FhirBenchmark.resources`."""
         dataset = dataset_of(source)
         if not dataset.bundled and dataset.hospital is None:
@@ -149,7 +128,7 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
             )
         return _lines(dataset)
 
-    def pack(self, source: TaskSource, item: Any) -> Mapping[str, bytes]:
+    def pack(self, source: MedAgentBenchSettings, item: Any) -> Mapping[str, bytes]:
         """See `FhirBenchmark.pack`. The files have the task, the constants, and the facts as an answer key."""
         packed = PackedTask(task=item.stored, constants=item.dataset.constants)
         facts = open_facts(source, dataset_of(source)).facts
@@ -161,7 +140,7 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         packed = read_json(
             folder / TASK, validator(PackedTask), expected="a task of the export is expected", error=UserError
         )
-        source = TaskSource(tasks_file=folder / TASK)
+        source = MedAgentBenchSettings(dataset=str(folder / TASK))
         dataset = Dataset("packed", "packed", (packed.task,), "", folder / TASK, alone=True, fixed=packed.constants)
         facts = OpenFacts(KeyEhr(folder / KEY), "", at_once=True)
         return item_of(packed.task, dataset, source), TaskGrader(source, "official", dataset, facts)
@@ -171,10 +150,10 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         from medagent.benchmarks.medagentbench.generator.stream import training_task
 
         folder, task = training_task(stream, number)
-        source = TaskSource(dataset=str(folder))
+        source = MedAgentBenchSettings(dataset=str(folder))
         return {"dataset": str(folder)}, item_of(task, dataset_of(source), source)
 
-    def canary(self, source: TaskSource) -> str:
+    def canary(self, source: MedAgentBenchSettings) -> str:
         """See `FhirBenchmark.canary`."""
         manifest = dataset_of(source).manifest
         return manifest.canary if manifest else ""
@@ -188,6 +167,8 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
             dataset = dataset_of(settings)
             baselines = Baselines(task_dicts(dataset), open_facts(settings, dataset).facts, dataset.constants)
             answers = {kind: behaviour.answer for kind, behaviour in baselines.constant.items()}
+        if settings.replayed and settings.replay is None:
+            raise UserError("--agent replay needs a file, e.g. --agent replay results.json")
         messages = recorded_messages(settings.replay) if settings.replay else {}
         return OwnAgent(settings.agent, answers, messages, code=settings.protocol == "code")
 
@@ -250,15 +231,14 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         item = next((one.item for one in scores if isinstance(one.item, TaskItem)), None)
         return [] if item is None else list(run_panels(report, item.dataset))
 
-    def _own_patients(self, run: Run, source: GradingSource) -> Path | None:
+    def _own_patients(self, run: Run, source: MedAgentBenchGrading) -> Path | None:
         """The patients of a run, if its data set has no answer key. Raises UserError if they are missing."""
-        settings = run.settings
-        if ehr := run.document["places"].get("ehr"):
-            if not Path(named_path(run.path, "ehr", ehr)).is_file():
-                raise UserError(f"{ehr}: the run's file of patients does not exist any more; name it with --ehr")
-            return Path(ehr)
+        if source.ehr is not None:
+            if not source.ehr.is_file():
+                raise UserError(f"{source.ehr}: the run's file of patients does not exist any more; name it with --ehr")
+            return source.ehr
         dataset = dataset_of(source)
-        if dataset.key is None and settings.get("ehr-digest") and not settings.get("fhir"):
+        if dataset.key is None and run.settings.get("ehr-digest") and not run.settings.get("fhir"):
             return patients_file(dataset).path
         return None
 

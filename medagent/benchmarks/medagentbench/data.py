@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medagent.benchmarks.medagentbench.agents.stated import stated_mrn
-from medagent.benchmarks.medagentbench.settings import TaskSource
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading, MedAgentBenchSettings
 from medagent.benchmarks.medagentbench.tasks.dataset import (
     DATASETS,
     VERSIONS,
@@ -17,15 +17,13 @@ from medagent.benchmarks.medagentbench.tasks.dataset import (
     Task,
     dataset_folder,
     load_dataset,
-    load_tasks_file,
 )
 from medagent.core.errors import UserError
 from medagent.core.wire import without_password
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from medagent.fhir_data.asking import http_ask, server_ask
 from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
 from medagent.fhir_data.files import is_sqlite
-from medagent.fhir_episodes.settings import EpisodeSettings, FhirSettings, server_headers
 from medagent.fhir_episodes.task import FhirItem
 from refsol.medagentbench import Facts, KeyEhr, NdjsonEhr, SearchEhr
 
@@ -41,7 +39,7 @@ class TaskItem(FhirItem):
 
     stored: Task
     dataset: Dataset = field(repr=False, compare=False)
-    source: TaskSource = field(repr=False, compare=False)
+    source: MedAgentBenchSettings = field(repr=False, compare=False)
 
     @property
     def record(self) -> Task:
@@ -49,7 +47,7 @@ class TaskItem(FhirItem):
         return self.stored
 
 
-def item_of(task: Task, dataset: Dataset, source: TaskSource) -> TaskItem:
+def item_of(task: Task, dataset: Dataset, source: MedAgentBenchSettings) -> TaskItem:
     """Make an item of a task."""
     return TaskItem(
         id=task.id,
@@ -64,9 +62,9 @@ def item_of(task: Task, dataset: Dataset, source: TaskSource) -> TaskItem:
     )
 
 
-def dataset_of(source: TaskSource) -> Dataset:
+def dataset_of(source: MedAgentBenchSettings) -> Dataset:
     """Load the data set of a source. Raises UserError."""
-    return load_tasks_file(source.tasks_file) if source.tasks_file else load_dataset(source.dataset, source.version)
+    return load_dataset(source.dataset, source.version)
 
 
 def task_dicts(dataset: Dataset) -> list[dict[str, Any]]:
@@ -125,27 +123,26 @@ class OpenFacts:
     at_once: bool = False
 
 
-def open_facts(source: TaskSource, dataset: Dataset) -> OpenFacts:
+def open_facts(source: MedAgentBenchSettings, dataset: Dataset) -> OpenFacts:
     """Open the facts of a source: from the place that it names, otherwise from the data set's key.
 
     Raises UserError, InputError.
     """
-    key: Path | None = getattr(source, "key", None)
-    if sum(place is not None for place in (source.fhir, source.ehr, key)) > 1:
+    grading = isinstance(source, MedAgentBenchGrading)
+    key = source.key if isinstance(source, MedAgentBenchGrading) else None
+    if key is not None and (source.fhir or source.ehr):
         raise UserError("--fhir, --ehr and --key all name the source of facts: pass only one of them")
     if source.ehr is not None:
-        return _of_file(source.ehr, keep=isinstance(source, EpisodeSettings))
-    own = dataset.key if isinstance(source, EpisodeSettings) or source.fhir is None else None
+        return _of_file(source.ehr, keep=not grading)
+    own = None if grading and source.fhir is not None else dataset.key
     if (path := key or own) is not None:
         answers = KeyEhr(path)
         answers.check([task.model_dump() for task in dataset.tasks])
         return OpenFacts(answers, file_digest(path), at_once=True)
     if source.fhir is not None:
-        headers = source.fhir_headers if isinstance(source, FhirSettings) else server_headers([])
-        ca_file = source.ca_file if isinstance(source, FhirSettings) else None
         address = hashlib.sha256(without_password(source.fhir).encode()).hexdigest()
-        return OpenFacts(SearchEhr(*http_ask(source.fhir, headers, ca_file)), address)
-    if isinstance(source, EpisodeSettings):
+        return OpenFacts(SearchEhr(*http_ask(source.fhir, source.fhir_headers, source.ca_file)), address)
+    if not grading:
         file = patients_file(dataset)
         return OpenFacts(embedded_facts(file.path), file.digest or "")
     raise UserError(f"{dataset.path}: this task set has no answer key; pass --key, --ehr or --fhir")

@@ -13,7 +13,7 @@ from medagent.benchmarks.made_folders import HOSPITAL
 from medagent.benchmarks.medagentbench._grader import Recorded, RecordedRow
 from medagent.benchmarks.medagentbench.data import item_of, task_dicts
 from medagent.benchmarks.medagentbench.results.files import results_file
-from medagent.benchmarks.medagentbench.settings import GradingSource, MedAgentBenchGrading
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
 from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, VERSIONS, Dataset, load_dataset, load_tasks_file
 from medagent.core.errors import UserError
 from medagent.core.named_paths import named_path
@@ -21,7 +21,7 @@ from medagent.core.options import checked
 from medagent.core.version import versions
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import read_run
-from medagent.engine.recorded import GradedFile, RecordedRows, grade_rows
+from medagent.engine.results import GradedFile, RecordedRows, grade_rows
 from medagent.fhir_episodes.session import Turn
 from medagent.fhir_episodes.task import FhirItem
 from medagent.reports.tables import named
@@ -51,10 +51,10 @@ def graded_file(
     results, grading = results_file(path), checked(MedAgentBenchGrading, options)
     run = _run_beside(results)
     dataset = _task_set(results, run.get("settings", {}), grading)
-    source = GradingSource(
+    folder = str(dataset.path.parent) if dataset.manifest and not dataset.bundled else dataset.name
+    source = MedAgentBenchGrading(
         version=dataset.version,
-        dataset=str(dataset.path.parent) if dataset.manifest and not dataset.bundled else dataset.name,
-        tasks_file=dataset.path if dataset.alone else None,
+        dataset=str(dataset.path) if dataset.alone else folder,
         fhir=grading.fhir,
         ehr=grading.ehr,
         key=grading.key,
@@ -121,7 +121,10 @@ def _task_set(results: Path, settings: Mapping[str, Any], grading: MedAgentBench
         if version not in VERSIONS:
             problem = "has no version" if version is None else f"unknown version {version!a}"
             raise UserError(f"{results}: {problem}; name its task file with --tasks")
-        name = grading.dataset or named_path(results.parent, "dataset", settings.get("dataset") or BUNDLED)
+        if "dataset" in grading.model_fields_set:
+            name = grading.dataset
+        else:
+            name = named_path(results.parent, "dataset", settings.get("dataset") or BUNDLED)
         dataset = load_dataset(name, version)
     if settings.get("tasks-digest") not in (None, dataset.digest):
         raise UserError(
@@ -139,7 +142,7 @@ def _task_set(results: Path, settings: Mapping[str, Any], grading: MedAgentBench
 
 
 def _rows(
-    answers: RecordedRun, beside: Mapping[str, RecordedEpisode], dataset: Dataset, source: GradingSource
+    answers: RecordedRun, beside: Mapping[str, RecordedEpisode], dataset: Dataset, source: MedAgentBenchGrading
 ) -> Iterator[tuple[FhirItem, int, RecordedRow]]:
     """A row for the first item of each task, with its posts, or with the whole conversation if it is known."""
     tasks, episodes = {task.id: task for task in dataset.tasks}, {**answers.episodes, **beside}

@@ -14,7 +14,7 @@ from typing import Any
 
 from medagent.benchmarks.medagentbench._figures import BRANCHES, published_of
 from medagent.benchmarks.medagentbench.data import TaskItem, dataset_of, embedded_facts, open_facts
-from medagent.benchmarks.medagentbench.settings import TaskSource
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.engine.blocks import (
     AnswerBlock,
@@ -100,11 +100,10 @@ def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:
 
 
 @lru_cache(maxsize=4)
-def _readings(source: TaskSource) -> Facts:
+def _readings(source: MedAgentBenchSettings) -> Facts:
     """A source of all readings of the patients. An answer key would have only the deciding ones."""
     dataset = dataset_of(source)
-    own = (source.fhir, source.ehr, getattr(source, "key", None)) != (None, None, None)
-    if own or not dataset.bundled:
+    if source.fhir or source.ehr or not dataset.bundled:
         return open_facts(source, dataset).facts
     from medagent.fhir_data.embedded import bundled_file
 

@@ -8,9 +8,9 @@ from typing import Any
 from medagent.agents.unusable import count_unusable
 from medagent.benchmarks.promptcblue._items import LineItem, data_of, gold_of
 from medagent.benchmarks.promptcblue._rows import LineRow
-from medagent.benchmarks.promptcblue._settings import LineSource
 from medagent.benchmarks.promptcblue._tables import trial_table
-from medagent.engine.files import file_digest
+from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
+from medagent.core.writing import file_digest
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.models.wording import strip_thinking
 from refsol.errors import InputError
@@ -22,7 +22,7 @@ from refsol.promptcblue.tasks import TaskSpec
 class LineGrader(Grader[LineRow]):
     """Parses and scores by the official rules. Without a gold, nothing is scored. Raises UserError, ProblemsError."""
 
-    def __init__(self, source: LineSource) -> None:
+    def __init__(self, source: PromptcblueSettings) -> None:
         self._source = source
         self._data = data_of(source)
         self._gold = gold_of(source)
@@ -87,7 +87,7 @@ class LineGrader(Grader[LineRow]):
         return f"{len(units)} answers keep their thinking" * (len(units) > self._source.allowed * len(scores))
 
 
-def answer_text(row: LineRow, source: LineSource) -> str:
+def answer_text(row: LineRow, source: PromptcblueSettings) -> str:
     """The text of an answer that is scored."""
     answer = row.answer or ""
     return strip_thinking(answer) if source.strip_thinking else answer

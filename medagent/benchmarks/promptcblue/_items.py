@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from medagent.benchmarks.promptcblue._data import DataFile, DataLine, read_data
-from medagent.benchmarks.promptcblue._settings import LineSource
-from medagent.engine.files import file_digest
+from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
+from medagent.core.writing import file_digest
 from medagent.engine.scores import Item
 from refsol.promptcblue.files import ProblemsError, read_structured
 from refsol.promptcblue.public import EDITIONS
@@ -21,10 +21,10 @@ class LineItem(Item):
     """A line with its source. `target` is the right answer if the line has one as text."""
 
     line: DataLine
-    source: LineSource
+    source: PromptcblueSettings
 
 
-def line_items(whole: DataFile, source: LineSource) -> Sequence[LineItem]:
+def line_items(whole: DataFile, source: PromptcblueSettings) -> Sequence[LineItem]:
     """The items of a test file."""
     return [
         LineItem(
@@ -39,7 +39,7 @@ def line_items(whole: DataFile, source: LineSource) -> Sequence[LineItem]:
     ]
 
 
-def data_of(source: LineSource) -> DataFile:
+def data_of(source: PromptcblueSettings) -> DataFile:
     """The test file, read once unless it changes. Raises UserError or ProblemsError."""
     digest = file_digest(source.data) if source.data.is_file() else ""
     return _read(source.data, source.encoding, source.edition, digest)
@@ -50,14 +50,14 @@ def _read(path: Path, encoding: Any, edition: str | None, digest: str) -> DataFi
     return read_data(path, encoding, EDITIONS[edition] if edition else None)
 
 
-def gold_of(source: LineSource) -> Mapping[str, Any] | None:
+def gold_of(source: PromptcblueSettings) -> Mapping[str, Any] | None:
     """The gold answers by line key; None if the source names none. Raises InputError."""
     gold = source.right_answers
     return None if gold is None else _gold(source, gold, file_digest(gold))
 
 
 @lru_cache(maxsize=2)
-def _gold(source: LineSource, path: Path, digest: str) -> Mapping[str, Any]:
+def _gold(source: PromptcblueSettings, path: Path, digest: str) -> Mapping[str, Any]:
     whole = data_of(source)
     read = read_structured(path, whole.edition)
     if any(problem.fatal for problem in read.problems):

@@ -17,17 +17,16 @@ from medagent.benchmarks.promptcblue._grader import LineGrader, answer_text, off
 from medagent.benchmarks.promptcblue._items import LineItem, data_of, line_items
 from medagent.benchmarks.promptcblue._paired import paired_score
 from medagent.benchmarks.promptcblue._rows import LineRow
-from medagent.benchmarks.promptcblue._settings import LineSource, PromptcblueSettings
-from medagent.core.options import part
+from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
+from medagent.core.writing import note, write_changed
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block
-from medagent.engine.files import note, write_changed
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef, Report, ShownMessage
 from medagent.engine.results import scores_of
 from medagent.engine.scores import Grader, Paired, Score, Scored
-from medagent.engine.selection import selected
+from medagent.engine.settings import selected
 from medagent.models.base import Message
 from medagent.models.wording import fill
 from refsol.answers import AskedItem
@@ -45,24 +44,23 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
     has_verdicts = False
     example = "medagent run promptcblue --model gpt-4o-mini --round r1"
     Settings = PromptcblueSettings
-    Source = LineSource
     row = LineRow
     unit_noun = "lines"
 
-    def items(self, source: LineSource) -> Sequence[LineItem]:
+    def items(self, source: PromptcblueSettings) -> Sequence[LineItem]:
         """See `Benchmark.items`."""
-        own = part(LineSource, source)
+        own = source
         return line_items(data_of(own), own)
 
-    def data(self, source: LineSource) -> DataRef:
+    def data(self, source: PromptcblueSettings) -> DataRef:
         """See `Benchmark.data`."""
-        whole = data_of(part(LineSource, source))
+        whole = data_of(source)
         note = f"edition: {whole.edition.name}"
         return DataRef(name="PromptCBLUE", version=source.data.name, digest=whole.digest, note=note)
 
-    def grader(self, source: LineSource, rules: str) -> Grader[LineRow]:
+    def grader(self, source: PromptcblueSettings, rules: str) -> Grader[LineRow]:
         """See `Benchmark.grader`."""
-        return LineGrader(part(LineSource, source))
+        return LineGrader(source)
 
     async def plan(self, settings: PromptcblueSettings, say: Say) -> Plan:
         """See `Benchmark.plan`. Raises ProblemsError with all problems of the test file or the gold."""
@@ -98,7 +96,7 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
         """Write the predictions. If there is a gold, parse and score them."""
         if not scores:
             return ()
-        source: LineSource = scores[0].item.source
+        source: PromptcblueSettings = scores[0].item.source
         trials = sorted({one.trial for one in scores})
         if any(one.score is None for one in scores):
             for name in (PREDICTIONS, RESULTS, SCORES):
@@ -176,7 +174,7 @@ def _trial_name(name: str, trial: int) -> str:
     return name if trial == 1 else f"{name}.{trial}"
 
 
-def _write_predictions(run: Run, source: LineSource, name: str, scores: Sequence[Scored]) -> None:
+def _write_predictions(run: Run, source: PromptcblueSettings, name: str, scores: Sequence[Scored]) -> None:
     """The answered lines in the order of the test file, with `target` filled in. An equal file is not rewritten."""
     items = {one.unit: one.item for one in scores}
     lines = [
@@ -187,7 +185,7 @@ def _write_predictions(run: Run, source: LineSource, name: str, scores: Sequence
     write_changed(run.path / f"{name}.json", "".join(f"{line}\n" for line in lines))
 
 
-def _write_scores(run: Run, source: LineSource, scores: Sequence[Scored], trial: int) -> list[str]:
+def _write_scores(run: Run, source: PromptcblueSettings, scores: Sequence[Scored], trial: int) -> list[str]:
     """The structured answers and, if all tasks are there, the official scores. Raises ProblemsError."""
     names = [f"{_trial_name(name, trial)}.json" for name in (PREDICTIONS, RESULTS, SCORES)]
     predictions, results, official = (run.path / name for name in names)

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.psb300.settings import ChartSource, GradingSource
+from medagent.benchmarks.psb300.settings import Psb300Grading, Psb300Settings
 from medagent.benchmarks.psb300.tasks import IMPORTED, TaskSet
 from medagent.core.errors import UserError
 from medagent.core.wire import without_password
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from medagent.fhir_data.asking import Ask, http_ask, server_ask
 from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
-from medagent.fhir_episodes.settings import FhirSettings, server_headers
 from medagent.reports.tables import named
 from refsol.files import json_object, read_json
 from refsol.psb300 import Constants, Facts, ServerFacts, StoredFacts, save, stored
@@ -61,9 +60,9 @@ def patients_file(tasks: TaskSet, ehr: Path | None, say: Any = lambda _: None) -
     return bundled_file(say)
 
 
-def open_charts(source: ChartSource, tasks: TaskSet) -> OpenCharts:
+def open_charts(source: Psb300Settings, tasks: TaskSet) -> OpenCharts:
     """Open the charts of a source. Raises UserError, FactsError."""
-    saved = source.charts if isinstance(source, GradingSource) else None
+    saved = source.charts if isinstance(source, Psb300Grading) else None
     if saved is not None:
         facts: Facts = saved_facts(saved)
     elif source.fhir is not None:
@@ -97,19 +96,17 @@ def dicts(tasks: TaskSet) -> list[dict[str, Any]]:
     return [task.model_dump() for task in tasks.tasks]
 
 
-def ask_of(source: ChartSource, tasks: TaskSet) -> tuple[str, Ask]:
+def ask_of(source: Psb300Settings, tasks: TaskSet) -> tuple[str, Ask]:
     """The base URL of a source's server, and a function that sends GETs to it. Raises UserError."""
     if source.fhir is not None:
-        headers = source.fhir_headers if isinstance(source, FhirSettings) else server_headers([])
-        ca_file = source.ca_file if isinstance(source, FhirSettings) else None
-        return http_ask(source.fhir, headers, ca_file)
+        return http_ask(source.fhir, source.fhir_headers, source.ca_file)
     file = patients_file(tasks, source.ehr)
     return _BASE, server_ask(EmbeddedEhr.open(file.path, _BASE).server, _BASE)
 
 
-def digest_of(source: ChartSource, tasks: TaskSet) -> str:
+def digest_of(source: Psb300Settings, tasks: TaskSet) -> str:
     """An identifier of a source's charts: the digest of a file, or a server's address. Raises UserError."""
-    if isinstance(source, GradingSource) and source.charts is not None:
+    if isinstance(source, Psb300Grading) and source.charts is not None:
         return file_digest(source.charts)
     return without_password(source.fhir) if source.fhir is not None else patients_file(tasks, source.ehr).digest
 

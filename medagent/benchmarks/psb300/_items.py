@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from medagent.benchmarks.psb300.settings import ChartSource
+from medagent.benchmarks.psb300.settings import Psb300Settings
 from medagent.benchmarks.psb300.tasks import Task, TaskSet, load_tasks
 from medagent.fhir_episodes.task import FhirItem
 from refsol.psb300 import stated_now
@@ -37,6 +37,6 @@ def item_of(task: Task, default_now: datetime) -> ChartItem:
     )
 
 
-def task_set_of(source: ChartSource) -> TaskSet:
+def task_set_of(source: Psb300Settings) -> TaskSet:
     """Load the tasks of a source. Raises UserError."""
     return load_tasks(source.dataset, source.split)

@@ -30,20 +30,15 @@ from medagent.benchmarks.psb300._packed import packed_task, unpacked_task
 from medagent.benchmarks.psb300._results import write_results
 from medagent.benchmarks.psb300.settings import (
     AGENTS,
-    ChartEpisodes,
-    ChartSource,
-    GradingSource,
     Psb300Grading,
     Psb300Settings,
 )
-from medagent.benchmarks.psb300.tasks import BUNDLED, TaskSet
+from medagent.benchmarks.psb300.tasks import TaskSet
 from medagent.core.errors import UserError
-from medagent.core.named_paths import named_path
-from medagent.core.options import Setting, checked, part
+from medagent.core.options import Setting, stated
+from medagent.core.writing import write_whole
 from medagent.engine.benchmark import Say
-from medagent.engine.files import write_whole
-from medagent.engine.folder import read_run
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run, read_run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef
 from medagent.engine.scores import Grader, Scored
@@ -68,30 +63,30 @@ class Psb300(FhirBenchmark[Psb300Settings]):
     name = "psb-300"
     example = "medagent run psb-300 --agent reference"
     Settings = Psb300Settings
-    Episodes = ChartEpisodes
-    GradeOptions = Psb300Grading
+    Grading = Psb300Grading
     rule_sets = tuple(RULE_SETS)
     agents = AGENTS
+    tool_agents = ("reference",)
     kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
 
-    def items(self, source: ChartSource) -> Sequence[ChartItem]:
+    def items(self, source: Psb300Settings) -> Sequence[ChartItem]:
         """See `Benchmark.items`."""
         tasks = task_set_of(source)
         return [item_of(task, tasks.constants.default_now) for task in tasks.tasks]
 
-    def data(self, source: ChartSource) -> DataRef:
+    def data(self, source: Psb300Settings) -> DataRef:
         """See `Benchmark.data`."""
         return task_set_of(source).ref
 
-    def now(self, source: ChartSource) -> datetime:
+    def now(self, source: Psb300Settings) -> datetime:
         """See `FhirBenchmark.now`."""
         return task_set_of(source).constants.default_now
 
-    def patients(self, source: ChartSource, say: Say) -> EhrFile:
+    def patients(self, source: Psb300Settings, say: Say) -> EhrFile:
         """See `FhirBenchmark.patients`."""
         return patients_file(task_set_of(source), source.ehr, say)
 
-    def protocol(self, source: ChartSource, kind: str) -> Protocol:
+    def protocol(self, source: Psb300Settings, kind: str) -> Protocol:
         """See `FhirBenchmark.protocol`: psb-300's tools, or the text prompt with the data set's function list."""
         if kind == "tools":
             return load_protocol(kind, tools=_TOOLS).model_copy(update={"finish": "value"})
@@ -103,34 +98,21 @@ class Psb300(FhirBenchmark[Psb300Settings]):
 
         return import_from(path)
 
-    def grader(self, source: ChartSource, rules: str) -> Grader[EpisodeRow]:
+    def grader(self, source: Psb300Settings, rules: str) -> Grader[EpisodeRow]:
         """See `Benchmark.grader`."""
         tasks = task_set_of(source)
         grading = Grading.of(rules, _clock(source, tasks), source.unfinished)
         return ChartGrader(tasks, lambda: open_charts(source, tasks), lambda: digest_of(source, tasks), grading)
 
-    def source(self, run: Run, options: Mapping[str, Any]) -> GradingSource:
+    def source(self, run: Run, overrides: Mapping[str, Any]) -> Psb300Grading:
         """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""
-        grading = checked(Psb300Grading, options)
-        settings, places = run.document["settings"], run.document.get("places", {})
         saved = run.path / CHARTS
-        own = grading.fhir is None and grading.ehr is None
-        ehr: object = grading.ehr
-        if own and not saved.is_file() and (named := places.get("ehr")):
-            ehr = named_path(run.path, "ehr", named)
-        stated = {
-            "dataset": named_path(run.path, "dataset", settings.get("dataset") or BUNDLED),
-            "split": settings.get("split"),
-            "clock": grading.clock or settings.get("clock"),
-            "unfinished": grading.unfinished or settings.get("unfinished"),
-            "api_base": settings.get("api-base"),
-            "fhir": grading.fhir,
-            "ehr": ehr,
-            "charts": saved if own and saved.is_file() else None,
-        }
-        return checked(GradingSource, {name: value for name, value in stated.items() if value is not None})
+        own = not {"fhir", "ehr"} & overrides.keys()
+        facts = {"fhir": None, **({"ehr": None} if not own or saved.is_file() else {})}
+        source: Psb300Grading = super().source(run, {**facts, **overrides})
+        return source.model_copy(update={"charts": saved}) if own and saved.is_file() else source
 
-    def pack(self, source: ChartSource, item: Any) -> Mapping[str, bytes]:
+    def pack(self, source: Psb300Settings, item: Any) -> Mapping[str, bytes]:
         """See `FhirBenchmark.pack`."""
         tasks = task_set_of(source)
         grading = Grading("official", _clock(source, tasks), source.unfinished)
@@ -148,7 +130,7 @@ class Psb300(FhirBenchmark[Psb300Settings]):
         """See `FhirBenchmark.folder_name`. Each split has its own folder."""
         return f"{self.name}-{settings.split}" if settings.split else self.name
 
-    def canary(self, source: ChartSource) -> str:
+    def canary(self, source: Psb300Settings) -> str:
         """See `FhirBenchmark.canary`."""
         made = task_set_of(source).manifest.made
         return made.canary if made else ""
@@ -182,11 +164,8 @@ class Psb300(FhirBenchmark[Psb300Settings]):
             examined = await asyncio.to_thread(_examined, settings, tasks, plan)
         except FactsError as error:
             raise UserError(str(error)) from None
-        source = GradingSource(
-            **part(ChartSource, settings).model_dump(exclude={"clock"}),
-            clock=clock,
-            charts=plan.folder / CHARTS if settings.fhir else None,
-        )
+        charts = plan.folder / CHARTS if settings.fhir else None
+        source = Psb300Grading(**{**stated(settings), "clock": clock, "charts": charts})
         note = "; ".join(filter(None, (plan.data.note, examined.note)))
         return replace(
             plan,
@@ -263,7 +242,7 @@ def _missing(settings: Psb300Settings, server: tuple[str, Ask], plan: Plan) -> I
         yield text
 
 
-def _clock(source: ChartSource, tasks: TaskSet) -> datetime:
+def _clock(source: Psb300Settings, tasks: TaskSet) -> datetime:
     """The time of grading for task1."""
     return source.clock or tasks.clock or datetime.now(UTC).replace(microsecond=0)
 

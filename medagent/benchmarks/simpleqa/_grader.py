@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 from medagent.agents.unusable import count_unusable
 from medagent.benchmarks.simpleqa._items import QuestionItem, gold_digest, question_items
-from medagent.benchmarks.simpleqa._settings import QuestionSource
 from medagent.benchmarks.simpleqa._tables import calibration_note, denominators, section_table, total_line, votes_table
+from medagent.benchmarks.simpleqa.settings import SimpleqaSettings
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.judging.judged import Judged
 from medagent.judging.rows import ExchangeRow
@@ -25,7 +25,7 @@ _STATES: Mapping[str, Outcome] = {"unreadable": "unscored", "failed": "judge_err
 class QuestionGrader(Grader[ExchangeRow]):
     """Scores by the majority of the panel's labels."""
 
-    def __init__(self, source: QuestionSource) -> None:
+    def __init__(self, source: SimpleqaSettings) -> None:
         self._source = source
         self._recipe = source.published
         self.rules = self._recipe.rule if self._recipe else "robust"

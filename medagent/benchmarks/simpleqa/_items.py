@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from medagent.benchmarks.simpleqa._settings import QuestionSource
+from medagent.benchmarks.simpleqa.settings import SimpleqaSettings
 from medagent.engine.scores import Item
 from refsol.simpleqa.data import GoldQuestion, duplicate_ids, read_items
 
@@ -26,7 +26,7 @@ class QuestionItem(Item):
         return replace(self, target="", gold=replace(self.gold, answer=""))
 
 
-def question_items(source: QuestionSource) -> Sequence[QuestionItem]:
+def question_items(source: SimpleqaSettings) -> Sequence[QuestionItem]:
     """The items of the source's data, question by question. Raises InputError."""
     questions = read_items(source.data, source.variant, encoding=source.encoding)
     shared = duplicate_ids(questions)
@@ -48,7 +48,7 @@ def question_items(source: QuestionSource) -> Sequence[QuestionItem]:
     ]
 
 
-def questions_digest(source: QuestionSource) -> str:
+def questions_digest(source: SimpleqaSettings) -> str:
     """SHA-256 of the questions with their ids; the right answers may be corrected."""
     questions = read_items(source.data, source.variant, encoding=source.encoding)
     return _digest(sorted([one.id, one.question] for one in questions))

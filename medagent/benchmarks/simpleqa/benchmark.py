@@ -20,16 +20,16 @@ from medagent.benchmarks.simpleqa._grader import QuestionGrader, is_judged
 from medagent.benchmarks.simpleqa._items import QuestionItem, question_items, questions_digest
 from medagent.benchmarks.simpleqa._recipes import score_line
 from medagent.benchmarks.simpleqa._rubric import SimpleqaRubric, prompt_name
-from medagent.benchmarks.simpleqa._settings import QuestionSource, SimpleqaSettings
+from medagent.benchmarks.simpleqa.settings import SimpleqaSettings
 from medagent.core.options import Setting
+from medagent.core.writing import write_changed
 from medagent.engine.benchmark import Say
 from medagent.engine.blocks import Block
-from medagent.engine.files import write_changed
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef, Report, ShownMessage
 from medagent.engine.scores import Grader, Score, Scored
-from medagent.engine.selection import selected
+from medagent.engine.settings import selected
 from medagent.judging.benchmark import JudgedBenchmark, judged_plan
 from medagent.judging.rows import ExchangeRow
 from medagent.judging.rubric import Subject
@@ -48,7 +48,6 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
     name = "simpleqa"
     example = "medagent run simpleqa --lang en,hu --model gpt-4o-mini --judge gpt-4o --round r1"
     Settings = SimpleqaSettings
-    Source = QuestionSource
     row = ExchangeRow
     rubric = SimpleqaRubric()
     unit_noun = "calls"
@@ -57,15 +56,15 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
         "not attempted": "the reply has no answer",
     }
 
-    def items(self, source: QuestionSource) -> Sequence[QuestionItem]:
+    def items(self, source: SimpleqaSettings) -> Sequence[QuestionItem]:
         """See `Benchmark.items`."""
         return question_items(source)
 
-    def data(self, source: QuestionSource) -> DataRef:
+    def data(self, source: SimpleqaSettings) -> DataRef:
         """See `Benchmark.data`."""
         return DataRef(name=f"SimpleQA {source.variant}", digest=questions_digest(source))
 
-    def grader(self, source: QuestionSource, rules: str) -> Grader[ExchangeRow]:
+    def grader(self, source: SimpleqaSettings, rules: str) -> Grader[ExchangeRow]:
         """See `Benchmark.grader`."""
         return QuestionGrader(source)
 

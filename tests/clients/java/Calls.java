@@ -230,9 +230,6 @@ public class Calls {
     call("JSON patch where", () -> outcome(client.patch()
         .withBody("[{\"op\":\"add\",\"path\":\"/gender\",\"value\":\"female\"}]").conditional("Patient")
         .where(Patient.IDENTIFIER.exactly().systemAndIdentifier(SYSTEM, run + "cond")).execute()));
-    call("XML patch", () -> outcome(client.patch()
-        .withBody("<diff xmlns:f=\"http://hl7.org/fhir\"><replace sel=\"f:Patient/f:active/@value\">true</replace></diff>")
-        .withId("Patient/" + patientId).execute()));
     call("FHIRPath patch", () -> {
       Parameters patch = new Parameters();
       Parameters.ParametersParameterComponent operation = patch.addParameter().setName("operation");

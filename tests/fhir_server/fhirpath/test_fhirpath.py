@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fhir_server import definitions
-from fhir_server.fhirpath.evaluator import Environment, evaluate, holds
-from fhir_server.fhirpath.functions import FUNCTIONS
+from fhir_server.fhirpath.evaluator import FUNCTIONS, Environment, evaluate, holds
 from fhir_server.fhirpath.node import Node
 from fhir_server.fhirpath.parser import FhirPathError, parse
 from fhir_server.wire.json_text import parse as read

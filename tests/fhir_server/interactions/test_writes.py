@@ -150,6 +150,17 @@ def test_what_a_json_patch_makes_is_parsed_strictly(server: Server, operation: d
     assert said(json_patch(server, operation)) == (400, expected)
 
 
+@pytest.mark.parametrize("target", ["Patient/p7", "Patient?gender=female"])
+def test_a_patch_in_xml_is_refused(server: Server, target: str) -> None:
+    body = b'<diff xmlns:f="http://hl7.org/fhir"><remove sel="f:Patient/f:gender"/></diff>'
+    sent = Request("PATCH", f"/fhir/{target}", [("Content-Type", "application/xml-patch+xml")], body)
+    answer = server.handle(sent)
+    issue = json.loads(answer.text)["issue"][0]
+    assert (answer.status, issue["code"]) == (415, "not-supported")
+    assert "send a JSON Patch (application/json-patch+json) or a FHIRPath patch" in issue["diagnostics"]
+    assert "xml-patch" not in server.handle(Request("GET", "/fhir/metadata")).text
+
+
 def test_a_patch_of_another_version_and_of_several(server: Server) -> None:
     test = {"op": "test", "path": "/gender", "value": "female"}
     old = "HAPI-0550: HAPI-0974: Version 7 is not the most recent version of this resource, unable to apply patch"

@@ -12,7 +12,7 @@ import pytest
 from fhir_server import Request, Server
 from fhir_server.clock import SteppingClock
 from fhir_server.errors import ServerError
-from fhir_server.load.importer import ALONE
+from fhir_server.load.importer import CHUNK
 
 JSON = [("Content-Type", "application/fhir+json")]
 
@@ -67,6 +67,7 @@ BAD = [
     ('{"resourceType":"Foo","id":"x"}', "Foo"),
     ('{"resourceType":"Patient"}', "id"),
     (b'{"resourceType":"Patient","id":"x","gender":"\xff"}', "UTF-8"),
+    ('{"resourceType":"Patient","id":"x","gender":"\ud800"}', "UTF-8"),
     ('{"resourceType":"Patient","id":"x","gender":"banana"}', "banana"),
 ]
 
@@ -107,13 +108,13 @@ def test_references_may_point_forward(server: Server) -> None:
     assert read(server, "Observation?patient._id=later")["total"] == 1
 
 
-def test_workers_give_what_one_process_gives(server: Server) -> None:
-    count = ALONE + 1200
+def test_a_large_import(server: Server) -> None:
+    count = CHUNK + 1200
     lines = [patient(f"p{number}", birthDate=f"{1900 + number % 100}") for number in range(count)]
     refused: list[int] = []
-    lines[ALONE + 700] = "{"
+    lines[CHUNK + 700] = "{"
     taken = server.load(lines, refused=lambda number, _: refused.append(number))
-    assert (taken, refused) == (count - 1, [ALONE + 701])
+    assert (taken, refused) == (count - 1, [CHUNK + 701])
     assert [json.loads(line)["id"] for line in server.export("Patient")][-1] == f"p{count - 1}"
     assert read(server, "Patient?birthdate=1950&_summary=count")["total"] == len(range(50, count, 100))
 

@@ -11,8 +11,7 @@ import pytest
 
 from fhir_server.errors import FhirError
 from fhir_server.load.members import ImportStamp, MemberCache
-from fhir_server.search.parameters import resource_types
-from fhir_server.search.registry import ParameterRegistry
+from fhir_server.search.parameters import ParameterRegistry, resource_types
 from fhir_server.store import BaseStore
 from fhir_server.store.schema import COLUMNS
 from tests.fhir_server.chance import Chance

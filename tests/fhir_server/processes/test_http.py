@@ -1,9 +1,8 @@
-"""Plain GETs are answered where they arrive: as the application would, and in their turn."""
+"""Requests over real connections: in their turn, in parts, packed, from clients that read slowly or not at all."""
 
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 import select
 import socket
@@ -16,9 +15,9 @@ import httpx
 import pytest
 
 from fhir_server import Request, Response, Server
-from fhir_server.access import VERY_LONG, Access
+from fhir_server.access import Access
 from fhir_server.app import GZIP_FROM, LONG
-from fhir_server.processes._connection import Connection, connection_class
+from fhir_server.processes.http import Connection
 from tests.fhir_server.ward import ward
 from tests.serving import serving
 
@@ -35,12 +34,9 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def urls(server: Server) -> Iterator[list[str]]:
-    """The server over usual connections, and over those that answer at once."""
-    access = Access(origins=["http://page.example"])
-    app = access.application(server)
-    with serving(app, Connection) as usual, serving(app, connection_class(access, server)) as quick:
-        yield [usual, quick]
+def url(server: Server) -> Iterator[str]:
+    with serving(Access(origins=["http://page.example"]).application(server), Connection) as url:
+        yield url
 
 
 def exchange(url: str, request: str) -> bytes:
@@ -54,75 +50,21 @@ def exchange(url: str, request: str) -> bytes:
     return CHANGES.sub(b"<>", answer.replace(str(parts.port).encode(), b"<port>"))
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        "GET /fhir/Patient/p7 HTTP/1.1\r\n",
-        "GET /fhir/Patient?name=a&_count=1 HTTP/1.1\r\n",
-        "GET /fhir/Patient?name=%C3%A9 HTTP/1.1\r\nAccept: application/fhir+xml\r\n",
-        "GET /fhir/Patient/nobody HTTP/1.1\r\n",
-        "GET /fhir/Patient?unknown=1 HTTP/1.1\r\nX-Request-ID: mine\r\n",
-        "GET /elsewhere HTTP/1.1\r\n",
-        "GET //fhir/Patient/p7 HTTP/1.1\r\n",
-        "GET http://localhost/fhir/Patient/p7 HTTP/1.1\r\n",
-        "GET /fhir/Patient/p7#there HTTP/1.1\r\n",
-        "GET /fhir/Patient/p7 HTTP/1.1\r\nOrigin: http://page.example\r\n",
-        "GET /fhir/Patient/p7 HTTP/1.1\r\nAccept-Encoding: gzip\r\n",
-        "GET /fhir/Patient/p7 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}",
-        "GET /fhir/Patient/p7 HTTP/1.1\r\nHost: evil.example\r\n",
-        "HEAD /fhir/Patient/p7 HTTP/1.1\r\n",
-        "OPTIONS /fhir HTTP/1.1\r\n",
-        "DELETE /fhir/Patient/nobody HTTP/1.1\r\n",
-    ],
-)
-def test_the_answer_is_the_applications(urls: list[str], head: str) -> None:
-    last = f"GET /fhir/Patient/p7 HTTP/1.1\r\n{LAST}\r\n"
-    request = f"{head}{last}" if head.endswith("{}") else f"{head}Host: localhost\r\n\r\n{last}"
-    answers = [exchange(url, request) for url in urls]
-    assert answers[0] == answers[1]
-    assert answers[0].count(b"HTTP/1.1 ") == (1 if "evil" in head else 2)  # a refusal ends the connection
-
-
 @pytest.mark.parametrize("letter", '|"{}[]<>^\\`')
-def test_what_an_address_must_not_have_is_refused(urls: list[str], letter: str) -> None:
-    request = f"GET /fhir/Patient?identifier=urn:mrn{letter}7 HTTP/1.1\r\n{LAST}\r\n"
-    answers = [exchange(url, request) for url in urls]
-    assert answers[0] == answers[1]
-    assert answers[0].startswith(b"HTTP/1.1 400"), answers
-    assert f"%{ord(letter):02X}".encode() in answers[0]
+def test_what_an_address_must_not_have_is_refused(url: str, letter: str) -> None:
+    answer = exchange(url, f"GET /fhir/Patient?identifier=urn:mrn{letter}7 HTTP/1.1\r\n{LAST}\r\n")
+    assert answer.startswith(b"HTTP/1.1 400"), answer
+    assert f"%{ord(letter):02X}".encode() in answer
 
 
-@pytest.mark.parametrize(
-    ("header", "at_once"),
-    [
-        ((b"accept", b"*/*"), True),
-        ((b"accept-encoding", b"identity"), True),
-        ((b"accept-encoding", b"deflate, gzip"), True),
-        ((b"content-length", b"0"), False),
-        ((b"expect", b"100-continue"), False),
-        ((b"origin", b"http://page.example"), False),
-        ((b"host", b"evil.example"), False),
-    ],
-)
-def test_what_is_answered_at_once(server: Server, header: tuple[bytes, bytes], at_once: bool) -> None:
-    found = Access().at_once(server)
-    assert found is not None
-    headers = [header] if header[0] == b"host" else [(b"host", b"localhost"), header]
-    given = found.plain(headers)
-    assert (given is not None) == at_once
-    if given is not None:
-        assert found.answer("/fhir/Patient/p7", given) is not None
-    assert Access(token="t").at_once(server) is None
-
-
-@pytest.mark.parametrize("length", [10, GZIP_FROM, VERY_LONG])
+@pytest.mark.parametrize("length", [10, GZIP_FROM, LONG + 1])
 def test_a_body_is_packed_for_who_accepts_that(length: int) -> None:
     class Long:
         def handle(self, request: Request) -> Response:
             return Response(200, [], b"x" * length)
 
     asked = [{"Accept-Encoding": "identity"}, {"Accept-Encoding": "deflate, gzip"}]
-    with serving(Access().application(Long()), connection_class(Access(), Long())) as url:
+    with serving(Access().application(Long()), Connection) as url:
         plain, packed = (httpx.get(f"{url}/fhir/x", headers=headers) for headers in asked)
     assert plain.content == packed.content == b"x" * length
     assert int(plain.headers["content-length"]) == length
@@ -130,30 +72,9 @@ def test_a_body_is_packed_for_who_accepts_that(length: int) -> None:
     assert int(packed.headers["content-length"]) <= max(length // 100, 30)
 
 
-@pytest.mark.parametrize("encoding", ["identity", "gzip"])
-@pytest.mark.parametrize("length", [10, LONG, LONG + 1, VERY_LONG])
-def test_each_request_is_handled_once(length: int, encoding: str) -> None:
-    targets: list[str] = []
-    body = random.Random(length).randbytes(length)
-
-    class Counting:
-        def handle(self, request: Request) -> Response:
-            targets.append(request.target)
-            return Response(200, [], body)
-
-    server = Counting()
-    with serving(Access().application(server), connection_class(Access(), server)) as url, httpx.Client() as client:
-        answers = [client.get(f"{url}/fhir/{name}", headers={"Accept-Encoding": encoding}) for name in "aabc"]
-        closed = client.get(f"{url}/fhir/d", headers={"Accept-Encoding": encoding, "Connection": "close"})
-    assert targets == [f"/fhir/{name}" for name in "aabcd"]
-    assert {answer.content for answer in (*answers, closed)} == {server.handle(Request("GET", "", ())).body}
-    assert "connection" not in answers[0].headers
-    assert closed.headers["connection"] == "close"
-
-
 def test_nothing_is_answered_after_the_last_request(server: Server) -> None:
     get = "GET /fhir/Patient/p7 HTTP/1.1\r\nHost: localhost\r\n"
-    with serving(Access().application(server), connection_class(Access(), server)) as url:
+    with serving(Access().application(server), Connection) as url:
         answer = exchange(url, f"{get}\r\n{get}Connection: close\r\n\r\n{get}\r\n")
     assert answer.count(b"HTTP/1.1 ") == 2
 
@@ -163,7 +84,7 @@ def test_requests_that_come_together_are_answered_in_their_turn(server: Server) 
     put = "PUT /fhir/Patient/turn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/fhir+json\r\n"
     put += f"Content-Length: {len(body)}\r\n\r\n{body}"
     get = "GET /fhir/Patient/turn HTTP/1.1\r\nHost: localhost\r\n"
-    with serving(Access().application(server), connection_class(Access(), server)) as url:
+    with serving(Access().application(server), Connection) as url:
         answer = exchange(url, f"{get}\r\n{get}\r\n{put}{get}\r\n{get}Connection: close\r\n\r\n")
     assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"404", b"404", b"201", b"200", b"200"]
 
@@ -207,14 +128,12 @@ POST = "POST /fhir/Patient HTTP/1.1\r\nHost: localhost\r\nContent-Type: applicat
         ((SAME, SAME.replace("Host: localhost", "Host: evil.example")), [200, 403]),
     ],
 )
-def test_headers_that_come_again(urls: list[str], sent: tuple[str, ...], statuses: list[int]) -> None:
-    answers = [in_parts(url, *sent) for url in urls]
-    assert answers[0] == answers[1]
-    assert re.findall(rb"HTTP/1.1 (\d+)", answers[1]) == [str(status).encode() for status in statuses]
+def test_requests_that_come_one_after_the_other(url: str, sent: tuple[str, ...], statuses: list[int]) -> None:
+    assert re.findall(rb"HTTP/1.1 (\d+)", in_parts(url, *sent)) == [str(status).encode() for status in statuses]
 
 
 def test_a_connection_is_closed_when_nothing_comes(server: Server) -> None:
-    class Brief(connection_class(Access(), server)):  # type: ignore[misc]  # made by a function
+    class Brief(Connection):
         def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(transport)
             self.timeout_keep_alive = 0.2
@@ -243,7 +162,7 @@ class Slow:
 
 
 def test_a_later_answer_and_a_fault_are_the_applications() -> None:
-    with serving(Access().application(Slow()), connection_class(Access(), Slow())) as url:
+    with serving(Access().application(Slow()), Connection) as url:
         assert exchange(url, f"GET /fhir/x HTTP/1.1\r\n{LAST}\r\n").endswith(b"later")
         get = "GET /fhir/broken HTTP/1.1\r\nHost: localhost\r\n\r\n"
         assert b" 500 " in exchange(url, get)
@@ -276,7 +195,7 @@ def test_long_answers_that_nobody_reads_are_bounded(monkeypatch: pytest.MonkeyPa
 
 
 def test_who_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fhir_server.processes._connection.STALLED_S", 0.2)
+    monkeypatch.setattr("fhir_server.processes.http.STALLED_S", 0.2)
 
     class Long:
         def handle(self, request: Request) -> Response:

@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from fhir_server.processes import _log as log
+from fhir_server.processes import http as log
 
 ENDLESS = """
-from fhir_server.processes._log import say
+from fhir_server.processes.http import say
 for number in range(100_000):
     say(f"line {number}")
 print("done", flush=True)

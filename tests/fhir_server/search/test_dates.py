@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhir_server import Request, Server
-from fhir_server.search.dates import DAY, Span, period_span, span, timing_span
+from fhir_server.search.kinds.date import DAY, Span, period_span, span, timing_span
 from tests.shared_data import SHARED, need
 
 

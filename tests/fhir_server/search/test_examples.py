@@ -13,10 +13,9 @@ import pytest
 from fhir_server.errors import FhirError
 from fhir_server.resources.normalise import normalise
 from fhir_server.resources.references import check_targets
-from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.indexer import index
-from fhir_server.search.parameters import parameters
-from fhir_server.search.registry import ParameterRegistry
+from fhir_server.search.kinds.kind import IndexRows
+from fhir_server.search.parameters import ParameterRegistry, parameters
 from fhir_server.wire import json_text
 from tests.shared_data import SHARED, need
 

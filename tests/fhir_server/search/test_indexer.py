@@ -14,8 +14,7 @@ from fhir_server import definitions
 from fhir_server.search._element_paths import compile_path
 from fhir_server.search.indexer import index
 from fhir_server.search.kinds.string import fold
-from fhir_server.search.parameters import parameters, resource_types
-from fhir_server.search.registry import ParameterRegistry
+from fhir_server.search.parameters import ParameterRegistry, parameters, resource_types
 from fhir_server.wire.json_values import Number
 
 R4 = ParameterRegistry({})

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fhir_server import Overlay, Request, Server
-from fhir_server.store._pending import RESOURCES_AT_ONCE
+from fhir_server.store.store import RESOURCES_AT_ONCE
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 JSON = [("Content-Type", "application/fhir+json")]

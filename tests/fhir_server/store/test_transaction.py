@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fhir_server import Request, Response, Server
-from fhir_server.store._pending import RESOURCES_AT_ONCE
+from fhir_server.store.store import RESOURCES_AT_ONCE
 
 JSON = [("Content-Type", "application/fhir+json")]
 
@@ -83,7 +83,15 @@ def test_parameters_that_a_file_lacks_are_numbered(tmp_path: Path) -> None:
     file = tmp_path / "store.sqlite"
     with Server.open(file) as server:
         server.store.connection.execute("DELETE FROM params WHERE type = 'Observation' AND name = 'code'")
-        server.store.connection.execute("UPDATE meta SET value = 0 WHERE name = 'numbered'")
     with Server.open(file) as server:
         assert post(server, note("a")).status == 201
         assert total(server, "code=a") == 1
+
+
+def test_durable_waits_for_the_disk(tmp_path: Path) -> None:
+    """SQLite numbers `synchronous`: 1 is NORMAL, 2 is FULL. An import turns it off meanwhile."""
+    for durable, expected in ((False, 1), (True, 2)):
+        with Server.open(tmp_path / f"{durable}.sqlite", durable=durable) as server:
+            server.load(['{"resourceType": "Patient", "id": "a"}'])
+            assert server.store.query("PRAGMA synchronous").fetchone()[0] == expected
+            assert server.settings["durable"] is durable

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from fhir_server import definitions
-from fhir_server.terminology.expansion import NotExpandable, contains, expand
-from fhir_server.terminology.library import HL7, concepts
+from fhir_server.terminology import HL7, NotExpandable, concepts, contains, expand
 
 
 def test_every_value_set_expands_or_says_why_not() -> None:

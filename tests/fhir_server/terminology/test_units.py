@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fhir_server.terminology.units import is_unit
+from fhir_server.terminology import is_unit
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from fhir_server import Request, Server
 from fhir_server.errors import FhirError
 from fhir_server.resources.normalise import normalise
 from fhir_server.wire.json_text import decode, render
-from fhir_server.wire.xml_reader import parse_xml
-from fhir_server.wire.xml_text import to_xml
+from fhir_server.wire.xml import parse_xml, to_xml
 from tests.shared_data import DATA, read_xz
 
 XML = [("Content-Type", "application/fhir+xml")]

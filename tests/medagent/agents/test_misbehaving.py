@@ -81,7 +81,7 @@ def test_each_of_them_loses_its_own_unit_and_nothing_else(
 ) -> None:
     others = ["task3_1", "task3_2"]
     ids = ",".join([*CASES, *others])
-    code, out, err = how(tmp_path, f"{AGENTS}:Misbehaving", "--ids", ids, "--unit-time", 6, *where)
+    code, out, err = how(tmp_path, f"{AGENTS}:Misbehaving", "--ids", ids, "--per-item", "time=6", *where)
     left = rows(tmp_path)
     assert {task: row["status"] for task, row in left.items()} == {
         **{task: status for task, (_, status, _) in CASES.items()},
@@ -135,7 +135,7 @@ def test_a_worker_that_does_not_answer_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_worker_with_too_many_units_that_do_not_end_is_replaced(tmp_path: Path) -> None:
-    words = ("--ids", "task2_2,task2_3,task2_4,task2_5", "--concurrency", 1, "--unit-time", 0.2, "--workers", 1)
+    words = ("--ids", "task2_2,task2_3,task2_4,task2_5", "--concurrency", 1, "--per-item", "time=0.2", "--workers", 1)
     code, _, err = run(tmp_path, f"{AGENTS}:Blocks", *words)
     assert code == 0, err
     assert [row["status"] for row in rows(tmp_path).values()] == ["time_limit"] * 4
@@ -153,7 +153,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
 
 
 def test_too_many_units_that_do_not_end_stop_the_run_and_are_named(tmp_path: Path) -> None:
-    words = ("--ids", "task2_2,task2_3,task2_4,task2_5", "--concurrency", 1, "--unit-time", 0.2)
+    words = ("--ids", "task2_2,task2_3,task2_4,task2_5", "--concurrency", 1, "--per-item", "time=0.2")
     code, _, err = run(tmp_path, f"{AGENTS}:Blocks", *words)
     assert code == 1
     assert "the agents of 3 units do not end and cannot be stopped: task2_" in err
@@ -231,7 +231,7 @@ NAMES = [
 @pytest.mark.parametrize("where", [(), ("--workers", 2)], ids=["one process", "two workers"])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_probes(tmp_path: Path, name: str, where: Sequence[object]) -> None:
-    process = start(tmp_path, f"{need(BAD)}:{name}", "--per-type", 1, "--unit-time", 3, *where)
+    process = start(tmp_path, f"{need(BAD)}:{name}", "--per-type", 1, "--per-item", "time=3", *where)
     if name == "OsExit" and not where:  # the same command continues such a run
         ended(process)
         return

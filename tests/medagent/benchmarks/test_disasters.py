@@ -214,23 +214,21 @@ def test_an_endpoint_that_went_away_stops_a_run(words: Words, name: str, api: st
     assert paid() == 3
 
 
-LIMITS = {"unit-tokens": (1, "token_limit"), "unit-cost": (0.001, "cost_limit"), "unit-time": (0.2, "time_limit")}
+LIMITS = {"tokens": (1, "token_limit"), "cost": (0.001, "cost_limit"), "time": (0.2, "time_limit")}
 
 
 @turn(6)
-@pytest.mark.parametrize(
-    "limit", ["unit-cost", *(pytest.param(n, marks=pytest.mark.long) for n in LIMITS if n != "unit-cost")]
-)
+@pytest.mark.parametrize("limit", ["cost", *(pytest.param(n, marks=pytest.mark.long) for n in LIMITS if n != "cost")])
 def test_an_item_that_takes_too_much_ends_by_a_status_of_its_own(
     words: Words, name: str, api: str, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     priced(monkeypatch)
 
     def faults(call: Call) -> Fault | None:
-        return stall() if limit == "unit-time" else None
+        return stall() if limit == "time" else None
 
     with ModelServer(say, faults=faults) as server:
-        ran = run(words, name, api, server, "--limit", 1, f"--{limit}", LIMITS[limit][0])
+        ran = run(words, name, api, server, "--limit", 1, "--per-item", f"{limit}={LIMITS[limit][0]}")
         calls = len(server.calls)
     (row,) = rows()
     assert row["status"] == LIMITS[limit][1]

@@ -57,20 +57,20 @@ def test_calls_that_a_signal_cuts_off_are_counted_as_estimates(
 @EVERY
 def test_a_unit_over_its_time_has_paid_for_the_call_that_was_cut_off(words: Words, name: str) -> None:
     with ModelServer(say, faults=lambda call: stall() if call.body["model"] == "m" else None) as server:
-        run(words, name, "chat", server, "--limit", 1, "--unit-time", 1)
+        run(words, name, "chat", server, "--limit", 1, "--per-item", "time=1")
         assert paid() == len(server.calls) > 0
     (row,) = rows()
     assert (row["status"], row["spent"]["estimated"]) == ("time_limit", row["spent"]["calls"])
 
 
 @EVERY
-@pytest.mark.parametrize("option", ["--max-tokens-total", "--unit-tokens", "--max-cost", "--unit-cost"])
+@pytest.mark.parametrize("option", ["--max-tokens-total", "--per-item tokens", "--max-cost", "--per-item cost"])
 def test_limits_that_rest_on_counts_stop_the_run_after_five_replies_without_any(
     words: Words, name: str, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     priced(monkeypatch)
     with ModelServer(with_usage(None)) as server:
-        ran = run(words, name, "chat", server, "--limit", 8, "--concurrency", 1, option, 10_000_000)
+        ran = run(words, name, "chat", server, "--limit", 8, "--concurrency", 1, *f"{option}=10000000".split())
     assert (ran.code, f"{option} cannot be kept" in ran.err) == (2, True), ran.err
     assert sum(row["status"] == "completed" for row in rows()) <= 5
 

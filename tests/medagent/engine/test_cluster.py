@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import pickle
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from medagent.core.errors import ModelError, StopRunError, UserError
-from medagent.engine import _crew as crew
-from medagent.engine._cluster import IN_WORKER, ClusterExecutor
-from medagent.engine._cluster_demand import WorkerWait
-from medagent.engine._cluster_worker import DriverFile, Opened, Opening, close_here, installed_here, pack, take_here
-from medagent.engine._cluster_worker import open_here as opening_here
-from medagent.engine.job import JobFile
+from medagent.core.plugins import Plugin
+from medagent.engine import cluster as executors
+from medagent.engine.cluster import IN_WORKER, ClusterExecutor, LackingError, Opening, WorkerWait, take_here
 from medagent.engine.journal import Journal
+from medagent.engine.limits import UNLIMITED, Limits
 from medagent.engine.progress import Progress
-from medagent.engine.rows import Row
-from medagent.engine.units import Summary, Watch, run_units
+from medagent.engine.rows import Row, Spent
+from medagent.engine.run import Summary, Watch, run_units
 from medagent.models.limiter import EndpointStats
 from tests.dask_parts import dask
 from tests.medagent.engine.counting import Number, numbers
@@ -37,9 +36,10 @@ class WhereRow(Row):
 
 @dataclass(frozen=True)
 class Where:
-    """Says where a unit ran; unit 3 fails as `fate` says."""
+    """Says where a unit ran; unit 3 fails as `fate` says. Each unit that begins adds a line to the file `begun`."""
 
     fate: str = ""
+    begun: Path | None = None
     concurrency: int = 4
     row: type[WhereRow] = WhereRow
     stats: Sequence[EndpointStats] = ()
@@ -49,15 +49,22 @@ class Where:
         if self.fate == "unopened":
             raise UserError("the file is not there")
         if self.fate == "stuck":
-            await asyncio.sleep(2)
+            await asyncio.sleep(60)
         yield self
 
     async def run(self, unit: Number, row: WhereRow) -> None:
         row.process, row.share = os.getpid(), self.concurrency
+        row.spent = Spent(calls=1, cost=1.0)
+        if self.begun is not None:
+            with self.begun.open("a") as file:
+                file.write(f"{unit.key}\n")
         if self.fate == "slow":  # longer than an adaptive cluster keeps a worker without tasks
             await asyncio.sleep(0.3)
-            return
-        if unit.value == 3 and self.fate:
+        elif self.fate == "endless":
+            await asyncio.sleep(600)
+        elif unit.value == 3 and self.fate == "kill":
+            os._exit(1)
+        elif unit.value == 3 and self.fate:
             raise {"stop": StopRunError("401"), "model": ModelError("500"), "bug": KeyError("bug")}[self.fate]
 
 
@@ -77,13 +84,15 @@ def cluster() -> Iterator[str]:
         yield started.scheduler_address
 
 
-def run(path: Path, job: Where, count: int = 12, *, on: str | None = None) -> tuple[Summary, dict[str, WhereRow]]:
+def run(
+    path: Path, job: Where, count: int = 12, *, on: str | None = None, limits: Limits = UNLIMITED
+) -> tuple[Summary, dict[str, WhereRow]]:
     """A run on a cluster, or on two worker processes of its own."""
     journal = Journal(path / "j.jsonl", WhereRow)
     watch: Watch[WhereRow] = Watch(Progress(quiet=True))
     try:
         executor = ClusterExecutor(on, None if on else 2, 4)
-        return asyncio.run(run_units(job, numbers(count), journal, executor, watch)), {
+        return asyncio.run(run_units(job, numbers(count), journal, executor, watch, limits)), {
             row.unit: row for row in journal.rows()
         }
     finally:
@@ -128,8 +137,8 @@ class Reading(Where):
     file: Path = Path()
 
     @property
-    def files(self) -> Sequence[JobFile]:
-        return (JobFile(self.file),)
+    def files(self) -> Sequence[Path]:
+        return (self.file,)
 
     def moved(self, places: Mapping[Path, Path]) -> Reading:
         return replace(self, file=places[self.file])
@@ -140,48 +149,36 @@ class Reading(Where):
         yield self
 
 
-def opening(job: Where, *files: DriverFile, **installed: str) -> Opening:
-    return Opening(uuid4().hex, replace(installed_here(), **installed), pack(job), files)
-
-
-def open_here(wanted: Opening) -> Opened:
-    return asyncio.run(opening_here(wanted))
-
-
 def test_a_worker_opens_nothing_that_it_was_not_given(tmp_path: Path) -> None:
     away = tmp_path / "away.sqlite"
-    given = DriverFile(away, hashlib.sha256(b"patients").hexdigest())
-    wanted = opening(Reading(file=away), given)
-    assert open_here(wanted).lacking == (given,)
+    away.write_bytes(b"patients")
+    digest = hashlib.sha256(b"patients").hexdigest()
+    opening = Opening.of(Reading(file=away), "run", 4)
+    assert opening.job_here("w").file == away
     away.write_bytes(b"other patients")
-    assert open_here(wanted).lacking == (given,)
-    made = replace(given, make=lambda: away)  # made again, and not the same
-    assert open_here(opening(Reading(file=away), made)).lacking == (made,)
-    away.unlink()
-    take_here(given, 0, b"pati")
-    assert open_here(wanted).lacking == (given,)
-    take_here(given, 4, b"ents")
-    take_here(given, 8, b"")
-    assert open_here(wanted) == Opened()
-    assert not away.exists()
-    asyncio.run(close_here(wanted.run))
+    with pytest.raises(LackingError) as lacking:
+        opening.job_here("w")
+    assert lacking.value.args == ("w", digest)
+    take_here(digest, away, 0, b"pati")
+    with pytest.raises(UserError, match="changed during the run"):
+        take_here(digest, away, 4, b"")
+    take_here(digest, away, 0, b"pati")
+    take_here(digest, away, 4, b"ents")
+    with pytest.raises(LackingError):
+        opening.job_here("w")
+    take_here(digest, away, 8, b"")
+    assert opening.job_here("w").file.read_bytes() == b"patients"
 
 
-@pytest.mark.parametrize(
-    ("installed", "words"),
-    [
-        ({"medagent": "0.0.9"}, "but the run has 0.0.9; install the same version there"),
-        ({"sources": "0" * 64}, "has other sources of medagent "),
-        ({"python": "3.9.1"}, "but the run has 3.9.1; install the same version there"),
-        ({"dask": "1.0"}, "has distributed "),
-    ],
-)
-def test_a_worker_refuses_a_run_of_other_packages(installed: dict[str, str], words: str) -> None:
-    assert words in (open_here(opening(Where(), **installed)).fix or "")
-
-
-def test_a_worker_refuses_a_job_that_it_cannot_open() -> None:
-    assert open_here(opening(Where("unopened"))).fix == "the file is not there"
+def test_a_worker_refuses_a_run_of_other_packages() -> None:
+    opening = Opening.of(Where(), "run", 4)
+    opening.job_here("w")
+    for other in ("medagent 0.0.9", "Python 3.9.1", "Dask 1.0", "sources 000000000000"):
+        name = other.partition(" ")[0]
+        before, _, after = opening.installed.partition(f"{name} ")
+        installed = f"{before}{other}{after[len(other) - len(name) - 1 :]}"
+        with pytest.raises(UserError, match=f"but the run has .*{other}"):
+            replace(opening, installed=installed).job_here("w")
 
 
 @pytest.mark.parametrize(
@@ -189,18 +186,58 @@ def test_a_worker_refuses_a_job_that_it_cannot_open() -> None:
     [("json", "json: its source differs from"), ("no_such_package.x", "no_such_package.x: No module named")],
 )
 def test_a_worker_refuses_another_source_of_an_installed_benchmark(module: str, words: str) -> None:
-    assert words in (open_here(replace(opening(Where()), modules={module: "0" * 64})).fix or "")
+    job = pickle.dumps(([Plugin(f"{module}:Any", "0" * 64)], b""))
+    with pytest.raises(UserError, match=words):
+        replace(Opening.of(Where(), "run", 4), job=job).job_here("w")
+
+
+def test_a_unit_that_kills_its_worker_begins_twice_and_others_end(tmp_path: Path, cluster: str) -> None:
+    """Dask's scheduler would begin it four times."""
+    job = Where("kill", tmp_path / "begun")
+    summary, rows = run(tmp_path, job, on=cluster)
+    assert summary.owed == []
+    row = rows.pop("n3")
+    assert (row.status, row.error) == ("agent_error", "its worker died")
+    assert {row.status for row in rows.values()} == {"completed"}
+    begun = Counter((tmp_path / "begun").read_text().split())
+    assert begun.pop("n3") == 2
+    assert max(begun.values()) <= 2
+
+
+def test_a_budget_stops_a_run(tmp_path: Path, cluster: str) -> None:
+    summary, rows = run(tmp_path, Where(), 40, on=cluster, limits=Limits(cost=9.0))
+    assert "--max-cost 9 is reached" in (summary.stopped or "")
+    assert len(rows) == 9
+    summary, rows = run(tmp_path, Where(), 12, on=cluster)  # continued without it
+    assert (summary.owed, len(rows)) == ([], 12)
+
+
+def test_units_in_progress_get_their_rows_when_a_run_is_cancelled(tmp_path: Path, cluster: str) -> None:
+    job, journal = Where("endless", tmp_path / "begun"), Journal(tmp_path / "j.jsonl", WhereRow)
+
+    async def cancel() -> None:
+        executor = ClusterExecutor(cluster, None, 4)
+        work = asyncio.create_task(run_units(job, numbers(9), journal, executor, Watch(Progress(quiet=True))))
+        while not (tmp_path / "begun").exists() or len((tmp_path / "begun").read_text().split()) < 4:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    asyncio.run(cancel())
+    assert [(row.status, row.spent.cost) for row in journal.rows()] == [("cancelled", 1.0)] * 4
+    journal.close()
 
 
 def test_a_scheduler_without_workers_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from distributed import LocalCluster
 
-    monkeypatch.setattr("medagent.engine._cluster.WORKERS_WITHIN_S", 1.0)
+    monkeypatch.setattr(executors, "WORKERS_WITHIN_S", 1.0)
     with LocalCluster(n_workers=0, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0") as cluster:
         address = cluster.scheduler_address
         journal = Journal(tmp_path / "j", WhereRow)
         work = run_units(Where(), numbers(3), journal, ClusterExecutor(address, None, 2), Watch(Progress(quiet=True)))
-        with pytest.raises(UserError, match=f"--cluster {address}: the scheduler has no workers; start some"):
+        with pytest.raises(UserError, match=rf"--cluster {address}: no worker within 1 s; start some \(dask worker"):
             asyncio.run(work)
         journal.close()
 
@@ -231,21 +268,14 @@ def test_an_adaptive_cluster_starts_what_a_run_waits_for_and_a_worker_that_leave
     journal.close()
 
 
-def test_a_worker_that_does_not_open_the_job_is_named_and_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_does_not_open_the_job_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from distributed import LocalCluster
 
-    monkeypatch.setattr(crew, "OPENED_WITHIN_S", 0.2)
-    monkeypatch.setattr(crew, "NONE_LEFT_S", 0.2)
-    progress, journal = Progress(quiet=True), Journal(tmp_path / "j", WhereRow)
+    monkeypatch.setattr(executors, "OPENED_WITHIN_S", 0.2)
     with LocalCluster(n_workers=1, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0") as cluster:
-        executor = ClusterExecutor(cluster.scheduler_address, None, 4)
-        summary = asyncio.run(run_units(Where("stuck"), numbers(3), journal, executor, Watch(progress)))
         address = cluster.workers[0].address
-    journal.close()
-    assert (summary.stopped or "").endswith("no worker is left")
-    assert progress.notes == [f"worker {address} did not open the job within 0.2 s and is not used"]
+        with pytest.raises(UserError, match=rf"worker {address}: did not open the job within 0\.2 s"):
+            run(tmp_path, Where("stuck"), 3, on=cluster.scheduler_address)
 
 
 def test_a_scheduler_that_goes_while_workers_are_waited_for_ends_the_run(tmp_path: Path) -> None:
@@ -272,7 +302,7 @@ def test_workers_are_waited_for_so_long_and_no_longer(tmp_path: Path) -> None:
         return asyncio.run(run_units(Where(), numbers(3), journal, executor, Watch(Progress(quiet=True))))
 
     with LocalCluster(n_workers=0, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0") as cluster:
-        with pytest.raises(UserError, match=r"no worker within 0\.2 s \(--wait-for-workers\)"):
+        with pytest.raises(UserError, match=r"no worker within 0\.2 s; .* wait longer with --wait-for-workers"):
             run_on(cluster.scheduler_address, WorkerWait(2, 0.2))
         cluster.scale(1)
         cluster.wait_for_workers(1)

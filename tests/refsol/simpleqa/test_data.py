@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medagent.benchmarks.simpleqa._settings import BUNDLED
+from medagent.benchmarks.simpleqa.settings import BUNDLED
 from refsol.errors import InputError
 from refsol.simpleqa.data import GoldQuestion, Variant, duplicate_ids, read_items
 from refsol.simpleqa.score import DIMENSIONS

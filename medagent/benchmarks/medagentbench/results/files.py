@@ -18,8 +18,8 @@ from typing import Any
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
 from medagent.core.clock import wall_clock
 from medagent.core.errors import UserError
-from medagent.engine.files import write_changed, write_whole
-from medagent.engine.journals import Run
+from medagent.core.writing import write_changed, write_whole
+from medagent.engine.folder import Run
 from medagent.engine.scores import Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.session import acted, post_history

@@ -23,11 +23,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.medagentbench.settings import GradingSource
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.core.closing import Closing
 from medagent.core.errors import UserError
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from medagent.engine.report import ItemOutcome, TableLine, TableSection
 from medagent.fhir_episodes.settings import server_headers
 from medagent.reports.tables import named
@@ -123,7 +123,7 @@ def _differing(pairs: Sequence[tuple[ItemOutcome, OfficialVerdict]]) -> list[str
 
 
 def official_grades(
-    source: GradingSource, dataset: Dataset, results: Sequence[tuple[int, ResultItem]]
+    source: MedAgentBenchGrading, dataset: Dataset, results: Sequence[tuple[int, ResultItem]]
 ) -> OfficialGrades:
     """Grade items, each with its trial, by the user's copy of the official grader. Raises UserError."""
     assert source.official is not None
@@ -137,7 +137,7 @@ def official_grades(
     return OfficialGrades(source.official, file_digest(source.official), verdicts)
 
 
-def _data(source: GradingSource, dataset: Dataset) -> OfficialData:
+def _data(source: MedAgentBenchGrading, dataset: Dataset) -> OfficialData:
     from medagent.benchmarks.medagentbench.data import patients_file
     from medagent.fhir_data.embedded import imported_file
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from medagent.benchmarks.base import DEFAULT
 from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.benchmarks.medagentbench.results.files import results_path
-from medagent.benchmarks.medagentbench.settings import TaskSource
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED
 from medagent.core.errors import UserError
 from medagent.core.named_paths import named_path
@@ -196,7 +196,7 @@ class PackSettings(BaseModel):
 
 def data_set_protocol(dataset: str | None, version: str, protocol: str | None) -> Protocol:
     """The protocol of a run that uses the data set's prompts. Raises UserError."""
-    source = TaskSource(version=version, dataset=dataset or BUNDLED)
+    source = MedAgentBenchSettings(version=version, dataset=dataset or BUNDLED)
     return MedAgentBench().protocol(source, protocol or "text")
 
 

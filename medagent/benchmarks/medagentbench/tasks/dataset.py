@@ -23,7 +23,7 @@ from medagent.benchmarks.medagentbench.tasks.manifest import Manifest, is_made, 
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir, file_state
 from medagent.engine.report import DataRef
-from medagent.engine.selection import mixed
+from medagent.engine.settings import mixed
 from refsol.medagentbench.constants import PUBLISHED, Constants
 
 BUNDLED = "synthetic"
@@ -145,6 +145,11 @@ def named(dataset: str) -> str | None:
     return dataset if dataset in DATASETS else None
 
 
+def is_tasks_file(dataset: str) -> bool:
+    """Whether it is a user's own task file, and neither the name nor the folder of a data set."""
+    return dataset not in DATASETS and (dataset.endswith(".json") or Path(dataset).is_file())
+
+
 def dataset_folder(name: str) -> Path:
     """The folder of a data set, by the set's name or path. Raises UserError if there is none."""
     if name == BUNDLED:
@@ -153,11 +158,17 @@ def dataset_folder(name: str) -> Path:
         return data_dir() / "official"
     if is_made(Path(name)):
         return Path(name)
-    raise UserError(f"unknown data set {name!r}; known: {', '.join(DATASETS)}, and folders made by `medagent data new`")
+    raise UserError(
+        f"unknown data set {name!r}; known: {', '.join(DATASETS)}, folders made by `medagent data new`, task files"
+    )
 
 
 def load_dataset(name: str, version: str) -> Dataset:
-    """Load one version of a data set. Raises UserError if the name or version is unknown or not imported yet."""
+    """Load one version of a data set, or a user's own task file. Raises UserError if the name or version is unknown or
+    not imported yet.
+    """
+    if is_tasks_file(name):
+        return load_tasks_file(Path(name))
     folder = dataset_folder(name)
     if version not in VERSIONS:
         raise UserError(f"unknown version {version!r}; known: {', '.join(VERSIONS)}")

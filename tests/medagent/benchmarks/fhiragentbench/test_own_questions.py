@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from medagent.benchmarks.fhiragentbench._settings import QuestionSource
 from medagent.benchmarks.fhiragentbench.benchmark import FhirAgentBench
 from medagent.benchmarks.fhiragentbench.generator.wording import read, templates
 from medagent.benchmarks.fhiragentbench.sets import bundled_folder, questions_of
+from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.fhir_episodes.episode import EpisodeRow
 from refsol.fhiragentbench import FAMILIES, Question, compare, family_of, read_questions
 from tests.command import Ran, medagent
@@ -116,7 +116,7 @@ def test_baselines_and_a_whole_chart(made: Path) -> None:
 
 
 def test_a_packed_question_is_graded_alone(made: Path, results: Path, tmp_path: Path) -> None:
-    benchmark, source = FhirAgentBench(), QuestionSource(dataset=str(made))
+    benchmark, source = FhirAgentBench(), FhirAgentBenchSettings(dataset=str(made))
     rows = map(EpisodeRow.model_validate_json, (results / "episodes.jsonl").read_text().splitlines())
     row = next(row for row in rows if row.answer not in ("[]", None))
     item = next(one for one in benchmark.items(source) if one.id == row.task_id)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medagent.benchmarks.imapscore._settings import BUNDLED
+from medagent.benchmarks.imapscore.settings import BUNDLED
 from tests.command import medagent
 
 

@@ -88,7 +88,7 @@ def test_a_class_of_ones_own_embeds(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_an_encoder_needs_a_graph() -> None:
     ran = medagent("run", "imapscore", "--model", "m", "--embed-model", "e")
-    assert (ran.code, "--graph FILE" in ran.err) == (1, True)
+    assert (ran.code, "--embed-model needs --graph" in ran.err) == (1, True)
 
 
 def test_no_lock_of_a_reply_stays(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from medagent.benchmarks.imapscore._settings import ImapscoreSettings
 from medagent.benchmarks.imapscore.benchmark import Imapscore
+from medagent.benchmarks.imapscore.settings import ImapscoreSettings
 from medagent.core.errors import StopRunError, UserError
 from refsol.imapscore.records import Recording, read_recordings
 from refsol.imapscore.score import Status, score_recordings

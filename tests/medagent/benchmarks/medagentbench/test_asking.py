@@ -89,8 +89,8 @@ def test_a_prompt_that_cannot_be_used(words: tuple[str, ...], text: str, problem
     ("words", "problem"),
     [
         (("--agent", "nop", "--system", "system.txt"), "--system needs a model that acts by itself"),
-        (("--agent", "nop", "--cache", "kept"), "--cache and --trial-seed need --model"),
-        (("--agent", "nop", "--trial-seed", "3"), "--cache and --trial-seed need --model"),
+        (("--agent", "nop", "--cache", "kept"), "--cache needs --model"),
+        (("--agent", "nop", "--trial-seed", "3"), "--trial-seed needs --model"),
     ],
 )
 def test_options_that_would_do_nothing(words: tuple[str, ...], problem: str) -> None:

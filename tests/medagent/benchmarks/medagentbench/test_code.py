@@ -106,7 +106,7 @@ def test_bad_code_costs_a_line_and_never_the_episode(sandbox: str, tmp_path: Pat
 
     ids = [task.id for task in TASKS.values()][: len(BAD)]
     with ModelServer(reply=reply) as server:
-        limits = ("--code-seconds", 2, "--code-memory", 128, "--code-output", 300, "--code-requests", 20)
+        limits = ("--code", "seconds=2,memory=128,output=300,requests=20")
         ran = run(
             tmp_path, "--protocol", "code", "--sandbox", sandbox, *limits, "--model", "m",
             "--base-url", server.url, "--ids", ",".join(ids), "--concurrency", 4,
@@ -241,10 +241,10 @@ def test_without_a_sandbox_nothing_runs(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--code-output", 5], "--code-output needs --protocol code"),
+        (["--code", "output=5"], "--code output needs --protocol code"),
         (["--sandbox", "monty"], "--sandbox needs --protocol code"),
         (["--protocol", "code", "--code-tool"], "--code-tool needs --model"),
-        (["--protocol", "code", "--loop", "published"], "--loop does not apply to --protocol code"),
+        (["--protocol", "code", "--loop", "published"], "--loop needs --protocol text"),
         (["--protocol", "code", "--sandbox", "jail"], "--sandbox jail: 'jail' is not one of"),
     ],
 )

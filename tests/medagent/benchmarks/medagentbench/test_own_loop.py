@@ -186,7 +186,7 @@ class NotAsync(medagent.Agent):
         (Both, {}, "has `play` and `solve`; an agent has exactly one of them"),
         (NotAsync, {}, "`solve` is not async; write: async def solve(self, task, prompt, env):"),
         (Raises, {"max_cost": 1.0}, "--max-cost cannot be kept: Raises owns its loop, and its token use is unknown."),
-        (Raises, {"unit_tokens": 9}, "--unit-tokens cannot be kept: Raises owns its loop"),
+        (Raises, {"unit_tokens": 9}, "--per-item tokens cannot be kept: Raises owns its loop"),
         (Raises, {"loop": "lenient"}, "--loop does not apply: Raises has `solve` and acts by tools"),
         (Raises, {"protocol": "code"}, "--protocol code: Raises has `solve` and acts by tools"),
     ],

@@ -249,7 +249,7 @@ def test_a_cost_limit_without_a_price_is_refused_before_the_run(tmp_path: Path) 
 def test_the_published_tasks_over_the_rebuilt_patient_data(tmp_path: Path) -> None:
     tasks = need(SHARED / "medagentbench" / "official" / "test_data_v2.json")
     ehr = need(SHARED / "medagentbench" / "rebuilt_ehr.ndjson")
-    ran = run(tmp_path, "--tasks-file", tasks, "--ehr", ehr, "--agent", "reference", "--json")
+    ran = run(tmp_path, "--dataset", tasks, "--ehr", ehr, "--agent", "reference", "--json")
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["grades"][0]["overall"]["right"] == 300
 
@@ -257,7 +257,7 @@ def test_the_published_tasks_over_the_rebuilt_patient_data(tmp_path: Path) -> No
 def test_replay_reproduces_a_real_results_file(tmp_path: Path) -> None:
     tasks = need(SHARED / "medagentbench" / "official" / "test_data_v2.json")
     ehr = need(SHARED / "medagentbench" / "rebuilt_ehr.ndjson")
-    ran = run(tmp_path, "--tasks-file", tasks, "--ehr", ehr, "--agent", "replay", need(REAL), "--json")
+    ran = run(tmp_path, "--dataset", tasks, "--ehr", ehr, "--agent", "replay", need(REAL), "--json")
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["grades"][0]["overall"]["right"] == 275
     real, ours = json.loads(REAL.read_text()), results(tmp_path, "test_data_v2_r1_replay")
@@ -281,7 +281,7 @@ BAD = [
     (("--agent", "banana"), ["banana", "reference"]),
     ((), ["OPENAI_API_KEY", "OPENAI_BASE_URL", "--agent reference"]),
     (("--agent", "nop", "--dataset", "other"), ["other", "synthetic"]),
-    (("--agent", "nop", "--tasks-file", "missing.json"), ["missing.json"]),
+    (("--agent", "nop", "--dataset", "missing.json"), ["missing.json"]),
     (("--agent", "nop", "--ehr", "missing.ndjson"), ["missing.ndjson"]),
     (("--agent", "nop", "--fhir", "http://127.0.0.1:9/fhir"), ["http://127.0.0.1:9/fhir"]),
     (("--agent", "nop", "--fhir", "http://127.0.0.1:9/fhir", "--fhir-header", "x"), ["Name: value"]),
@@ -289,12 +289,11 @@ BAD = [
     (("--agent", "nop", "--round", "a/b"), ["--round", "letters, digits"]),
     (("--agent", "nop", "--model", "m"), ["--model"]),
     (("--agent", "nop", "--protocol", "tools"), ["--protocol tools needs --model"]),
-    (("--model", "m", "--protocol", "tools", "--loop", "lenient"), ["--loop", "--protocol tools"]),
+    (("--model", "m", "--protocol", "tools", "--loop", "lenient"), ["--loop needs --protocol text"]),
     (("--agent", "nop", "--loop", "kind"), ["--loop"]),
     (("--agent", "nop", "--ehr", "x", "--fhir", "http://127.0.0.1:9/fhir"), ["--ehr and --fhir"]),
-    (("--agent", "nop", "--dataset", "official", "--tasks-file", "x"), ["--dataset and --tasks-file"]),
     (("--agent", "nop", "--cluster", "tcp://127.0.0.1:1", "--workers", "2"), ["--workers"]),
-    (("--agent", "nop", "--ca-file", "x"), ["need --fhir"]),
+    (("--agent", "nop", "--ca-file", "x"), ["--ca-file needs --fhir"]),
     (("--model", "m", "--extra", "top_p"), ["name=value"]),
     (("--model", "gpt-4o-mini"), ["OPENAI_API_KEY"]),
     (("--model", "scripted:missing.json"), ["missing.json"]),
@@ -335,7 +334,7 @@ def test_bad_input_is_one_clear_line(tmp_path: Path, args: tuple[str, ...], word
 )
 def test_a_task_file_that_is_none_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "tasks.json").write_text(text)
-    ran = run(tmp_path / "out", "--agent", "nop", "--tasks-file", tmp_path / "tasks.json")
+    ran = run(tmp_path / "out", "--agent", "nop", "--dataset", tmp_path / "tasks.json")
     assert ran.code == 1
     assert "tasks.json" in ran.err
     assert "Traceback" not in ran.err

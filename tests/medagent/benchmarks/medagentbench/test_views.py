@@ -79,7 +79,7 @@ def test_compare_takes_the_task_file_and_the_facts_that_it_asks_for(tmp_path: Pa
     tasks = tmp_path / "mine.json"
     tasks.write_text(json.dumps([task.model_dump() for task in bundled.tasks[:10]]))
     for agent in ("nop", "reference"):
-        assert run(tmp_path / "runs", "--tasks-file", tasks, "--agent", agent).code == 0
+        assert run(tmp_path / "runs", "--dataset", tasks, "--agent", agent).code == 0
     nop, reference = (tmp_path / "runs" / f"mine_r1_{agent}" / "results.json" for agent in ("nop", "reference"))
     for path in (nop, reference):  # as a file of somebody else's: nothing beside it
         for beside in ("grade.json", "run.json"):

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from medagent.benchmarks.promptcblue._settings import MINI, PromptcblueSettings
 from medagent.benchmarks.promptcblue.benchmark import Promptcblue
+from medagent.benchmarks.promptcblue.settings import MINI, PromptcblueSettings
 from medagent.core.errors import StopRunError, UserError
 from medagent.models.base import Completion, Message
 from medagent.models.batches import _apis as apis
@@ -90,7 +90,7 @@ APIS = pytest.mark.parametrize("api", ["chat", "anthropic"])
 
 
 @APIS
-@pytest.mark.parametrize("fate", ["lost", "late", "error", "never"])
+@pytest.mark.parametrize("fate", ["lost", "late", "error", "garbled", "never"])
 def test_a_batch_whose_creation_was_not_answered_is_looked_for_and_not_created_again(
     tmp_path: Path, api: str, fate: str
 ) -> None:
@@ -226,14 +226,14 @@ def test_a_tool_call_in_a_batch_shows_no_key(tmp_path: Path, monkeypatch: pytest
 def test_an_endpoint_without_batches_is_one_line(tmp_path: Path) -> None:
     with BatchServer(lambda body: "") as server:
         elsewhere = [server.url.replace("/v1", "/v2")]
-        with pytest.raises(StopRunError, match=r"of a batch: \{\} \(it has no batch API; remove --batch\)"):
+        with pytest.raises(StopRunError, match=r"answered 404: \{\} \(it has no batch API; remove --batch\)"):
             run(server, tmp_path, base_url=elsewhere)
 
 
 def test_what_has_no_batches_is_refused(tmp_path: Path) -> None:
     with BatchServer(lambda body: "") as server:
         for changes, words in (
-            ({"workers": 2}, "remove --workers and --cluster"),
+            ({"workers": 2}, "--batch and --workers exclude each other"),
             ({"api": "responses"}, "works only with --api chat or anthropic"),
             ({"model": None, "agent": "gold"}, "works only with a model"),
             ({"model": "scripted:x.json"}, "has no batch API"),

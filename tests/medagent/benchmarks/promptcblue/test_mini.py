@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from medagent.benchmarks.promptcblue._settings import MINI, PromptcblueSettings
 from medagent.benchmarks.promptcblue.benchmark import Promptcblue
+from medagent.benchmarks.promptcblue.settings import MINI, PromptcblueSettings
 from medagent.core.errors import UserError
 from medagent.engine.folder import command_line
 from refsol.promptcblue import parse_file

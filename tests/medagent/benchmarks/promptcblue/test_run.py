@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from medagent.benchmarks.promptcblue._settings import MINI, PromptcblueSettings
 from medagent.benchmarks.promptcblue.benchmark import Promptcblue
+from medagent.benchmarks.promptcblue.settings import MINI, PromptcblueSettings
 from medagent.core.errors import StopRunError, UserError
 from refsol.promptcblue import ProblemsError
 from tests import runs

@@ -47,7 +47,7 @@ def run(folder: Path, published: Set, *args: object) -> Ran:
     (folder / "dying.py").write_text(MODEL)
     words = [
         "run", "psb-300", "--dataset", "published", "--ehr", published.patients, "--clock", made.CLOCK, "--quiet",
-        "--sequential", "--agent", f"{AGENT}:Lessons", "--model", f"{folder / 'dying.py'}:Dying", "--ids", IDS,
+        "--sequential", "score", "--agent", f"{AGENT}:Lessons", "--model", f"{folder / 'dying.py'}:Dying", "--ids", IDS,
         "--results-dir", folder / "results", *args,
     ]  # fmt: skip
     return start(*words, cwd=ROOT, env={**os.environ, "MEDAGENT_HOME": str(published.home)}).ended()
@@ -103,7 +103,7 @@ def test_an_error_in_learn_stops_the_run_and_is_done_again(published: Set, tmp_p
         f"        if not Path({str(tmp_path / 'mended')!r}).exists():\n"
         "            raise ValueError('cannot learn this')\n"
     )
-    words = ("--agent", f"{agent}:Failing", "--ids", "task1_1,task9_2", "--sequential", "--learn-from", "facts")
+    words = ("--agent", f"{agent}:Failing", "--ids", "task1_1,task9_2", "--sequential", "facts")
     results = ("--results-dir", tmp_path / "results")
     stopped = published.run(*words, *results)
     assert stopped.code == 1
@@ -121,10 +121,10 @@ def test_an_error_in_learn_stops_the_run_and_is_done_again(published: Set, tmp_p
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--sequential", "--workers", 2), "--sequential runs one item after the other; omit --workers"),
-        (("--sequential", "--cluster", "tcp://x:1"), "omit --cluster"),
-        (("--learn-from", "facts"), "--learn-from needs --sequential"),
-        ((), "learns from each score; pass --sequential"),
+        (("--sequential", "score", "--workers", 2), "--sequential and --workers exclude each other"),
+        (("--sequential", "score", "--cluster", "tcp://x:1"), "--sequential and --cluster exclude each other"),
+        (("--sequential", "often"), "'often' is not one of 'score', 'facts'"),
+        ((), "learns from each score; pass --sequential score"),
     ],
 )
 def test_what_does_not_go_with_learning_is_refused(
@@ -152,6 +152,8 @@ def test_judged_benchmarks_refuse_to_learn(tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(json.dumps({"*": ["Paris"]}))
     (tmp_path / "judge.json").write_text(json.dumps({"*": ['{"evaluation": "CORRECT"}']}))
     words = ("--model", f"scripted:{tmp_path / 'model.json'}", "--judge", f"scripted:{tmp_path / 'judge.json'}")
-    ran = medagent("run", "simpleqa", *words, "--lang", "hu", "--sequential", "--results-dir", tmp_path / "results")
+    ran = medagent(
+        "run", "simpleqa", *words, "--lang", "hu", "--sequential", "score", "--results-dir", tmp_path / "results"
+    )
     assert ran.code == 1
     assert "whose scores exist only after all answers are judged" in ran.err.splitlines()[-1]

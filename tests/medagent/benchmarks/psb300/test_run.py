@@ -247,7 +247,7 @@ def test_a_packed_task_is_graded_alone(published: Set, tmp_path: Path) -> None:
     from medagent.fhir_episodes.episode import EpisodeRow
 
     benchmark: Any = find("psb-300")
-    source = benchmark.Episodes(dataset="published", ehr=published.patients, clock=made.CLOCK)
+    source = benchmark.Settings(dataset="published", ehr=published.patients, clock=made.CLOCK)
     item = benchmark.item(source, "task9_2")
     for name, content in benchmark.pack(source, item).items():
         (tmp_path / name).write_bytes(content)

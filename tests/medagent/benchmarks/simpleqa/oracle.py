@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.simpleqa._settings import BUNDLED, SimpleqaSettings
 from medagent.benchmarks.simpleqa.benchmark import Simpleqa
-from medagent.engine.journals import Run
+from medagent.benchmarks.simpleqa.settings import BUNDLED, SimpleqaSettings
+from medagent.engine.folder import Run
 from medagent.engine.settings import RunSettings
 from medagent.judging.benchmark import again_plan
 from medagent.judging.panel import PanelSettings

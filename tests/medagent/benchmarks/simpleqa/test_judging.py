@@ -9,7 +9,7 @@ import pytest
 from medagent.benchmarks.simpleqa._load import judged_sets
 from medagent.benchmarks.simpleqa.benchmark import Simpleqa
 from medagent.core.errors import StopRunError, UserError
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.settings import RunSettings
 from medagent.judging.benchmark import again_plan
 from medagent.judging.panel import PanelSettings

@@ -66,7 +66,7 @@ def test_the_schema_names_every_field_and_the_types() -> None:
 )
 def test_what_is_wrong_is_said_in_words(tmp_path: Path, tasks: Any, problems: list[str]) -> None:
     path = written(tmp_path, tasks)
-    for words in (("data", "check", path), ("run", "--agent", "nop", "--tasks-file", path)):
+    for words in (("data", "check", path), ("run", "--agent", "nop", "--dataset", path)):
         ran = medagent(*words)
         assert (ran.code, ran.out) == (1, "")
         assert [problem for problem in problems if problem not in ran.err] == []
@@ -89,7 +89,7 @@ def test_tasks_of_other_ids_are_run_graded_shown_and_validated(tmp_path: Path) -
     bundled = [task for task in load_dataset("synthetic", "v1").tasks if task.id.endswith("_3")]
     tasks = [{**task.model_dump(), "id": f"Fall-{number}.{task.type}"} for number, task in enumerate(bundled)]
     path = written(tmp_path, tasks)
-    ran = run(tmp_path, "--tasks-file", path, "--agent", "reference")
+    ran = run(tmp_path, "--dataset", path, "--agent", "reference")
     assert ran.code == 0
     rows = [line.split() for line in ran.out.splitlines()]
     assert ["task9", "1", "1", "100.0", "%"] in [row[:5] for row in rows]
@@ -110,5 +110,5 @@ def test_tasks_of_other_ids_are_run_graded_shown_and_validated(tmp_path: Path) -
     other = written(tmp_path, [{**tasks[0], "type": "task2", "eval_MRN": "S1"}, *tasks[1:]])
     refused = medagent("grade", alone, "--tasks", other, "--key", key)
     assert (refused.code, "is the answer key of another task set" in refused.err) == (1, True)
-    unknown = medagent("run", "--tasks-file", path, "--agent", "nop", "--ids", "Fall-99")
+    unknown = medagent("run", "--dataset", path, "--agent", "nop", "--ids", "Fall-99")
     assert "unknown task id Fall-99; known: " in unknown.err

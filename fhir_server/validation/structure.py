@@ -1,0 +1,207 @@
+"""Checks the shape of a resource: unknown, empty and missing elements, and lists or objects in the wrong places.
+
+The walk yields every present element of a known type for the other checks.
+
+Also the result of a validation: issues, and the report to which the checks add them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cache
+from typing import NamedTuple
+
+from fhir_server import definitions
+from fhir_server.definitions import Field
+from fhir_server.fhirpath.node import Node
+from fhir_server.wire.json_values import Json, Number
+
+
+class Issue(NamedTuple):
+    """One problem of a resource, as an OperationOutcome reports it.
+
+    `severity` is `error`, `warning` or `information`; `location` is the FHIRPath of the element. `message_id` is the
+    identifier of HL7's validator for this kind of problem, if it has one. The line number is that of the location, or
+    of its `key` if that is set.
+    """
+
+    severity: str
+    diagnostics: str
+    location: str
+    message_id: str = ""
+    key: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """The issues of one resource, in the order of the checks."""
+
+    issues: list[Issue] = field(default_factory=list)
+
+    def error(self, diagnostics: str, location: str, message_id: str = "", key: str = "") -> None:
+        """Adds an error."""
+        self.issues.append(Issue("error", diagnostics, location, message_id, key))
+
+    def warn(self, diagnostics: str, location: str, message_id: str = "") -> None:
+        """Adds a warning."""
+        self.issues.append(Issue("warning", diagnostics, location, message_id))
+
+    def inform(self, diagnostics: str, location: str, message_id: str = "") -> None:
+        """Adds an issue of severity `information`."""
+        self.issues.append(Issue("information", diagnostics, location, message_id))
+
+
+_PROFILE = "http://hl7.org/fhir/StructureDefinition/"
+_NUMBERS = frozenset(("integer", "positiveInt", "unsignedInt", "decimal"))
+
+
+class Place(NamedTuple):
+    """A present element: its value and type, its location, and the path of its definition."""
+
+    node: Node
+    location: str
+    path: str
+    owner: Json
+    """The object that has the element."""
+    codes: str | None = None
+    """The name of the closed list of its codes, if it has one."""
+    resource: Node | None = None
+    """The resource that has the element."""
+
+
+def places(resource: Json, report: Report, location: str = "") -> Iterator[Place]:
+    """The elements of a resource at any depth, the resource itself first. Problems of their shape are reported."""
+    kind = str(resource.get("resourceType"))
+    node = Node(resource, kind)
+    yield Place(node, location or kind, kind, resource, resource=node)
+    yield from _object(resource, kind, location or kind, report, node)
+
+
+def _object(value: Json, type_name: str, location: str, report: Report, resource: Node) -> Iterator[Place]:
+    known = definitions.fields(type_name)
+    present: set[str] = set()
+    for key in value:
+        if key == "fhir_comments" or (key == "resourceType" and value is resource.value):
+            continue
+        field = known.get(key.removeprefix("_"))
+        if field is None or (key[0] == "_" and not definitions.is_primitive(field.type_name)):
+            report.error(f"Unrecognized property '{key}'", location, key=key)
+        elif key[0] == "_":
+            present.add(field.element.name)
+        else:
+            values = list(_element(value, key, field, location, report))
+            if values:
+                present.add(field.element.name)
+            yield from _below(values, type_name, field, value, report, resource)
+    _check_missing(type_name, location, present, report, resource.type_name)
+
+
+def _element(owner: Json, key: str, field: Field, location: str, report: Report) -> Iterator[tuple[Json, Json, str]]:
+    """The values of an element that have the right shape, each with the value of `_key` and its location."""
+    value, beside = owner[key], owner.get(f"_{key}")
+    name = _shown(key, field)
+    if field.element.many:
+        if not isinstance(value, list):
+            report.error(
+                f"The property {key} must be a JSON Array, not {_kind(value)} (at {location})", f"{location}.{name}"
+            )
+            value = [value]
+        elif not value and not definitions.is_primitive(field.type_name):
+            report.error(
+                "Array cannot be empty - the property should not be present if it has no values", f"{location}.{name}"
+            )
+        besides = beside if isinstance(beside, list) else []
+        for number, item in enumerate(value):
+            one = besides[number] if number < len(besides) else None
+            if _fits(item, one, key, field, location, f"{location}.{name}[{number}]", report):
+                yield item, one, f"{location}.{name}[{number}]"
+    elif isinstance(value, list):
+        if definitions.is_primitive(field.type_name):
+            message = f"This property must be a simple value, not an Array ({key} at {location}.{name})"
+        else:
+            message = f"The property {key} must be an Object, not an Array (at {location}.{name})"
+        report.error(message, f"{location}.{name}")
+    elif _fits(value, beside, key, field, location, f"{location}.{name}", report):
+        yield value, beside, f"{location}.{name}"
+
+
+def _fits(value: Json, beside: Json, key: str, field: Field, owner: str, location: str, report: Report) -> bool:
+    """Whether one value has the shape of its type; reports it if not."""
+    if not definitions.is_primitive(field.type_name):
+        if isinstance(value, dict):
+            if not value:
+                report.error("Object must have some content", location)
+            return True
+        report.error(f"This property must be an Object, not {_kind(value)} ({key} at {owner})", location)
+        return False
+    if isinstance(value, dict) or (value is None and beside is None):
+        report.error(f"This property must be a simple value, not {_kind(value)} ({key} at {location})", location)
+        return False
+    if value is not None:
+        _check_scalar(value, field.type_name, location, report)
+    return True
+
+
+def _check_scalar(value: Json, type_name: str, location: str, report: Report) -> None:
+    expected = "boolean" if type_name == "boolean" else "number" if type_name in _NUMBERS else "string"
+    if isinstance(value, bool):
+        actual = "boolean"
+    else:
+        actual = "number" if isinstance(value, (int, Number, Decimal)) else "string"
+    if expected != actual:
+        report.error(f"Error parsing JSON: the primitive value must be a {expected}", location)
+    elif value == "":
+        report.error("value cannot be empty", location)
+        message = "Constraint failed: ele-1: 'All FHIR elements must have a @value or children'"
+        report.error(f"{message} (defined in {_PROFILE}Element)", location)
+
+
+def _below(
+    values: list[tuple[Json, Json, str]], type_name: str, field: Field, owner: Json, report: Report, resource: Node
+) -> Iterator[Place]:
+    """The places of an element's values and of the elements in them."""
+    path = f"{type_name}.{field.element.name}"
+    for value, beside, location in values:
+        if field.type_name == "Resource":
+            kind = value.get("resourceType")
+            if isinstance(kind, str) and definitions.is_resource_type(kind):
+                inner = location + f"/*{kind}/{value.get('id', 'null')}*/"
+                yield from places(value, report, inner)
+            else:
+                report.error(f"Unknown resource type '{kind}'", location)
+            continue
+        extra = beside if isinstance(beside, dict) else None
+        node = Node(value, field.type_name, extra)
+        yield Place(node, location, path, owner, field.element.codes, resource)
+        if isinstance(value, dict):
+            yield from _object(value, field.type_name, location, report, resource)
+        elif extra is not None:
+            yield from _object(extra, "Element", location, report, resource)
+
+
+@cache
+def _required(type_name: str) -> tuple[str, ...]:
+    return tuple(element.name for element, _, required in definitions.summary_flags(type_name) if required)
+
+
+def _check_missing(type_name: str, location: str, present: set[str], report: Report, resource_type: str) -> None:
+    profile = resource_type if type_name.startswith(resource_type) else type_name
+    for name in _required(type_name):
+        if name not in present:
+            message = f"{type_name}.{name}: minimum required = 1, but only found 0 (from {_PROFILE}{profile}|4.0.1)"
+            report.error(message, location, "Validation_VAL_Profile_Minimum")
+
+
+def _shown(key: str, field: Field) -> str:
+    """An element's name in a location; that of a choice includes the type."""
+    return f"{field.element.stem}.ofType({field.type_name})" if field.element.is_choice else key
+
+
+def _kind(value: Json) -> str:
+    if value is None:
+        return "a Null"
+    if isinstance(value, dict):
+        return "an Object"
+    return "an Array" if isinstance(value, list) else "a Primitive property"

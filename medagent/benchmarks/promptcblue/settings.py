@@ -1,0 +1,59 @@
+"""The options of a run of PromptCBLUE, in addition to those of every run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from medagent.agents.single_turn import SingleTurnSettings, digest, text_or_file
+from medagent.core.errors import UserError
+from medagent.core.options import Option, RunOption, Setting
+from medagent.engine.settings import Encoding
+
+DATA = "The data"
+MINI = Path(__file__).parent / "mini"
+EditionName = Literal["ccks", "public"]
+"""The names in `refsol.promptcblue.public.EDITIONS`."""
+
+
+class PromptcblueSettings(SingleTurnSettings):
+    """The options of `medagent run promptcblue`."""
+
+    data: Annotated[Path, Option(DATA, "place", kind="path")] = MINI / "test.jsonl"
+    """The test file: JSON lines with the prompts in `input`. Default: two bundled lines per task."""
+    gold: Annotated[Path | None, Option(DATA, "place", kind="path")] = None
+    """The right answers in structured form; with them, the run is parsed and scored at the end."""
+    edition: Annotated[EditionName | None, Option(DATA, kind="value")] = None
+    """The rules of the 16 tasks of the shared task (ccks) or of the 18 (public). Default: detected from the tasks in
+    --data, even if only some lines are selected.
+    """
+    encoding: Annotated[Encoding, Option(DATA, "place", kind="value")] = "utf-8"
+    """The encoding of --data."""
+    prompt: Annotated[str | None, RunOption(DATA, "place", metavar="TEXT|FILE", kind="path"), Field(min_length=1)] = (
+        None
+    )
+    """The message to the model, with {input} in place of the line's prompt."""
+    card: Annotated[Path | None, RunOption(DATA, "place", kind="path")] = None
+    """Facts that the shared task asks of an entry (TOML: backbone, trained_share, data), stored in run.json."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if "{input}" not in self.template:
+            raise UserError("--prompt: has no {input}; write {input} where the line's prompt belongs")
+        return self
+
+    @property
+    def right_answers(self) -> Path | None:
+        """The gold file: the one that the user named, or that of the bundled lines."""
+        return MINI / "gold.json" if self.gold is None and self.data == MINI / "test.jsonl" else self.gold
+
+    @property
+    def template(self) -> str:
+        """The message to the model, with `{input}` in it."""
+        return "{input}" if self.prompt is None else text_or_file(self.prompt, "--prompt")
+
+    def decides(self) -> dict[str, Setting]:
+        """See `RunSettings.decides`."""
+        return {**super().decides(), "prompt-digest": digest(self.template) if self.prompt is not None else None}

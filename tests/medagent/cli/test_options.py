@@ -1,0 +1,188 @@
+"""What an option says once is used everywhere: needs, uses, earlier names, options that set several fields."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+
+import medagent
+from medagent import UserError
+from medagent.benchmarks.base import find, names
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
+from medagent.core.options import Option, checked, options, refuse_idle
+from medagent.engine.settings import RunSettings
+from tests.command import Ran
+from tests.command import medagent as command
+
+TASKS = [{"id": f"task1_{n}", "instruction": "What is the MRN?", "sol": ["S1"]} for n in (1, 2)]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current folder with a file of tasks and the replies of a model."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.json").write_text(json.dumps(TASKS))
+    Path("replies.json").write_text(json.dumps({"*": ["FINISH([])"]}))
+    return tmp_path
+
+
+def run(*words: object) -> Ran:
+    return command("run", *words, "--quiet")
+
+
+def document(folder: str) -> Any:
+    return json.loads(Path("results", folder, "run.json").read_text())
+
+
+def hints(ran: Ran) -> list[str]:
+    return [line for line in ran.err.splitlines() if "works until the next release" in line]
+
+
+EARLIER = [
+    (("--tasks-file", "mine.json"), ("--dataset", "mine.json"), "--tasks-file", "write --dataset mine.json"),
+    (("--unit-time", 60), ("--per-item", "time=60"), "--unit-time", "--per-item time=60"),
+    (("--sequential", "--limit", 1), ("--sequential", "score", "--limit", 1), "--sequential", "--sequential score"),
+    (
+        ("--sequential", "--learn-from", "facts", "--limit", 1),
+        ("--sequential", "facts", "--limit", 1),
+        "--learn-from",
+        "write --sequential facts",
+    ),
+]
+
+
+@pytest.mark.parametrize(("earlier", "now", "old", "instead"), EARLIER)
+def test_an_earlier_name_works_with_a_hint_and_names_the_same_run(
+    here: Path, earlier: tuple[object, ...], now: tuple[object, ...], old: str, instead: str
+) -> None:
+    ran = run("--agent", "nop", *earlier)
+    assert ran.code == 0, ran.err
+    assert any(line.startswith(f"medagent: {old} works until") and instead in line for line in hints(ran))
+    (folder,) = (path.name for path in Path("results").iterdir())
+    before = document(folder)
+    again = run("--agent", "nop", *now)
+    assert (again.code, hints(again)) == (0, [])
+    assert "is complete and was not changed" in again.err
+    assert run("--agent", "nop", *now, "--overwrite").code == 0
+    assert document(folder) == before
+
+
+def test_the_settings_of_a_run_keep_the_keys_of_earlier_versions(here: Path) -> None:
+    assert run("--agent", "nop", "--dataset", "mine.json", "--per-item", "time=60,cost=0.5").code == 0
+    content = document("mine_r1_nop")
+    assert content["places"]["tasks-file"] == "mine.json"
+    kept = {name: content["settings"][name] for name in ("version", "dataset", "unit-time", "unit-tokens", "unit-cost")}
+    assert kept == {"version": None, "dataset": None, "unit-time": 60.0, "unit-tokens": None, "unit-cost": 0.5}
+    assert (content["settings"]["sequential"], content["settings"]["learn-from"]) == (False, None)
+    other = run("--agent", "nop", "--dataset", "mine.json", "--per-item", "time=61,cost=0.5")
+    assert other.code == 1
+    assert "unit-time 60.0 → 61.0" in other.err
+    assert "--per-item time=60.0,cost=0.5" in other.err  # the command that continues it
+    assert "--dataset mine.json" in other.err
+    assert command("grade", "results/mine_r1_nop").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (
+            ("--code", "minutes=3"),
+            "--code minutes=3: write NAME=VALUE,… with the names seconds, memory, requests, output",
+        ),
+        (("--code", "seconds"), "--code seconds: write NAME=VALUE,…"),
+        (("--code", "seconds=soon"), "--code seconds: is not a number (given: 'soon')"),
+        (("--code", "memory=1"), "--code memory: is below 64"),
+        (("--code", "seconds=3"), "--code seconds needs --protocol code"),
+        (("--per-item", "time=0"), "--per-item time: is not above 0"),
+        (("--dataset", "official", "--tasks-file", "x"), "--tasks-file is --dataset now: leave one of them out"),
+        (("--cluster", "tcp://127.0.0.1:1", "--workers", 2), "--cluster and --workers exclude each other"),
+        (("--loop", "lenient", "--protocol", "code"), "--loop needs --protocol text"),
+        (("--code-tool", "--protocol", "code"), "--code-tool needs --model"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(here: Path, words: tuple[object, ...], problem: str) -> None:
+    ran = run("--agent", "nop", *words)
+    assert ran.code == 1
+    assert problem in ran.err.splitlines()[-1]
+    assert not Path("results").exists()
+
+
+def test_earlier_names_in_a_file_work_too(here: Path) -> None:
+    Path("medagent.toml").write_text(
+        '[run]\nlearn-from = "facts"\nsequential = true\nunit-time = 60\n'
+        '[run.medagentbench]\ntasks-file = "mine.json"\n'
+    )
+    ran = run("--agent", "nop")
+    assert ran.code == 0, ran.err
+    assert [line.split()[1] for line in hints(ran)] == ["--learn-from", "--tasks-file"]
+    settings = document("mine_r1_nop")["settings"]
+    assert (settings["sequential"], settings["learn-from"], settings["unit-time"]) == (True, "facts", 60.0)
+    assert run("--agent", "nop", "--dataset", "synthetic", "--limit", 1).code == 0  # the command line counts
+
+
+def test_a_constant_of_today_can_be_set_for_one_release(here: Path) -> None:
+    ran = run("--model", "scripted:replies.json", "--limit", 1, "--outage-time", 5, "--outage-attempts", 2)
+    assert (ran.code, len(hints(ran))) == (0, 2), ran.err
+    assert "--outage" not in command("run", "--help").out
+
+
+def test_help_shows_one_option_for_the_fields_that_share_it() -> None:
+    text = " ".join(command("run", "--help").out.split())
+    assert "--code seconds=30,memory=512,requests=2000,output=20000" in text
+    assert "--per-item time=…,tokens=…,cost=…" in text
+    assert all(f"--{name}" not in text for name in ("code-seconds", "unit-time", "learn-from", "tasks-file"))
+    assert "An agent of the benchmark (text, reference, nop, constant, replay)," in text
+
+
+def test_keywords_are_fields_and_a_misspelt_one_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = checked(
+        MedAgentBenchSettings, {"tasks": "task1,task2", "code_seconds": 3, "model": "m", "protocol": "code"}
+    )
+    assert (settings.types, settings.code_seconds) == (("task1", "task2"), 3.0)
+    with pytest.raises(UserError, match=r"modle: there is no such option\. Did you mean 'model'\?"):
+        medagent.run_sync("medagentbench", modle="m")
+    with pytest.raises(UserError, match=r"max_round: there is no such option\. Did you mean 'max_rounds'\?"):
+        medagent.episode("task2_1", max_round=3)
+    with pytest.raises(UserError, match=r"--ruels does not apply to r\.json, .*\. Did you mean 'rules'\?"):
+        medagent.grade("r.json", ruels="fair")
+    assert checked(MedAgentBenchSettings, {"tasks_file": Path("x.json")}).dataset == "x.json"
+    assert capsys.readouterr().err == "medagent: --tasks-file works until the next release: write --dataset x.json\n"
+
+
+def test_settings_are_one_model_and_each_use_reads_its_part() -> None:
+    settings = MedAgentBenchSettings(version="v1", protocol="tools")
+    with medagent.episode("task2_1", settings=settings) as e:
+        assert [tool.name for tool in e.tools][-1] == "finish"
+    with pytest.raises(UserError, match="limit: an episode has no such option; its options are api_base, dataset, "):
+        medagent.episode("task2_1", settings=settings, limit=3)
+    with pytest.raises(UserError, match="--protocol code: an episode acts by text or tools"):
+        medagent.episode("task2_1", protocol="code")
+
+
+def test_every_need_and_every_exclusion_names_something() -> None:
+    for name in names():
+        model = find(name).Settings
+        fields = {one.name for one in options(model)}
+        for one in options(model):
+            assert {*one.option.without.split()} - {"batch"} <= fields, f"{name} --{one.flag}"
+            assert all(hasattr(model, need) or need in fields for need in one.option.needs.split()), one.flag
+
+
+class Own(RunSettings):
+    """An option that needs a property of the settings, which nobody says how to set."""
+
+    level: Annotated[int | None, Option("Mine", kind="value", needs="is_hard")] = None
+
+    @property
+    def is_hard(self) -> bool:
+        return self.round == "hard"
+
+
+def test_a_benchmark_of_ones_own_states_needs_in_the_same_way() -> None:
+    assert Own(round="hard", level=2).decides()["level"] == 2
+    assert Own(round="easy").decides()["level"] is None
+    with pytest.raises(UserError, match="--level needs --is-hard"):
+        refuse_idle(Own.model_construct(_fields_set={"level"}, level=2, round="easy"))
