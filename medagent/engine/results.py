@@ -11,7 +11,7 @@ from typing import Any
 
 from medagent.core.errors import MedagentError, UserError
 from medagent.core.options import Setting
-from medagent.core.versions import versions
+from medagent.core.version import versions
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import Journals, Run, read_run

@@ -26,9 +26,16 @@ from medagent.engine.report import ShownMessage
 from medagent.engine.scores import Grader, Score
 from medagent.engine.settings import mixed, selected
 from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
-from medagent.fhir_episodes._conversation import conversation
 from medagent.fhir_episodes.code_session import CodeRules
-from medagent.fhir_episodes.episode import Acting, EhrChoice, EpisodeJob, EpisodeRow, EpisodeUnit, Scripted
+from medagent.fhir_episodes.episode import (
+    Acting,
+    EhrChoice,
+    EpisodeJob,
+    EpisodeRow,
+    EpisodeUnit,
+    Scripted,
+    conversation,
+)
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.own_loop import OWN_LOOP, check_settings
 from medagent.fhir_episodes.protocol import Protocol, load_protocol

@@ -42,9 +42,8 @@ from medagent.fhir_episodes.episode import Acting, EhrChoice, EpisodeRow, Script
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
 from medagent.fhir_episodes.tools import Toolbox
-from medagent.judging.benchmark import JudgedBenchmark, judgements_of
+from medagent.judging.benchmark import JudgedBenchmark, judged_plan, judgements_of
 from medagent.judging.judging import Judging
-from medagent.judging.plans import judged_plan
 from medagent.judging.rubric import Subject
 from refsol.fhiragentbench import KIND_WORDS, RULE_SETS, questions_text, read_questions
 from refsol.files import json_object, read_json

@@ -18,7 +18,7 @@ from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, VERSIONS, D
 from medagent.core.errors import UserError
 from medagent.core.named_paths import named_path
 from medagent.core.options import checked
-from medagent.core.versions import versions
+from medagent.core.version import versions
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import read_run
 from medagent.engine.results import GradedFile, RecordedRows, grade_rows

@@ -30,8 +30,7 @@ from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef, Report, ShownMessage
 from medagent.engine.scores import Grader, Score, Scored
 from medagent.engine.settings import selected
-from medagent.judging.benchmark import JudgedBenchmark
-from medagent.judging.plans import judged_plan
+from medagent.judging.benchmark import JudgedBenchmark, judged_plan
 from medagent.judging.rows import ExchangeRow
 from medagent.judging.rubric import Subject
 from medagent.models.base import Message
