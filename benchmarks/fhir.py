@@ -4,7 +4,7 @@
     python -m benchmarks.fhir --against http://localhost:8081/fhir
 
 Without --resources, the synthetic hospital is measured; with it, N resources that are copied from the hospital's
-(2,000,000 take ten minutes and 4 GB of disk). --floor also measures a C program over the same file (`fhir_floor.c`;
+(2,000,000 take 4 GB of disk). --floor also measures a C program over the same file (`fhir_floor.c`;
 needs cc and SQLite's headers).
 
 --against measures this server and another one in turns, and prints how many times as long the other one takes: an
@@ -241,8 +241,8 @@ def against(folder: Path, base: str, seconds: float) -> None:
             for turn in range(TURNS):
                 part = paths[turn::TURNS] or paths
                 for listed, address in zip(medians, (running.base, base), strict=True):
-                    asked = [get(address, path, headers) for path in part]
-                    listed.append(load(address, in_turn(asked, lasting(seconds)), 1).median)
+                    requests = [get(address, path, headers) for path in part]
+                    listed.append(load(address, in_turn(requests, lasting(seconds)), 1).median)
             ours, theirs = map(statistics.median, medians)
             row(name, target, theirs / ours, f"× ({ours:.2f} and {theirs:.2f} ms)")
 
