@@ -1,4 +1,4 @@
-"""Measures what an episode adds to its model calls: its CPU over that of the same episode with nothing but aiohttp.
+"""Measures what an episode adds to its model calls: its CPU compared with the same episode over bare aiohttp.
 
 Run: `python -m benchmarks.episode`. The endpoint answers at once. It and each measured client have separate processes,
 and the clients take turns. Session and embedded FHIR server are the same for both; this project adds settings, keys,

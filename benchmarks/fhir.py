@@ -47,7 +47,7 @@ JSON = [("Content-Type", "application/fhir+json")]
 NOTE = json.dumps({"resourceType": "Observation", "status": "final", "code": {"text": "BP"}}).encode()
 HOSPITAL = Path(__file__).parent / "data" / "hospital.ndjson.xz"
 WARM_S = 20.0
-"""So long another server is asked before it is measured: a JVM compiles while it runs."""
+"""Another server runs this long before it is measured: a JVM compiles while it runs."""
 TURNS = 3
 """How often each server is measured with each query shape."""
 

@@ -22,9 +22,9 @@ from typing import Any
 import medagent
 from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.engine.blocks import Block, ConversationBlock, Message
-from medagent.engine.journals import Journals
+from medagent.engine.folder import Journals
 from medagent.engine.results import GradedRun, GradedUnit
-from medagent.engine.scoring import SCORES, StoredScores
+from medagent.engine.scores import SCORES, StoredScores
 from medagent.reports.page.render import RunPage, render
 
 CHARACTERS = 20_000

@@ -17,8 +17,8 @@ from pathlib import Path
 from benchmarks.process import medagent
 from benchmarks.table import machine, row
 from medagent.benchmarks.simpleqa._folder import Question, RunFiles
+from medagent.engine.folder import few_collections
 from medagent.engine.journal import Journal
-from medagent.engine.journals import few_collections
 from medagent.judging.calls import PanelCalls, Replies
 from medagent.judging.panel import Panel
 from medagent.judging.rows import ExchangeRow

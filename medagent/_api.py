@@ -33,7 +33,7 @@ from medagent.core.options import Setting, by_field, checked, stated
 from medagent.core.options import options as options_of
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage
 from medagent.engine.results import graded_report, report_of, scores_of

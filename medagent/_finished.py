@@ -15,15 +15,13 @@ from medagent.core.errors import UserError
 from medagent.core.options import Setting, options
 from medagent.core.scrub import remember_environment
 from medagent.core.suggest import did_you_mean
+from medagent.core.writing import write_parts
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.files import write_parts
-from medagent.engine.journals import Journals, Run
+from medagent.engine.folder import Journals, Run
 from medagent.engine.plan import JOURNAL
-from medagent.engine.recorded import GradedFile
 from medagent.engine.report import ItemOutcome
-from medagent.engine.results import GradedRun, graded_report, last_report, report_of
-from medagent.engine.scores import Paired
-from medagent.engine.scoring import SCORES, StoredScores
+from medagent.engine.results import GradedFile, GradedRun, graded_report, last_report, report_of
+from medagent.engine.scores import SCORES, Paired, StoredScores
 
 if TYPE_CHECKING:
     from medagent.reports.page.render import RunPage

@@ -17,10 +17,10 @@ class BatchServer:
     """`answer` gives the reply's text, or None for a request that fails. A batch is done at the `polls`-th look.
 
     `creates` says what becomes of the replies to the requests that create batches, in their order: `lost` (the
-    connection closes), `late` (no reply, and the batch is listed at the second look), `error` (500), `never` (the
-    connection closes, and there is no batch). `watch` sees each request's method and path, before it is carried out
-    and before it is answered. `line` changes a line of results. `gone` are batches that the provider has forgotten,
-    `failed` those that failed as a whole.
+    connection closes), `late` (no reply, and the batch is listed at the second look), `error` (500), `garbled` (no
+    JSON), `never` (the connection closes, and there is no batch). `watch` sees each request's method and path, before
+    it is carried out and before it is answered. `line` changes a line of results. `gone` are batches that the provider
+    has forgotten, `failed` those that failed as a whole.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class BatchServer:
                 if status == 0:
                     return
                 self.send_response(status)
+                self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
@@ -103,6 +104,8 @@ class BatchServer:
             self._hidden.add(name)
         if fate == "error":
             return 500, b"{}"
+        if fate == "garbled":
+            return 200, b"{"
         return (0, b"") if fate else (200, _json({"id": name}))
 
     def _post(self, path: str, body: bytes) -> tuple[int, bytes]:

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 from medagent.core.errors import StopRunError, UserError
 from medagent.core.scrub import hide
 from medagent.core.wire import without_password
-from medagent.engine.files import file_digest, write_whole
+from medagent.core.writing import file_digest, write_whole
 from medagent.models.base import ChatModel, Completion, Message, Tool, ToolCall, Usage
 from medagent.models.keys import base_urls
 from medagent.models.settings import ModelSettings

@@ -15,13 +15,12 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from medagent.agents._known import KnownAnswers
 from medagent.agents.base import Move
-from medagent.agents.choice import AgentChoice, check_arguments
+from medagent.agents.choice import AgentChoice, KnownAnswers, check_arguments
 from medagent.agents.unusable import MOST
 from medagent.core.errors import UserError
 from medagent.core.options import Option, RunOption, Setting
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from medagent.engine.settings import LIMITS, WHO, RunSettings
 from medagent.models.settings import ModelSettings
 from refsol.answers import AskedItem, majority, match_answers, read_answers

@@ -17,7 +17,7 @@ from medagent.benchmarks.base import find, names
 from medagent.core.errors import UserError
 from medagent.core.scrub import safe_name
 from medagent.engine.benchmark import Benchmark, Say
-from medagent.engine.journals import JournalKind, Run
+from medagent.engine.folder import JournalKind, Run
 from medagent.engine.plan import JOURNAL, Plan, Stage
 from medagent.engine.report import DataRef, ShownMessage, TableSection, read_report
 from medagent.engine.scores import Figures, Grader, Item, Score, Scored, mean_line

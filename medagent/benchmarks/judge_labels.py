@@ -10,7 +10,7 @@ from typing import Any
 from medagent.benchmarks.base import find, names, of_folder
 from medagent.benchmarks.judge_check import judged_benchmark
 from medagent.core.errors import UserError
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.judging.benchmark import JudgedBenchmark
 from medagent.judging.judging import Judging
 from refsol.agreement import Agreement, Labelled, compare, read_labels

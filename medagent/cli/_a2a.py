@@ -39,9 +39,10 @@ def green(
     import asyncio
 
     from medagent.integrations.extras import needs
+    from medagent.integrations.web import Port
 
     with needs("a2a"):
-        from medagent.integrations.a2a.run import Port, serve_green
+        from medagent.integrations.a2a.run import serve_green
     asyncio.run(serve_green(benchmark, values, Port(host, port, url, token, insecure)))
 
 
@@ -78,7 +79,8 @@ def purple(
     import asyncio
 
     from medagent.integrations.extras import needs
+    from medagent.integrations.web import Port
 
     with needs("a2a"):
-        from medagent.integrations.a2a.run import Port, serve_purple
+        from medagent.integrations.a2a.run import serve_purple
     asyncio.run(serve_purple(values, Port(host, port, url, token, insecure)))

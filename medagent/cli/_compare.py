@@ -54,7 +54,7 @@ def command(
     """
     import medagent._api as api
     from medagent.core.errors import UserError
-    from medagent.engine.files import write_whole
+    from medagent.core.writing import write_whole
     from medagent.reports.compare_views import document, junit, markdown, print_compared
 
     if len(runs) < 2:
@@ -79,7 +79,7 @@ def command(
 
 def _under(first: Path, comparisons: dict[Path, Any], limit: float) -> bool:
     """Whether a run's difference to the first is below the limit; a warning names each such run."""
-    from medagent.engine.figures import percent
+    from medagent.core.figures import percent
     from medagent.reports.tables import say
 
     under = {other: one.difference for other, one in comparisons.items() if one.difference < limit}

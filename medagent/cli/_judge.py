@@ -70,9 +70,9 @@ def again_command(
     """
     from medagent.benchmarks.base import of_folder
     from medagent.benchmarks.judge_check import judged_benchmark
-    from medagent.engine.journals import Run
+    from medagent.engine.folder import Run
+    from medagent.judging.benchmark import again_plan
     from medagent.judging.judging import Judging
-    from medagent.judging.plans import again_plan
     from medagent.reports.runs import carry_out
 
     judged = judged_benchmark(of_folder(run, benchmark))

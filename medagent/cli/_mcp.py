@@ -67,6 +67,7 @@ def mcp(
     with needs("mcp"):
         import medagent.integrations.mcp.server as mcp_server
     from medagent.integrations.mcp.run import serving
+    from medagent.integrations.web import Port
 
     # clients may start servers in any folder, even /
     settings = checked(benchmark.Settings, {**values, "results_dir": results_dir or data_dir() / "results"})
@@ -76,7 +77,7 @@ def mcp(
         if http is None:
             await mcp_server.serve_stdio(offer)
         else:
-            await mcp_server.serve_http(offer, host, http, token)
+            await mcp_server.serve_http(offer, Port(host, http, token=token))
 
     names_tasks = any(name in values for name in own_options(benchmark))
     asyncio.run(serving(benchmark, settings, serve, idle=idle, say=say, names_tasks=names_tasks))

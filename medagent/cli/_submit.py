@@ -52,7 +52,7 @@ def check(
     Example: medagent submit check gpt-4o.zip
     """
     from medagent.benchmarks.medagentbench.submission.check import check as check_pack
-    from medagent.engine.figures import percent
+    from medagent.core.figures import percent
     from medagent.reports.tables import put
 
     checked = check_pack(file, dataset=dataset, ehr=ehr)

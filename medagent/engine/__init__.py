@@ -4,9 +4,8 @@
 """
 
 from medagent.engine.boundary import blame
-from medagent.engine.job import Job, Unit, Worker
-from medagent.engine.journals import JournalKind, Run
-from medagent.engine.plan import Stage
+from medagent.engine.folder import JournalKind, Run
+from medagent.engine.plan import Job, Stage, Unit, Worker
 from medagent.engine.report import DataRef, ItemOutcome, ItemView, ShownMessage, TableLine, TableSection
 from medagent.engine.rows import Row, Spent
 from medagent.engine.scores import Figures, Scored

@@ -20,7 +20,7 @@ from medagent.core.named_paths import named_path
 from medagent.core.options import by_field, checked, options
 from medagent.core.writing import writing
 from medagent.engine.blocks import AnswerBlock, Block, ChecksBlock, ConversationBlock, Message, TextBlock
-from medagent.engine.journals import JournalKind, Run
+from medagent.engine.folder import JournalKind, Run
 from medagent.engine.learning import LEARNED, LEARNING, LearnedRow
 from medagent.engine.plan import JOURNAL, Plan
 from medagent.engine.report import DataRef, Report, ShownMessage

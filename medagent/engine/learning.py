@@ -20,14 +20,13 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 from medagent.core.clock import wall_clock
 from medagent.core.errors import MedagentError, StopRunError, UserError
 from medagent.core.writing import writing
-from medagent.engine._local import opened
-from medagent.engine._unit_limits import UnitLimits
-from medagent.engine.job import Done, Job, Take, Unit
 from medagent.engine.journal import Journal
+from medagent.engine.limits import UnitLimits
+from medagent.engine.local import opened
+from medagent.engine.plan import Done, Job, Take, Unit
 from medagent.engine.progress import Progress
 from medagent.engine.rows import Row, Spent
-from medagent.engine.scores import Check, Score
-from medagent.engine.scoring import Scoring
+from medagent.engine.scores import Check, Score, Scoring
 
 LEARNED, LEARNING = "learned.jsonl", "learning"
 """The journal of learned units, and the role of its calls in the account."""

@@ -17,8 +17,8 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
-from medagent.engine._notebook import NotebookViews
-from medagent.engine.files import write_changed
+from medagent.core.writing import write_changed
+from medagent.engine.notebook import NotebookViews
 from medagent.engine.rows import Spent
 from medagent.models.base import MadeCall
 from refsol.json_values import unicode_json

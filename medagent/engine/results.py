@@ -1,4 +1,4 @@
-"""The `Report` of a run's folder, computed from its journals and scores."""
+"""The `Report` of a run's folder, or of a results file, computed from rows and scores."""
 
 from __future__ import annotations
 
@@ -10,18 +10,41 @@ from pathlib import Path
 from typing import Any
 
 from medagent.core.errors import MedagentError, UserError
+from medagent.core.options import Setting
+from medagent.core.version import versions
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.folder import read_run
-from medagent.engine.journals import Journals, Run
+from medagent.engine.folder import Journals, Run, read_run
 from medagent.engine.learning import LEARNED, LEARNING
 from medagent.engine.plan import JOURNAL
-from medagent.engine.report import ITEMS, REPORT, DataRef, ItemOutcome, Report, TableLine, read_items, read_report
+from medagent.engine.report import (
+    ITEMS,
+    REPORT,
+    DataRef,
+    ItemOutcome,
+    Report,
+    TableLine,
+    TableSection,
+    read_items,
+    read_report,
+)
 from medagent.engine.rows import FAILED, Row, Spent
-from medagent.engine.scores import Figures, Grader, Score, Scored, mean_line
-from medagent.engine.scoring import NO_VERDICT, SCORES, UNREAD, Scoring, StoredScores
-from medagent.engine.side_by_side import beside
+from medagent.engine.scores import (
+    NO_VERDICT,
+    SCORES,
+    UNREAD,
+    Figures,
+    Grader,
+    Item,
+    Score,
+    Scored,
+    Scoring,
+    StoredScores,
+    graded,
+    mean_line,
+)
 from refsol.errors import RefsolError
+from refsol.stats import wilson
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +191,20 @@ class GradedUnit:
     verdicts: Mapping[str, Score]
 
 
+def opposed(
+    rules: str, scores: Sequence[Scored], others: Iterable[tuple[str, Sequence[Scored]]]
+) -> dict[str, dict[str, Score]]:
+    """By unit: the scores by `rules` and by other rule sets, if it is right by one and wrong by another."""
+    known = {one.unit: one.score for one in scores if one.score}
+    verdicts: dict[str, dict[str, Score]] = {}
+    for name, some in others:
+        for other in some:
+            own = known.get(other.unit)
+            if own and other.score and {own.correct, other.correct} == {True, False}:
+                verdicts.setdefault(other.unit, {rules: own})[name] = other.score
+    return verdicts
+
+
 class GradedRun:
     """A run's folder with the score of each unit, and its report. `journals` are its open journals.
 
@@ -206,16 +243,11 @@ class GradedRun:
 
     def units(self) -> Iterator[GradedUnit]:
         """The units: trial by trial, each trial in the order of the benchmark's items."""
-        scores = {one.unit: one.score for one in self.scores if one.score is not None}
-        opposed: dict[str, dict[str, Score]] = {}
-        for name in self._benchmark.rule_sets:
-            for other in self._scores_by(name) if name != self._rules else ():
-                own = scores.get(other.unit)
-                if own and other.score and {own.correct, other.correct} == {True, False}:
-                    opposed.setdefault(other.unit, {self._rules: own})[name] = other.score
+        others = (name for name in self._benchmark.rule_sets if name != self._rules)
+        verdicts = opposed(self._rules, self.scores, ((name, self._scores_by(name)) for name in others))
         for one in self.scores:
             row = next(self._journals[JOURNAL].rows([one.unit]), None)
-            yield GradedUnit(one, row, opposed.get(one.unit, {}))
+            yield GradedUnit(one, row, verdicts.get(one.unit, {}))
 
     def _scores_by(self, rules: str) -> list[Scored]:
         with self._benchmark.grader(self._source, rules) as grader:
@@ -295,3 +327,142 @@ def ungraded_notes(scores: Sequence[Scored]) -> Iterator[str]:
 
 
 _LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRows:
+    """The rows of a results file in its order, each with its item and its trial.
+
+    `source` names the data and decides the grading, as for a run. `settings` and `versions` are those of a `run.json`
+    next to the file.
+    """
+
+    source: Any
+    data: DataRef
+    rows: Sequence[tuple[Item, int, Row]]
+    notes: Sequence[str] = ()
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=versions)
+
+
+@dataclass(frozen=True, slots=True)
+class GradedFile:
+    """The report of a results file, and its scores and graded rows for a page."""
+
+    report: Report
+    scores: Sequence[Scored]
+    units: Sequence[GradedUnit]
+
+
+def grade_rows(
+    benchmark: Benchmark[Any, Any],
+    path: Path,
+    file: RecordedRows,
+    options: Mapping[str, Any],
+    *,
+    every_rule: bool = False,
+) -> GradedFile:
+    """Grade the rows of a results file. `options` are those of grading. `every_rule`: also by all other rule sets.
+
+    Raises UserError, InputError.
+    """
+    own, side_by_side = str(options.get("rules") or benchmark.rule_sets[0]), bool(options.get("side_by_side"))
+    others = {}
+    for name in benchmark.rule_sets:
+        if name != own and (side_by_side or every_rule):
+            with benchmark.grader(file.source, name) as other:
+                others[name] = blocking(_scores(other, file))
+    with benchmark.grader(file.source, own) as grader:
+        scores = blocking(_scores(grader, file))
+        figures = grader.figures(scores)
+    if side_by_side:
+        figures = beside(figures, own, scores, others)
+    report = Report(
+        benchmark=benchmark.name,
+        folder=str(path),
+        data=file.data,
+        settings=dict(file.settings),
+        versions=dict(file.versions),
+        rule_set=grader.rules,
+        measure=figures.measure,
+        figure=figures.figure,
+        count=figures.count,
+        table=tuple(figures.table),
+        overall=figures.overall,
+        items=tuple(one.outcome for one in scores),
+        notes=(*file.notes, *ungraded_notes(scores), *figures.notes),
+        ungraded=sum(one.score is not None and not one.score.graded for one in scores),
+        **figures.details,
+    )
+
+    verdicts = opposed(own, scores, others.items())
+    rows = zip(scores, file.rows, strict=True)
+    return GradedFile(report, scores, [GradedUnit(one, row, verdicts.get(one.unit, {})) for one, (_, _, row) in rows])
+
+
+async def _scores(grader: Grader[Any], file: RecordedRows) -> list[Scored]:
+    return [
+        Scored(item, trial, row.unit, row.status, await graded(grader, item, row)) for item, trial, row in file.rows
+    ]
+
+
+_NAMED = 20
+
+
+def beside(figures: Figures, rules: str, scores: Sequence[Scored], others: Mapping[str, Sequence[Scored]]) -> Figures:
+    """The figures, extended with the totals of other rule sets."""
+    lines = [_line(name, some) for name, some in {rules: scores, **others}.items()]
+    section = TableSection(title="The same items under each rule set", lines=tuple(lines))
+    notes = [note for name, some in others.items() for note in _notes(name, scores, some)]
+    details = {
+        "others": {name: _rate(some) for name, some in others.items()},
+        "differing": {name: differing(scores, some) for name, some in others.items()},
+    }
+    return replace(
+        figures,
+        table=[*figures.table, section],
+        notes=[*notes, *figures.notes],
+        details={**figures.details, **details},
+    )
+
+
+def differing(scores: Sequence[Scored], others: Sequence[Scored]) -> list[str]:
+    """The items on which two rule sets differ, without items that one of them could not grade."""
+    verdicts = {one.unit: one.correct for one in others}
+    return [one.item.id for one in scores if {one.correct, verdicts.get(one.unit)} == {True, False}]
+
+
+def _notes(name: str, scores: Sequence[Scored], others: Sequence[Scored]) -> Iterator[str]:
+    if names := differing(scores, others):
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield f"Graded differently by {name}: {', '.join(names[:_NAMED])}{more}"
+    ungraded = [one.score.reason for one in others if one.score is not None and one.correct is None]
+    if ungraded:
+        yield f"Not graded by {name}: {len(ungraded)}, the first because: {ungraded[0]}"
+
+
+def _rate(scores: Sequence[Scored]) -> dict[str, Any]:
+    line = _line("", scores)
+    right, ungraded = line.counts["right"], line.more["not graded"]
+    return {
+        "right": right,
+        "wrong": line.n - right,
+        "ungraded": ungraded,
+        "rate": line.value,
+        "rate_of_all": line.more["rate of all"],
+        "interval_95": list(line.interval or ()),
+    }
+
+
+def _line(name: str, scores: Sequence[Scored]) -> TableLine:
+    outcomes = [one.correct for one in scores]
+    right, graded = outcomes.count(True), len(outcomes) - outcomes.count(None)
+    bounds = wilson(right, graded)
+    return TableLine(
+        name=name,
+        n=graded,
+        value=right / graded if graded else None,
+        interval=(bounds.low, bounds.high) if graded else None,
+        counts={"right": right},
+        more={"not graded": outcomes.count(None), "rate of all": right / len(outcomes) if outcomes else None},
+    )

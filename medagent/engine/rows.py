@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from medagent.core.errors import EpisodeError
-from medagent.engine._unit_limits import unit_limits
+from medagent.engine.limits import unit_limits
 from medagent.models.base import Completion, Usage
 from medagent.models.endings import USUAL
 

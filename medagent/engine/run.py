@@ -8,32 +8,120 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medagent.core.errors import StopRunError, UserError
+from medagent.core.errors import ExecutorLostError, StopRunError, UserError
+from medagent.core.figures import some_are
 from medagent.core.named_paths import remember_options
-from medagent.engine._limits import Limits
-from medagent.engine._local import LocalExecutor
-from medagent.engine._unit_limits import UnitLimits
+from medagent.core.writing import MANIFEST, file_digest
 from medagent.engine.benchmark import Benchmark, Say
-from medagent.engine.figures import some_are
-from medagent.engine.files import MANIFEST, file_digest
-from medagent.engine.folder import RunFolder
-from medagent.engine.job import Executor
-from medagent.engine.journal_file import PROCESS
-from medagent.engine.journals import Journals, Run
+from medagent.engine.folder import Journals, Run, RunFolder
+from medagent.engine.journal import PROCESS, Journal
 from medagent.engine.learning import LEARNED, Learning, SequentialExecutor, agent_folder, folder_of, learns
-from medagent.engine.plan import JOURNAL, Plan, Stage
+from medagent.engine.limits import UNLIMITED, Limits, UnitLimits
+from medagent.engine.local import Feed, LocalExecutor
+from medagent.engine.plan import JOURNAL, Executor, Job, Plan, Stage, U
 from medagent.engine.progress import Progress
 from medagent.engine.report import ITEMS, REPORT, Report, write_report
 from medagent.engine.results import Graded, Standing, compose
-from medagent.engine.scores import Grader
-from medagent.engine.scoring import SCORES, Scoring, StoredScores
+from medagent.engine.rows import R, Row
+from medagent.engine.scores import SCORES, Grader, Scored, Scoring, StoredScores
 from medagent.engine.settings import RunSettings
-from medagent.engine.units import Summary, Watch, run_units
+
+HOPELESS = 10
+"""A run stops if its first 10 units all fail in the same way, because the next ones would fail too."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """The state of a run's units at its end. `stopped` is the reason if it ended early: a limit, a lost cluster, or
+    units that all fail.
+    """
+
+    total: int
+    done: int
+    owed: list[str]
+    stopped: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What happens with a row after it is on disk: it is scored and displayed."""
+
+    progress: Progress
+    score: Callable[[str], Awaitable[Scored | None]] | None = None
+    pending: bool = False
+    """Whether the executor has work although no unit is owed."""
+
+
+async def run_units(
+    job: Job[U, R],
+    units: Sequence[U],
+    journal: Journal[R],
+    executor: Executor,
+    watch: Watch,
+    limits: Limits = UNLIMITED,
+    retry: Collection[str] = (),
+) -> Summary:
+    """Run every unit that is owed, and every unit whose status is in `retry`.
+
+    Raises StopRunError if the endpoint refuses the whole run, UserError if the journal cannot be written. Finished
+    units stay finished in every case.
+    """
+    owed = [unit for unit in units if journal.is_owed(unit.key) or journal.status(unit.key) in retry]
+    if owed and not journal.writable:
+        raise UserError(f"{journal.path}: cannot be written, but {some_are(len(owed), len(units), 'units')} owed")
+    feed = Feed(iter(owed), len(owed), journal, limits)
+    progress, beginning = watch.progress, _Beginning()
+
+    async def durable(appended: Awaitable[None], row: R) -> None:
+        await appended
+        scored = await watch.score(row.unit) if watch.score is not None else None
+        progress.add(row, journal.spent, scored)
+        if beginning.is_hopeless(row):
+            feed.stop(f"the first {HOPELESS} units failed in the same way: {row.status}: {row.error}")
+
+    def done(row: R) -> Awaitable[None]:
+        appended = journal.append(row)
+        feed.end(row)
+        return durable(appended, row)
+
+    lost: str | None = None
+    with progress:
+        progress.begin(len(units), len(units) - len(owed))
+        if owed or watch.pending:
+            try:
+                await executor.run(job, feed.take, done, progress)
+            except ExecutorLostError as error:
+                lost = str(error)
+    left = [unit.key for unit in units if journal.is_owed(unit.key)]
+    return Summary(len(units), len(units) - len(left), left, lost or feed.stopped)
+
+
+@dataclass(slots=True)
+class _Beginning:
+    """Watches the first rows of a run for user code that always fails."""
+
+    failures: int = 0
+    kind: str = ""
+    over: bool = False
+
+    def is_hopeless(self, row: Row) -> bool:
+        """Whether this row is the `HOPELESS`th, and all rows so far have failed in the same way."""
+        if self.over or row.status == "cancelled":
+            return False
+        kind = f"{row.status}: {(row.error or '').partition(':')[0]}" if row.traceback else ""
+        if not kind or self.kind not in ("", kind):
+            self.over = True
+            return False
+        self.kind = kind
+        self.failures += 1
+        self.over = self.failures >= HOPELESS
+        return self.over
+
 
 _OWN = {REPORT, ITEMS, SCORES, "run.json", PROCESS, MANIFEST}
 """The engine's own files, which are ignored when the results are checked for changes."""
@@ -105,8 +193,8 @@ async def _carried_out(
         return Scoring(items, grader, journals[JOURNAL], stored, judged)
 
     is_judged = any(one.journal in benchmark.judgements for one in plan.stages)
-    asked = _asked(plan, journals)
-    reused = sum(_is_finished(journals, unit, settings.retry) for unit in asked)
+    units = _selected(plan, journals)
+    reused = sum(_is_finished(journals, unit, settings.retry) for unit in units)
     standing = await _stages(plan, journals, folder, scoring({} if is_judged else None), quiet, say)
     if standing.stopped:
         say(_stopped(standing, benchmark.unit_noun))
@@ -116,7 +204,7 @@ async def _carried_out(
     own = _OWN | benchmark.journals.keys()
     before = _digests(folder.path, own) if idle else {}
     run = Run(folder.path, journals)
-    scores = await scoring(benchmark.judged(run)).of_units(asked)
+    scores = await scoring(benchmark.judged(run)).of_units(units)
     figures, allowed = grader.figures(scores), benchmark.allow_unread(_source(plan))
     files = benchmark.write(run, scores) if folder.writable else ()
     graded = Graded(scores, figures, grader.rules, grader.digests, files, allowed)
@@ -133,7 +221,7 @@ def _source(plan: Plan) -> Any:
     return plan.settings if plan.source is None else plan.source
 
 
-def _asked(plan: Plan, journals: Journals) -> Sequence[str]:
+def _selected(plan: Plan, journals: Journals) -> Sequence[str]:
     """The units of the plan; if the plan only judges again, all units with a row."""
     answers = [stage for stage in plan.stages if stage.journal == JOURNAL]
     return [unit.key for stage in answers for unit in stage.units()] or list(journals[JOURNAL].units)

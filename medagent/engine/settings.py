@@ -6,23 +6,17 @@ stored in its folder and cannot change. The others may change when the run is co
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from medagent.core.errors import UserError
-from medagent.core.options import Names, Option, RunOption, Setting, addresses, refuse_idle, values
+from medagent.core.options import Names, Option, RunOption, Setting, addresses, placed, refuse_idle, values
 from medagent.core.scrub import safe_name
 from medagent.core.wire import without_password
 from medagent.engine.rows import RETRIED
@@ -226,11 +220,8 @@ class RunSettings(BaseModel):
 
     def decides(self) -> dict[str, Setting]:
         """The settings that decide the rows of a run, by option. They cannot change when the run is continued."""
-        decisive: dict[str, Setting] = {}
-        for flag, value in values(self, "setting").items():
-            decisive[flag] = value
-            if flag == "sequential":
-                decisive |= {flag: value is not None, "learn-from": value}
+        decisive = placed(values(self, "setting"), "sequential", {"learn-from": self.sequential})
+        decisive["sequential"] = self.sequential is not None
         if (chat := self.chat) is not None and chat.temperature is None:
             decisive["temperature"] = -1
         return decisive
@@ -251,3 +242,36 @@ def _without_passwords(value: Setting) -> Setting:
     if isinstance(value, list):
         return [without_password(one) for one in value]
     return without_password(value) if isinstance(value, str) else value
+
+
+def mixed(
+    keys: Sequence[str], group: Callable[[str], str] = lambda _: "", *, per_group: int | None = None
+) -> list[str]:
+    """The keys, taken from the groups in turn. Within a group, the order is pseudo-random; at most `per_group` each."""
+    groups: dict[str, list[str]] = {}
+    for key in keys:
+        groups.setdefault(group(key), []).append(key)
+    places = [
+        (round_, number, key)
+        for number, members in enumerate(groups.values())
+        for round_, key in enumerate(sorted(members, key=_lot)[:per_group])
+    ]
+    return [key for _, _, key in sorted(places)]
+
+
+def _lot(key: str) -> bytes:
+    return hashlib.sha256(f"medagent/{key}".encode()).digest()
+
+
+def selected(ids: Sequence[str], settings: RunSettings, group: Callable[[str], str] = lambda _: "") -> list[str]:
+    """The ids that `--ids`, `--per-type` and `--limit` select, in an order that mixes the groups (types).
+
+    Raises UserError for an unknown id.
+    """
+    known = set(ids)
+    if unknown := [one for one in settings.ids if one not in known]:
+        some = ", ".join([*ids[:3], "…"] if len(ids) > 4 else ids)
+        raise UserError(f"--ids {unknown[0]}: no such item; the {len(ids)} items are {some}")
+    named = set(settings.ids)
+    chosen = [one for one in ids if not named or one in named]
+    return mixed(chosen, group, per_group=settings.per_type)[: settings.limit]

@@ -15,7 +15,7 @@ from typing import Any
 from medagent._finished import Code
 from medagent.core.errors import UserError
 from medagent.core.scrub import safe_name
-from medagent.engine.files import write_whole
+from medagent.core.writing import write_whole
 from medagent.engine.report import Report
 from medagent.engine.rows import CallSpent
 from medagent.export._records import Record, arguments_of, read_records

@@ -15,7 +15,7 @@ from typing import Any
 from medagent._api import load_run
 from medagent._finished import Code
 from medagent.core.errors import UserError
-from medagent.engine.files import write_whole
+from medagent.core.writing import write_whole
 from medagent.engine.report import Report
 
 

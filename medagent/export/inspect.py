@@ -22,7 +22,7 @@ from medagent.core.errors import UserError
 from medagent.core.scrub import hide
 from medagent.core.writing import replacing
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.report import Report
 from medagent.engine.rows import OWED, CallSpent, Row
 from medagent.export._records import Record, arguments_of, provider, read_records

@@ -10,8 +10,8 @@ from medagent._api import load_run
 from medagent._finished import Code
 from medagent.core.errors import UserError
 from medagent.core.scrub import error_text
-from medagent.engine.grounded import GROUNDED
 from medagent.engine.report import Report
+from medagent.engine.scores import GROUNDED
 
 _UNFIT = re.compile(r"[^\w\-./ ]")
 _FILES = ("run.json", "report.json", "results.json", "grade.json", "episodes.jsonl")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from medagent._api import load_run
 from medagent.core.errors import UserError
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 
 
 def export_official(folder: Path, out: Path) -> Sequence[Path]:

@@ -23,8 +23,8 @@ from medagent._finished import Code
 from medagent.core.errors import UserError
 from medagent.core.scrub import error_text
 from medagent.core.wire import split_credentials, without_password
-from medagent.engine.files import write_whole
-from medagent.engine.journals import Run
+from medagent.core.writing import write_whole
+from medagent.engine.folder import Run
 from medagent.engine.report import Report
 from medagent.engine.rows import CallSpent
 from medagent.export._records import Record, provider, read_records

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from medagent._finished import Code
 from medagent.core.errors import UserError
-from medagent.core.writing import replacing
-from medagent.engine.files import write_whole
+from medagent.core.writing import replacing, write_whole
 from medagent.export._records import read_records
 
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from fhir_server.wire.json_text import decode, render
 from fhir_server.wire.json_values import JsonTextError
 from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
-from medagent.engine.files import write_whole
+from medagent.core.writing import write_whole
 from medagent.fhir_data.http import HttpEhr
 from medagent.fhir_data.record import Reply, TooMuchError, diagnostics
 

@@ -17,18 +17,25 @@ from typing import Any, ClassVar, Literal, TypeVar
 from medagent.agents.choice import NO_MODEL, AgentChoice, check_arguments
 from medagent.core.errors import UserError
 from medagent.core.options import Setting, checked, options
+from medagent.core.writing import file_digest
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block, ConversationBlock, Message, RecordBlock
-from medagent.engine.files import file_digest
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import ShownMessage
 from medagent.engine.scores import Grader, Score
-from medagent.engine.selection import mixed, selected
+from medagent.engine.settings import mixed, selected
 from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
-from medagent.fhir_episodes._conversation import conversation
 from medagent.fhir_episodes.code_session import CodeRules
-from medagent.fhir_episodes.episode import Acting, EhrChoice, EpisodeJob, EpisodeRow, EpisodeUnit, Scripted
+from medagent.fhir_episodes.episode import (
+    Acting,
+    EhrChoice,
+    EpisodeJob,
+    EpisodeRow,
+    EpisodeUnit,
+    Scripted,
+    conversation,
+)
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.own_loop import OWN_LOOP, check_settings
 from medagent.fhir_episodes.protocol import Protocol, load_protocol

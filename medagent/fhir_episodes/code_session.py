@@ -14,18 +14,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from medagent.agents.base import Agent, ChatAgent
 from medagent.core.options import Setting
 from medagent.fhir_data.record import EhrSession, TooMuchError
 from medagent.fhir_episodes.protocol import Protocol
 from medagent.fhir_episodes.requests_words import ActionError
 from medagent.fhir_episodes.session import Program, Session, SessionRules, Turn, clean
 from medagent.fhir_episodes.task import TaskWords
-from medagent.models.base import MadeCall
+from medagent.fhir_episodes.tools import ToolError, ToolsAgent
+from medagent.models.base import ChatModel, MadeCall, Tool, ToolCall
 from medagent.models.wording import fill, strip_thinking
 from medagent.sandbox.base import CallError, Limits, Surface
 from medagent.sandbox.choose import SandboxChoice
 from medagent.sandbox.interpreters import Interpreters
 from medagent.sandbox.programs import Programs
+from refsol.json_values import as_object, json_value
 
 FUNCTIONS = {"get": ("url",), "post": ("url", "body"), "finish": ("value",)}
 """The functions that programs can call, beside `search`, with their parameters."""
@@ -238,3 +241,46 @@ def _bound(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[st
     if len(args) > len(names) or values.keys() & kwargs.keys() or {*values, *kwargs} != set(names):
         raise CallError(f"{name}({', '.join(names)}): the arguments do not fit")
     return {**values, **kwargs}
+
+
+PYTHON = Tool(
+    "python",
+    "Runs a Python program and returns what it prints and the value of a last expression. Variables stay.",
+    {
+        "type": "object",
+        "properties": {"code": {"type": "string", "description": "The program."}},
+        "required": ["code"],
+    },
+)
+
+
+def code_agent(agent: Agent, protocol: Protocol, api_base: str, *, tool: bool) -> Agent:
+    """A chat agent with the protocol's system prompt, and the tool if `tool`; other agents are returned unchanged."""
+    if not isinstance(agent, ChatAgent) or agent.context.model is None:
+        return agent
+    if tool:
+        return CodeToolAgent(agent.context.model, protocol, api_base)
+    return ChatAgent(agent.context.model, protocol.system)
+
+
+class CodeToolAgent(ToolsAgent):
+    """Offers the tool `python` to a chat model; see `ToolsAgent`."""
+
+    def __init__(self, model: ChatModel, protocol: Protocol, api_base: str) -> None:
+        super().__init__(model, protocol, api_base)
+        self._toolbox = PythonCalls()
+
+
+class PythonCalls:
+    """See `Calls`: offers the tool, and turns a call of it into a message with a program."""
+
+    def tools(self) -> list[Tool]:
+        """The tools that the model gets."""
+        return [PYTHON]
+
+    def action(self, call: ToolCall) -> str:
+        """The message. Raises ToolError for another tool, or arguments without a program."""
+        code = as_object(json_value(call.arguments)).get("code") if call.name == PYTHON.name else None
+        if not isinstance(code, str):
+            raise ToolError("call python with one argument, code, a text")
+        return fenced(code)

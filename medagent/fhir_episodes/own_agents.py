@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping
 from typing import Any
 
-from medagent.agents.base import Agent, AgentContext, Move
+from medagent.agents.base import Agent, Move
 from medagent.engine.rows import Spent
 from medagent.fhir_episodes.task import FhirTask
 
@@ -20,23 +20,12 @@ class ConstantAgent(Agent):
     """Finishes each task with the answer of its type; `[]` for types without one."""
 
     def __init__(self, answers: Mapping[str, str]) -> None:
-        super().__init__(AgentContext())
+        super().__init__()
         self._answers = answers
 
-    def start(self, task: FhirTask, *, key: str, seed: int | None) -> _FixedPolicy:
-        """See `Agent.start`."""
-        return _FixedPolicy([f"FINISH({self._answers.get(task.type, '[]')})"])
-
-
-class _FixedPolicy:
-    """Sends fixed messages in order, then empty ones."""
-
-    def __init__(self, messages: list[str]) -> None:
-        self._messages = iter(messages)
-        self.spent = Spent()
-
-    async def next(self, observation: str) -> Move:
-        return Move(next(self._messages, ""))
+    async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
+        """See `Agent.play`."""
+        yield f"FINISH({self._answers.get(task.type, '[]')})"
 
 
 Solver = Generator[str, str, list[Any]]
@@ -82,9 +71,11 @@ class ReplayAgent(Agent):
     """Repeats recorded messages, by task id. For other tasks it sends an empty message (an invalid action)."""
 
     def __init__(self, messages: Mapping[str, list[str]]) -> None:
-        super().__init__(AgentContext())
+        super().__init__()
         self._messages = messages
 
-    def start(self, task: FhirTask, *, key: str, seed: int | None) -> _FixedPolicy:
-        """See `Agent.start`."""
-        return _FixedPolicy(self._messages.get(task.id, []))
+    async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
+        """See `Agent.play`."""
+        for message in self._messages.get(task.id, []):
+            yield message
+        yield ""

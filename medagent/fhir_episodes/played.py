@@ -17,12 +17,11 @@ from medagent.core.clock import wall_clock
 from medagent.core.named_paths import remember_options
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Say
-from medagent.engine.folder import RunFolder
-from medagent.engine.journals import Journals, Run
+from medagent.engine.folder import Journals, Run, RunFolder
 from medagent.engine.plan import JOURNAL, Plan
 from medagent.engine.report import write_report
 from medagent.engine.results import Graded, Standing, compose
-from medagent.engine.scoring import SCORES, Scoring, StoredScores
+from medagent.engine.scores import SCORES, Scoring, StoredScores
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.episodes import EpisodeSource

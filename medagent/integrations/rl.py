@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import cache
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from medagent.benchmarks.base import DEFAULT, find_fhir
 from medagent.core.errors import MedagentError, UserError
-from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
+from medagent.fhir_episodes.benchmark import Training
 from medagent.fhir_episodes.episodes import EpisodeSource, SyncEpisode, open_episode
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.protocol import load_protocol
@@ -49,8 +50,9 @@ class Environment:
 
     def __new__(cls, *_: Any, benchmark: str = DEFAULT, **__: Any) -> Self:
         """An environment with the tools of the benchmark. Raises UserError."""
-        kind: type[Self] = _offering(cls, benchmark)
-        return object.__new__(kind)
+        kind: Any = cls
+        environment: Self = object.__new__(_offering(kind, benchmark))
+        return environment
 
     def __init__(
         self,
@@ -122,17 +124,10 @@ class Environment:
         return self.episode.call(tool, set_arguments) or _ENDED
 
 
-_classes: dict[tuple[type, str], type[Any]] = {}
-
-
-def _offering(kind: type[E], benchmark: str) -> type[E]:
+@cache
+def _offering(kind: type[Any], benchmark: str) -> type[Any]:
     """The class of environments with the tools of a benchmark, and no other tools."""
-    if (kind, benchmark) not in _classes:
-        _classes[kind, benchmark] = _subclass(kind, find_fhir(benchmark))
-    return _classes[kind, benchmark]
-
-
-def _subclass(kind: type[Environment], fhir: FhirBenchmark[Any]) -> type[Environment]:
+    fhir = find_fhir(benchmark)
     tools = fhir.toolbox(fhir.Settings()).tools()
     if tools == kind.tools:
         return kind

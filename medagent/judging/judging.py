@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from medagent.agents.calls import Call
 from medagent.core.errors import UserError
-from medagent.engine.files import write_changed
+from medagent.core.writing import write_changed
 from medagent.engine.plan import Stage
 from medagent.judging.calls import PanelCalls, Replies, call_job
 from medagent.judging.judged import Judged

@@ -10,8 +10,7 @@ from typing import Self
 from pydantic import BaseModel
 
 from medagent.agents.calls import Call, ReplyRow
-from medagent.engine.journal import checked_lines, parsed_line
-from medagent.engine.journal_file import JournalFile
+from medagent.engine.journal import JournalFile, checked_lines, parsed_line
 
 JUDGEMENTS = "judgements.jsonl"
 """The journal of judgements."""

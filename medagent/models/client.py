@@ -6,6 +6,7 @@ leaves, so it decides what leaves: the headers of this endpoint and no others, t
 
 from __future__ import annotations
 
+import logging
 import zlib
 from base64 import b64encode
 from collections.abc import Collection, Iterator, Mapping
@@ -21,7 +22,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from medagent.core.certificates import certificates
 from medagent.core.errors import UserError
-from medagent.core.scrub import remember
+from medagent.core.scrub import hide, remember
 from medagent.core.version import __version__
 from medagent.core.wire import secret_parameters, split_credentials, without_password
 from medagent.models.dialects.base import OPENAI, Dialect
@@ -41,18 +42,38 @@ _OF_THE_CONTENT = ("host", "content-type", "content-length", "transfer-encoding"
 _OF_THE_TRANSFER = (b"content-encoding", b"content-length", b"transfer-encoding")
 
 
-class TooLongError(openai.APIConnectionError):
+class _Scrubbed(logging.Filter):
+    """Hides the keys in what the packages log of a request: its URL may contain one."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See `logging.Filter`."""
+        record.msg, record.args = hide(record.getMessage()), ()
+        return True
+
+
+for _name in ("httpx", "httpx2", "openai._base_client"):
+    logging.getLogger(_name).addFilter(_Scrubbed())
+
+
+class NoReplyError(openai.APIConnectionError):
+    """There is no reply to a request. The text gives the reason."""
+
+    def __init__(self, words: str, request: Any) -> None:
+        super().__init__(message=words, request=request)
+
+
+class TooLongError(NoReplyError):
     """A reply exceeds the size limit."""
 
 
-class ForeignHostError(openai.APIConnectionError):
+class ForeignHostError(NoReplyError):
     """A request goes to a host that the user has not named."""
 
 
 class EndpointClient(openai.DefaultAioHttpClient):
     """An HTTP client for one origin. Redirects are not followed, because they would forward the key.
 
-    Every failure to get a reply is an `openai.APIConnectionError`, with the reason in plain words.
+    Every failure to get a reply is a NoReplyError.
     """
 
     def __init__(self, place: str, timeout_s: float, longest: int) -> None:
@@ -69,7 +90,7 @@ class EndpointClient(openai.DefaultAioHttpClient):
     async def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
         """See `httpx.AsyncClient.send`. Without `stream`, and if it is an error, the reply is read up to a limit."""
         if origin(str(request.url)) != self._place:
-            raise ForeignHostError(message=f"a request to {request.url.host}, not to {self._place}", request=request)
+            raise ForeignHostError(f"a request to {request.url.host}, not to {self._place}", request)
         content = {name: request.headers[name] for name in _OF_THE_CONTENT if name in request.headers}
         request.headers = type(request.headers)(self.own_headers)
         request.headers.update(content)
@@ -92,7 +113,7 @@ class GuardedClient(httpx.AsyncClient):
         host = request.url.host
         if host not in self._hosts:
             words = f"a request to {host}, which was not named; allow it with --allow-host {host}"
-            raise ForeignHostError(message=words, request=request)  # type: ignore[arg-type]
+            raise ForeignHostError(words, request)
         response: httpx.Response = await _read(await super().send(request, stream=True, **options), self._longest)
         return response
 
@@ -104,8 +125,8 @@ async def _read(response: Any, longest: int) -> Any:
         async for chunk in response.aiter_bytes():
             content += chunk
             if len(content) > longest:
-                words = f"the answer is longer than {longest:,} bytes"
-                raise TooLongError(message=words, request=response.request)
+                words = f"the answer is longer than {longest:,} bytes (max_reply_bytes)"
+                raise TooLongError(words, response.request)
     except BaseException:  # also if it was cancelled: the connection cannot be used again
         await response.aclose()
         raise
@@ -121,13 +142,13 @@ async def _read(response: Any, longest: int) -> Any:
 
 @contextmanager
 def connection_errors(request: Any) -> Iterator[None]:
-    """Every failure to get a reply becomes an `openai.APIConnectionError`."""
+    """Every failure to get a reply becomes a NoReplyError, which `openai` passes on."""
     try:
         yield
     except openai.OpenAIError:
         raise
     except Exception as error:  # of httpx or httpx2, with aiohttp's as its cause, or aiohttp's own
-        raise openai.APIConnectionError(message=_words(error.__cause__ or error), request=request) from error
+        raise NoReplyError(_words(error.__cause__ or error), request) from error
 
 
 def _words(error: BaseException) -> str:
@@ -165,7 +186,7 @@ class Replica:
     key_advice: str
 
     async def post(self, content: bytes) -> Any:
-        """Send one request. Returns the response, whatever its status. Raises openai.APIConnectionError."""
+        """Send one request. Returns the response, whatever its status. Raises NoReplyError."""
         return await self.http.post(self.url, content=content)
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 
 @dataclass(slots=True)
@@ -42,11 +45,19 @@ class AdaptiveLimiter:
         self._era = 0
         self._queue: deque[asyncio.Future[None]] = deque()
 
-    def slot(self) -> Slot:
-        """A slot for one attempt: `async with limiter.slot() as slot`."""
-        return Slot(self)
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[Callable[[], None]]:
+        """A slot for one attempt, held while the context is open: `async with limiter.slot() as throttled`. Call
+        `throttled()` if the attempt got a 429.
+        """
+        era = await self._acquire()
+        try:
+            yield partial(self._throttled, era)
+            self._succeeded()
+        finally:
+            self._release()
 
-    async def acquire(self) -> int:
+    async def _acquire(self) -> int:
         """Wait for a slot. Returns the era (the number of decreases so far) in which it starts."""
         stats = self.stats
         if stats.in_flight < stats.limit and not self._queue:
@@ -59,19 +70,19 @@ class AdaptiveLimiter:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.release()
+                self._release()
             raise
         finally:
             stats.waits += 1
             stats.waited_s += time.monotonic() - started
         return self._era
 
-    def release(self) -> None:
+    def _release(self) -> None:
         """Release a slot."""
         self.stats.in_flight -= 1
         self._admit()
 
-    def succeeded(self) -> None:
+    def _succeeded(self) -> None:
         """Count a success. After as many successes as the limit, the limit grows by one."""
         if self.stats.limit == self._ceiling:
             return
@@ -81,7 +92,7 @@ class AdaptiveLimiter:
             self.stats.limit += 1
             self._admit()
 
-    def throttled(self, era: int) -> None:
+    def _throttled(self, era: int) -> None:
         """A request that started in `era` got a 429."""
         self.stats.throttled += 1
         if era == self._era:
@@ -95,24 +106,3 @@ class AdaptiveLimiter:
             if not turn.done():
                 self.stats.in_flight += 1
                 turn.set_result(None)
-
-
-class Slot:
-    """The slot of one attempt, held while the context is open."""
-
-    def __init__(self, limiter: AdaptiveLimiter) -> None:
-        self._limiter = limiter
-        self._era = 0
-
-    async def __aenter__(self) -> Slot:
-        self._era = await self._limiter.acquire()
-        return self
-
-    async def __aexit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self._limiter.succeeded()
-        self._limiter.release()
-
-    def throttled(self) -> None:
-        """Tell the limiter that this attempt got a 429."""
-        self._limiter.throttled(self._era)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from medagent.engine.journals import merged
+from medagent.engine.folder import merged
 from medagent.engine.report import Report
 from medagent.reports.tables import named
 from medagent.sandbox.base import Limits

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from medagent.core.errors import UserError
-from medagent.engine.figures import natural
+from medagent.core.figures import natural
 from medagent.engine.report import ItemOutcome, Measure, by_trial
 from medagent.engine.scores import Paired
 from refsol.intervals import (

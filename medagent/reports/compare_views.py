@@ -13,8 +13,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from medagent.core.errors import UserError
+from medagent.core.figures import figure, natural, percent
 from medagent.core.scrub import printable
-from medagent.engine.figures import figure, natural, percent
 from medagent.engine.report import Measure, Report
 from medagent.engine.scores import Paired
 from medagent.reports.compare import (

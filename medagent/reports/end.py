@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from medagent.engine.figures import dollars, duration, short_key
+from medagent.core.figures import dollars, duration, short_key
 from medagent.engine.report import Report
 from medagent.engine.rows import FAILED, OWED, Spent
 from medagent.models.endings import CUT

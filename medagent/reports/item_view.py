@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from medagent.core.figures import dollars
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.blocks import (
     AnswerBlock,
@@ -17,7 +18,6 @@ from medagent.engine.blocks import (
     TextBlock,
     VotesBlock,
 )
-from medagent.engine.figures import dollars
 from medagent.engine.report import ItemView, ShownMessage
 from medagent.engine.rows import FAILED, Row
 from medagent.engine.scores import Scored

@@ -10,11 +10,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from medagent.core.errors import UserError
+from medagent.core.figures import dollars, duration, natural, percent
 from medagent.core.scrub import printable
-from medagent.engine.figures import dollars, duration, natural, percent
-from medagent.engine.grounded import LUCKY
 from medagent.engine.report import REQUESTS, ItemOutcome, ItemView, Report, ShownMessage, by_trial
 from medagent.engine.rows import FAILED
+from medagent.engine.scores import LUCKY
 from medagent.reports._measured import measured_on
 from medagent.reports.tables import Cell, Table, grounded_words, named, print_table, put, section_table
 from medagent.reports.trials import flip_notes, trial_section

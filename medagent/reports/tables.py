@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
+from medagent.core.figures import figure
 from medagent.core.scrub import printable
-from medagent.engine.figures import figure
-from medagent.engine.grounded import GROUNDED
 from medagent.engine.report import GroundedRate, Measure, Report, TableLine, TableSection
+from medagent.engine.scores import GROUNDED
 from refsol.stats import Interval
 
 WIDTH = 160

@@ -61,9 +61,10 @@ class Kernel:
 
     def _feed(self, code: str, inputs: dict[str, Any] | None = None) -> Any:
         self._feeds.append(self._program)
-        return self._session.feed_run(
-            code, inputs=inputs, external_lookup=self._lookup, print_callback=lambda _, text: self._output.write(text)
-        )
+        return self._session.feed_run(code, inputs=inputs, external_lookup=self._lookup, print_callback=self._print)
+
+    def _print(self, _: str, text: str) -> None:
+        self._output.write(text)
 
     def _function(self, name: str) -> Callable[..., Any]:
         return lambda *args, **kwargs: self._pipe.call(self._program, name, args, kwargs)

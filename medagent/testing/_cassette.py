@@ -17,8 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from fhir_server.wire.http import Request, Response
 from medagent.core.errors import UserError
 from medagent.core.scrub import hide
-from medagent.core.writing import writing
-from medagent.engine.files import write_whole
+from medagent.core.writing import write_whole, writing
 from medagent.testing._deidentify import Scrubber
 from refsol.files import read_jsonl
 from refsol.schema import validator

@@ -15,9 +15,9 @@ from medagent.core.errors import UserError
 from medagent.core.options import checked
 from medagent.core.writing import writing
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.journals import Run
-from medagent.engine.recorded import RecordedRows, grade_rows
+from medagent.engine.folder import Run
 from medagent.engine.report import DataRef, Report
+from medagent.engine.results import RecordedRows, grade_rows
 from medagent.engine.scores import Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.reports.tables import named

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from medagent.benchmarks.fhiragentbench._patients import fetch_all, patients_of
 from medagent.benchmarks.fhiragentbench.sets import PUBLISHED
 from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
-from medagent.engine.grounded import grounded_rate
 from medagent.engine.report import TableLine, TableSection
-from medagent.engine.scores import Figures, Scored
+from medagent.engine.scores import Figures, Scored, grounded_rate
 from refsol.fhiragentbench import KIND_WORDS, Question, RowPart, always_empty, baselines, by_types
 from refsol.fhiragentbench import figures as total
 from refsol.fhiragentbench.figures import Figures as Total

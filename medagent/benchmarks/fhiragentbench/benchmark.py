@@ -32,7 +32,7 @@ from medagent.core.errors import UserError
 from medagent.core.options import Setting, checked
 from medagent.engine.benchmark import Say
 from medagent.engine.blocks import Block
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef, Report
 from medagent.engine.scores import Grader, Judgement, Score, Scored, unit_name
@@ -42,9 +42,8 @@ from medagent.fhir_episodes.episode import Acting, EhrChoice, EpisodeRow, Script
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
 from medagent.fhir_episodes.tools import Toolbox
-from medagent.judging.benchmark import JudgedBenchmark, judgements_of
+from medagent.judging.benchmark import JudgedBenchmark, judged_plan, judgements_of
 from medagent.judging.judging import Judging
-from medagent.judging.plans import judged_plan
 from medagent.judging.rubric import Subject
 from refsol.fhiragentbench import KIND_WORDS, RULE_SETS, questions_text, read_questions
 from refsol.files import json_object, read_json

@@ -14,7 +14,7 @@ from medagent.benchmarks.imapscore._items import ImapItem, linker_of
 from medagent.benchmarks.imapscore._job import ItemRow
 from medagent.benchmarks.imapscore.settings import ImapscoreSettings
 from medagent.core.errors import UserError
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from medagent.engine.report import TableLine, TableSection
 from medagent.engine.scores import Figures, Grader, Score, Scored, mean_line
 from refsol.imapscore.imap import Imap, Pair

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from medagent.agents.base import Agent, Policy, next_move
-from medagent.agents.chat import ChatAgent
+from medagent.agents.base import Agent, begin, next_move
 from medagent.agents.reply_cache import ReplyStore
 from medagent.core.errors import EpisodeError, MedagentError, StopRunError
 from medagent.engine.boundary import blame
@@ -91,11 +90,7 @@ class Sampler:
 
     async def _asked(self, key: str, seed: int, prompt: Asked, spent: Spent) -> str:
         with blame("agent"):
-            agent = self._agent
-            if isinstance(agent, ChatAgent):
-                policy: Policy = agent.start(prompt.prompt, key=key, seed=seed, before=prompt.before)
-            else:
-                policy = agent.start(prompt.prompt, key=key, seed=seed)
+            policy = begin(self._agent, prompt.prompt, key=key, seed=seed, before=prompt.before)
             try:
                 move = await next_move(policy, prompt.prompt)
             except EpisodeError as failure:  # several calls can fail together: one error is raised, all are paid

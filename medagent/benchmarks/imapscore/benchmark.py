@@ -19,14 +19,14 @@ from medagent.benchmarks.imapscore._job import ExtractionJob, ItemRow, ItemUnit
 from medagent.benchmarks.imapscore._prompts import load_prompts
 from medagent.benchmarks.imapscore.settings import ImapscoreSettings
 from medagent.core.errors import UserError
+from medagent.core.writing import file_digest, write_changed
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block
-from medagent.engine.files import file_digest, write_changed
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef, Report
 from medagent.engine.scores import Grader, Score, Scored
-from medagent.engine.selection import selected
+from medagent.engine.settings import selected
 from refsol.imapscore.imap import Imap
 from refsol.imapscore.ontologies import load_graph
 from refsol.imapscore.records import Recording, recording_row

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 from medagent.benchmarks.medagentbench.results.official_grader import OfficialGrades
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
-from medagent.engine.figures import percent
-from medagent.engine.grounded import grounded_line, grounded_rate
+from medagent.core.figures import percent
 from medagent.engine.intervals import above, by_item, interval_document, interval_notes, shown, these_types
 from medagent.engine.report import TableLine, TableSection
-from medagent.engine.scores import Figures, Scored
+from medagent.engine.scores import Figures, Scored, grounded_line, grounded_rate
 from medagent.fhir_episodes.verdicts import conduct_notes
 from medagent.reports.published import PublishedSource, published_notes, published_sections, published_sources
 from medagent.reports.trials import flip_notes, trial_section

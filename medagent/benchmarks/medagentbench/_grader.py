@@ -16,7 +16,7 @@ from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading, Med
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.history import acted
+from medagent.fhir_episodes.session import acted
 from medagent.fhir_episodes.verdicts import conduct_of, score_of
 from refsol.history import HistoryMessage
 from refsol.medagentbench import Baselines, ResultItem, failure_of, grade_item, grounds

@@ -32,10 +32,10 @@ from medagent.benchmarks.medagentbench.settings import (
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task, select
 from medagent.core.errors import UserError
 from medagent.core.options import Setting, checked
+from medagent.core.writing import file_digest
 from medagent.engine.benchmark import Say
 from medagent.engine.blocks import Block
-from medagent.engine.files import file_digest
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.report import DataRef, Report
 from medagent.engine.scores import Grader, Score, Scored
 from medagent.fhir_data.embedded import EhrFile

@@ -20,7 +20,7 @@ from medagent.benchmarks.medagentbench.tasks.dataset import (
 )
 from medagent.core.errors import UserError
 from medagent.core.wire import without_password
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from medagent.fhir_data.asking import http_ask, server_ask
 from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
 from medagent.fhir_data.files import is_sqlite

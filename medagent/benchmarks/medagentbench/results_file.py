@@ -18,10 +18,10 @@ from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, VERSIONS, D
 from medagent.core.errors import UserError
 from medagent.core.named_paths import named_path
 from medagent.core.options import checked
-from medagent.core.versions import versions
+from medagent.core.version import versions
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import read_run
-from medagent.engine.recorded import GradedFile, RecordedRows, grade_rows
+from medagent.engine.results import GradedFile, RecordedRows, grade_rows
 from medagent.fhir_episodes.session import Turn
 from medagent.fhir_episodes.task import FhirItem
 from medagent.reports.tables import named

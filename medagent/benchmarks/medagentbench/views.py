@@ -35,7 +35,7 @@ from medagent.engine.report import REQUESTS, Report, TableLine
 from medagent.engine.scores import Check, Score
 from medagent.fhir_episodes.benchmark import spoken
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.history import post_history
+from medagent.fhir_episodes.session import post_history
 from medagent.reports.published import published_sections
 from refsol.errors import FactsError
 from refsol.history import HistoryError, Post, extract_posts, read_messages

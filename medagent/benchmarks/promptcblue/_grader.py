@@ -10,7 +10,7 @@ from medagent.benchmarks.promptcblue._items import LineItem, data_of, gold_of
 from medagent.benchmarks.promptcblue._rows import LineRow
 from medagent.benchmarks.promptcblue._tables import trial_table
 from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.models.wording import strip_thinking
 from refsol.errors import InputError

@@ -10,7 +10,7 @@ from typing import Any
 
 from medagent.benchmarks.promptcblue._data import DataFile, DataLine, read_data
 from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from medagent.engine.scores import Item
 from refsol.promptcblue.files import ProblemsError, read_structured
 from refsol.promptcblue.public import EDITIONS

@@ -18,15 +18,15 @@ from medagent.benchmarks.promptcblue._items import LineItem, data_of, line_items
 from medagent.benchmarks.promptcblue._paired import paired_score
 from medagent.benchmarks.promptcblue._rows import LineRow
 from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
+from medagent.core.writing import note, write_changed
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block
-from medagent.engine.files import note, write_changed
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef, Report, ShownMessage
 from medagent.engine.results import scores_of
 from medagent.engine.scores import Grader, Paired, Score, Scored
-from medagent.engine.selection import selected
+from medagent.engine.settings import selected
 from medagent.models.base import Message
 from medagent.models.wording import fill
 from refsol.answers import AskedItem

@@ -109,7 +109,7 @@ def _of_run(results: Path, gold: Path | None) -> tuple[Path, Path, str | None]:
     """The results file and the gold for a path that may be a run's folder, and the run's edition. Raises UserError."""
     from medagent.benchmarks.promptcblue.benchmark import RESULTS, Promptcblue
     from medagent.core.errors import UserError
-    from medagent.engine.journals import Run
+    from medagent.engine.folder import Run
 
     if not results.is_dir():
         if gold is None:

@@ -15,7 +15,7 @@ from medagent.benchmarks.psb300.settings import Psb300Grading, Psb300Settings
 from medagent.benchmarks.psb300.tasks import IMPORTED, TaskSet
 from medagent.core.errors import UserError
 from medagent.core.wire import without_password
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from medagent.fhir_data.asking import Ask, http_ask, server_ask
 from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
 from medagent.reports.tables import named

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from medagent.benchmarks.psb300.tasks import TaskSet
-from medagent.engine.grounded import grounded_line, grounded_rate
 from medagent.engine.report import TableLine, TableSection, by_trial
-from medagent.engine.scores import Figures, Scored
+from medagent.engine.scores import Figures, Scored, grounded_line, grounded_rate
 from medagent.fhir_episodes.verdicts import conduct_notes
 from medagent.reports.published import published_notes, published_sections, published_sources
 from medagent.reports.trials import flip_notes, trial_section

@@ -26,8 +26,7 @@ from medagent.benchmarks.psb300.tasks import (
     imported_folder,
 )
 from medagent.core.paths import data_dir
-from medagent.core.writing import writing
-from medagent.engine.files import file_digest, write_whole
+from medagent.core.writing import file_digest, write_whole, writing
 from refsol.psb300 import TASKS, stated_now
 
 PUBLISHED_NAME = "new_patient_tasks.json"

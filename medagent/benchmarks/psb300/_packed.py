@@ -14,7 +14,7 @@ from medagent.benchmarks.psb300._items import ChartItem, item_of
 from medagent.benchmarks.psb300.settings import Unfinished
 from medagent.benchmarks.psb300.tasks import Psb300Manifest, Task, TaskSet
 from medagent.core.errors import UserError
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from refsol.files import json_object, read_json
 from refsol.psb300 import Constants, StoredFacts, save
 from refsol.schema import validator

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from medagent.benchmarks.psb300._charts import NOT_APPLIED
-from medagent.engine.files import write_changed
-from medagent.engine.journals import Run
+from medagent.core.writing import write_changed
+from medagent.engine.folder import Run
 from medagent.engine.scores import Scored
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.history import post_history
+from medagent.fhir_episodes.session import post_history
 
 
 def write_results(run: Run, scores: Sequence[Scored]) -> list[str]:

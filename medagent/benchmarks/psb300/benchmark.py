@@ -36,10 +36,9 @@ from medagent.benchmarks.psb300.settings import (
 from medagent.benchmarks.psb300.tasks import TaskSet
 from medagent.core.errors import UserError
 from medagent.core.options import Setting, stated
+from medagent.core.writing import write_whole
 from medagent.engine.benchmark import Say
-from medagent.engine.files import write_whole
-from medagent.engine.folder import read_run
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run, read_run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef
 from medagent.engine.scores import Grader, Scored

@@ -19,7 +19,7 @@ from medagent.benchmarks._task_files import TaskId, read_tasks
 from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST, Made, checked_file
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from medagent.engine.report import DataRef
 from refsol.files import read_json
 from refsol.psb300 import PUBLISHED, TASKS, Constants

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from medagent.agents.base import Move
 from medagent.benchmarks.simpleqa._rubric import SimpleqaRubric
 from medagent.core.errors import UserError
-from medagent.engine.files import write_changed
+from medagent.core.writing import write_changed
 from medagent.engine.folder import read_run
 from medagent.engine.plan import JOURNAL
 from medagent.judging.judging import Judging

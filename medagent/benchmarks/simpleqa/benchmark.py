@@ -22,16 +22,15 @@ from medagent.benchmarks.simpleqa._recipes import score_line
 from medagent.benchmarks.simpleqa._rubric import SimpleqaRubric, prompt_name
 from medagent.benchmarks.simpleqa.settings import SimpleqaSettings
 from medagent.core.options import Setting
+from medagent.core.writing import write_changed
 from medagent.engine.benchmark import Say
 from medagent.engine.blocks import Block
-from medagent.engine.files import write_changed
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef, Report, ShownMessage
 from medagent.engine.scores import Grader, Score, Scored
-from medagent.engine.selection import selected
-from medagent.judging.benchmark import JudgedBenchmark
-from medagent.judging.plans import judged_plan
+from medagent.engine.settings import selected
+from medagent.judging.benchmark import JudgedBenchmark, judged_plan
 from medagent.judging.rows import ExchangeRow
 from medagent.judging.rubric import Subject
 from medagent.models.base import Message

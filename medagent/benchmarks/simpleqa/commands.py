@@ -87,7 +87,7 @@ def prompt_command(
     Example: medagent simpleqa prompt ~/src/opencompass
     """
     from medagent.benchmarks.simpleqa._recipes import published_place
-    from medagent.engine.files import write_whole
+    from medagent.core.writing import write_whole
     from refsol.simpleqa.published import judge_toml, model_toml, published_prompts
 
     prompts = published_prompts(checkout)

@@ -7,13 +7,14 @@ the agent's address.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from medagent import _api as api
+from medagent.agents.base import Agent
 from medagent.core.errors import ModelError, UserError
 from medagent.engine.progress import heard
 from medagent.engine.report import Report
@@ -21,10 +22,13 @@ from medagent.engine.rows import Row
 from medagent.engine.scores import Scored
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.http_episodes import HttpEpisodes
-from medagent.integrations._fhir_agent import RUN_OPTIONS, FhirAgent
+from medagent.fhir_episodes.session import clean
+from medagent.models.base import Message
 from refsol.schema import fault_text
 
 MODEL = "medagent.integrations.a2a.model:A2AModel"
+RUN_OPTIONS: dict[str, Any] = {"writes": "execute", "loop": "lenient", "max_rounds": 1_000_000}
+"""The options of a run of `FhirAgent`: a refused write is refused again, and each URL is requested unchanged."""
 
 
 class Config(BaseModel):
@@ -74,6 +78,28 @@ class Assessment(BaseModel):
             place = ".".join(map(str, first["loc"])) or "the message"
             example = '{"participants": {"agent": "http://…"}, "config": {"mode": "text", "limit": 10}}'
             raise UserError(f"{place}: {fault_text(first)}; send a request such as {example}") from None
+
+
+class FhirAgent(Agent):
+    """An agent whose model gets the URL of a private FHIR base, calls it itself, and answers once.
+
+    Then its requests are repeated as actions in the run's own session, so that transcript, writes and verdict are the
+    same as in any run. Subclasses have the `episodes` that open the bases.
+    """
+
+    episodes: ClassVar[HttpEpisodes]
+
+    async def play(self, task: Any, prompt: str) -> AsyncIterator[str]:
+        """See `Agent.play`."""
+        assert self.context.model is not None
+        with self.episodes.open(task) as episode:
+            completion = await self.context.model.complete([Message("user", episode.prompt)], session=episode.base)
+            last = clean(completion.text)
+            if last.startswith("FINISH("):
+                episode.finish(last[len("FINISH(") : -1])
+        actions = [turn.content for turn in episode.outcome().transcript if turn.role == "agent"]
+        for action in actions if episode.done else [*actions, last]:
+            yield action
 
 
 @dataclass(frozen=True, slots=True)

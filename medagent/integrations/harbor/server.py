@@ -26,8 +26,7 @@ from fhir_server.processes.http import serving
 from fhir_server.wire.http import Request, Response, split_target
 from medagent.core.errors import UserError
 from medagent.fhir_data.embedded import EmbeddedEhr, imported_file
-from medagent.fhir_episodes.fhir_base import API_BASE
-from medagent.fhir_episodes.http_rules import refusal
+from medagent.fhir_episodes.fhir_base import API_BASE, refusal
 from medagent.integrations.harbor._log import LogWriter
 
 BASE = API_BASE.rstrip("/")

@@ -8,35 +8,40 @@ agent's actions from a run made for the export.
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
 import json
 import os
 import re
 import shlex
 import shutil
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module, metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from medagent._api import load_run, run_sync
 from medagent.core.errors import UserError
 from medagent.core.options import checked
 from medagent.core.scrub import safe_name
 from medagent.core.version import __version__
-from medagent.core.writing import writing
+from medagent.core.writing import file_digest, writing
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.settings import FhirSettings
 from medagent.fhir_episodes.task import FhirItem
-from medagent.integrations.harbor._manifest import AUTHORS, dataset_toml
-from medagent.integrations.harbor._wheel import write_wheel
 from medagent.models.wording import fill
 
 FILES = Path(__file__).parent / "files"
 PATIENTS = "patients.ndjson.gz"
+AUTHORS = '[{ name = "The medagent authors" }]'
+PACKAGES = ("medagent", "refsol", "fhir_server")
+_WHEEL = "Wheel-Version: 1.0\nGenerator: medagent\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,3 +201,76 @@ def _same(file: Path, path: Path) -> None:
         os.link(file, path)
     except OSError:
         shutil.copyfile(file, path)
+
+
+def dataset_toml(name: str, description: str, tasks: Sequence[tuple[str, Path]]) -> str:
+    """The manifest of `tasks`: pairs of a name and a folder. Harbor identifies a task's content by its digest."""
+    lines = [
+        "[dataset]",
+        f"name = {json.dumps(name)}",
+        f'version = "{__version__}"',
+        f"description = {json.dumps(description)}",
+        f"authors = {AUTHORS}",
+        'keywords = ["medicine", "FHIR", "agent"]',
+    ]
+    for task, folder in tasks:
+        lines += ["", "[[tasks]]", f"name = {json.dumps(task)}", f'digest = "sha256:{content_digest(folder)}"']
+    return "\n".join(lines) + "\n"
+
+
+def content_digest(folder: Path) -> str:
+    """SHA-256 over the paths and digests of a task's files, as Harbor's packager computes it."""
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    whole = hashlib.sha256()
+    for name in sorted(files):
+        whole.update(f"{name}\0{file_digest(files[name])}\n".encode())
+    return whole.hexdigest()
+
+
+def write_wheel(folder: Path, left_out: Sequence[str]) -> Path:
+    """Write a wheel of this installation into a folder, without the files below `left_out` (the bundled tasks and their
+    answer keys), and return its path. So a task's image runs the same code that wrote the task, even if that version is
+    on no package index, and needs no build backend. The same files give the same bytes. Raises UserError.
+    """
+    version, about = _installed()
+    name = f"medagent-{version}"
+    path = folder / f"{name}-py3-none-any.whl"
+    info = {f"{name}.dist-info/{part}": text.encode() for part, text in about.items()}
+    record = []
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        for place, content in [*_files(left_out), *info.items()]:
+            _add(archive, place, content)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            record.append(f"{place},sha256={digest},{len(content)}")
+        own = f"{name}.dist-info/RECORD"
+        _add(archive, own, "\n".join([*record, f"{own},,", ""]).encode())
+    return path
+
+
+def _installed() -> tuple[str, dict[str, str]]:
+    """The version, and the texts of the wheel's metadata files by name."""
+    try:
+        distribution = metadata.distribution("medagent")
+    except metadata.PackageNotFoundError:
+        raise UserError("medagent is not installed here, so no wheel can be made; install it with pip") from None
+    about = {name: distribution.read_text(name) for name in ("METADATA", "entry_points.txt")}
+    missing = [name for name, text in about.items() if text is None]
+    if missing:
+        raise UserError(f"this installation of medagent has no {missing[0]}; reinstall it with pip")
+    return distribution.version, {**{name: text or "" for name, text in about.items()}, "WHEEL": _WHEEL}
+
+
+def _files(left_out: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    for package in PACKAGES:
+        root = Path(str(import_module(package).__file__)).parent
+        for path in sorted(root.rglob("*")):
+            place = path.relative_to(root.parent).as_posix()
+            if path.is_file() and "__pycache__" not in path.parts and not place.startswith(tuple(left_out)):
+                yield place, path.read_bytes()
+
+
+def _add(archive: ZipFile, place: str, content: bytes) -> None:
+    entry = ZipInfo(place)  # dated 1980, so that the same files give the same bytes
+    entry.compress_type = ZIP_DEFLATED
+    entry.external_attr = 0o644 << 16
+    archive.writestr(entry, content)

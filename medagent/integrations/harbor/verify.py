@@ -9,8 +9,8 @@ from typing import Any
 
 from medagent.core.errors import UserError
 from medagent.core.waiting import blocking
-from medagent.engine.files import write_whole
-from medagent.engine.scoring import graded
+from medagent.core.writing import write_whole
+from medagent.engine.scores import graded
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.fhir_base import API_BASE

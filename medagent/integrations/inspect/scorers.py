@@ -30,9 +30,8 @@ from inspect_ai.scorer import Score as InspectScore
 from inspect_ai.solver import TaskState
 from pydantic import TypeAdapter
 
-from medagent.engine.grounded import GROUNDED
 from medagent.engine.rows import OWED
-from medagent.engine.scores import Score, Scored
+from medagent.engine.scores import GROUNDED, Score, Scored
 from medagent.fhir_episodes.session import clean
 from medagent.integrations.inspect._records import UNFINISHED, unfinished_record
 from medagent.integrations.inspect.source import STORED, Source, source_of

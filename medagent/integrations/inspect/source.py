@@ -24,8 +24,7 @@ from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.plan import Plan
 from medagent.engine.rows import Row
-from medagent.engine.scores import Grader, Score, unit_name
-from medagent.engine.scoring import graded
+from medagent.engine.scores import Grader, Score, graded, unit_name
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.judging.benchmark import JudgedBenchmark
 from medagent.judging.calls import ask

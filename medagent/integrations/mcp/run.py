@@ -11,9 +11,8 @@ from medagent.fhir_data.http import HttpEhr
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.settings import FhirSettings
 from medagent.integrations.mcp._fhir import FhirOffer
-from medagent.integrations.mcp._lazy_run import LazyRun
 from medagent.integrations.mcp._offer import Offer
-from medagent.integrations.mcp._tasks import TaskOffer
+from medagent.integrations.mcp._tasks import LazyRun, TaskOffer
 
 Serve = Callable[[Offer], Awaitable[None]]
 

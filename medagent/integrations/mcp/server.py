@@ -11,8 +11,8 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from medagent.core.version import __version__
-from medagent.integrations._web import address_of, listen, serve, with_token
 from medagent.integrations.mcp._offer import Answer, Caller, Offer, OfferedTool
+from medagent.integrations.web import Port, serve
 
 SESSION = "mcp-session-id"
 """The header with the session's id."""
@@ -102,8 +102,8 @@ def ending_sessions(app: Any, leave: Callable[[str], Awaitable[None]]) -> Any:
     return watched
 
 
-async def serve_http(offer: Offer, host: str, port: int, token: str | None) -> None:
-    """Serve clients at `http://host:port/mcp` until a signal comes. Raises UserError."""
-    app = ending_sessions(create_server(offer).streamable_http_app(host=host), offer.leave)
-    with listen(host, port, token) as listener:
-        await serve(with_token(app, token), listener, f"{address_of(host, listener)}/mcp")
+async def serve_http(offer: Offer, port: Port) -> None:
+    """Serve clients at the path `/mcp` until a signal comes. Raises UserError."""
+    app = ending_sessions(create_server(offer).streamable_http_app(host=port.host), offer.leave)
+    with port.opened() as (listener, address):
+        await serve(port.guarded(app), listener, f"{address}/mcp")

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from typing import Any, BinaryIO, Protocol, TypeVar
+from functools import partial
+from typing import Any, BinaryIO
 
 import openai
 
-from medagent.core.errors import MedagentError, ModelError, StopRunError
+from medagent.core.errors import MedagentError
 from medagent.core.scrub import error_text
-from medagent.models.client import Replica, TooLongError, connection_errors
+from medagent.models.client import NoReplyError, Replica, TooLongError, connection_errors
+from medagent.models.endpoint import meaning, unanswered
 from medagent.models.limiter import AdaptiveLimiter
-from medagent.models.retry import EndpointFailure, RetryPolicy, call_with_retries, retry_after
+from medagent.models.retry import EndpointFailure, Retries, RetryPolicy, call_with_retries
 from refsol.json_values import as_object, objects
 
-T = TypeVar("T")
 Bodies = Mapping[str, dict[str, Any]]
 """Request bodies by request name."""
 MOST_RESULT_BYTES = 4_000_000_000
@@ -37,20 +38,24 @@ class Sender:
 
     def __init__(self, replica: Replica, limiter: AdaptiveLimiter, policy: RetryPolicy) -> None:
         self.client, self.policy = replica.client, policy
-        self._shown, self._limiter = replica.shown, limiter
+        self._replica, self._limiter = replica, limiter
 
-    async def __call__(self, request: Callable[..., Awaitable[Any]], *words: Any, **named: Any) -> dict[str, Any]:
-        """The members of the reply to `request(…)`. Raises NotThereError, ModelError, StopRunError."""
-        return await self._repeated(lambda: self.once(request, *words, **named))
+    async def __call__(self, request: Callable[..., Awaitable[Any]], *words: Any, **named: Any) -> Any:
+        """The reply to `request(…)`. Raises NotThereError, ModelError, StopRunError."""
+        attempt = partial(self.once, request, *words, **named)
+        return await call_with_retries(attempt, limiter=self._limiter, retries=Retries(self.policy))
 
-    async def once(self, request: Callable[..., Awaitable[Any]], *words: Any, **named: Any) -> dict[str, Any]:
-        """The members of the reply to a single attempt. Raises EndpointFailure if its effect is unknown, NotThereError,
-        StopRunError.
-        """
-        reply = await self._attempt(lambda: request(*words, **named))
-        if not isinstance(reply, openai.BaseModel):
-            raise EndpointFailure("the reply of the batch API is not a JSON object")
-        return reply.to_dict()
+    async def once(self, request: Callable[..., Awaitable[Any]], *words: Any, **named: Any) -> Any:
+        """The reply to a single attempt. Raises EndpointFailure if its effect is unknown, and the errors above."""
+        try:
+            return await request(*words, **named)
+        except NoReplyError as error:
+            raise unanswered(error, self._replica) from None
+        except ValueError as error:
+            raise EndpointFailure(f"{self._replica.shown}: the reply of the batch API is not JSON: {error}") from None
+        except openai.APIStatusError as error:
+            failure = meaning(error.response, self._replica.key_advice)
+            raise NotThereError(str(failure)) if error.status_code == 404 else failure from None
 
     async def download(self, path: str, file: BinaryIO) -> None:
         """Download a path to a file. Raises NotThereError, ModelError, StopRunError."""
@@ -60,55 +65,17 @@ class Sender:
             file.truncate()
             stream = await self.client.get(path, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object])
             async with stream:
-                chunks = stream.response.aiter_bytes()
+                request, chunks = stream.response.request, stream.response.aiter_bytes()
                 while True:
-                    with connection_errors(stream.response.request):
+                    with connection_errors(request):
                         chunk = await anext(chunks, b"")
                     if not chunk:
                         return
                     file.write(chunk)
                     if file.tell() > MOST_RESULT_BYTES:
-                        words = f"the answer is longer than {MOST_RESULT_BYTES:,} bytes"
-                        raise TooLongError(message=words, request=stream.response.request)
+                        raise TooLongError(f"the results are longer than {MOST_RESULT_BYTES:,} bytes", request)
 
-        await self._repeated(lambda: self._attempt(attempt))
-
-    async def _repeated(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        return (await call_with_retries(attempt, limiter=self._limiter, policy=self.policy)).value
-
-    async def _attempt(self, request: Callable[[], Awaitable[T]]) -> T:
-        try:
-            return await request()
-        except TooLongError as error:
-            raise ModelError(error_text(f"{self._shown}: {error}")) from None
-        except openai.APIConnectionError as error:
-            raise EndpointFailure(error_text(f"{self._shown}: {error}")) from None
-        except openai.APIStatusError as error:
-            status, sent = error.status_code, error.request.method
-            words = f"{self._shown} answered {status} to {sent} of a batch: "
-            words = error_text(words + error_text(error.response.text, longest=300))
-            if status in (408, 409, 429) or status >= 500:
-                raise EndpointFailure(words, retry_after=retry_after(error.response.headers)) from None
-            raise (NotThereError if status == 404 else StopRunError)(words) from None
-
-
-class BatchApi(Protocol):
-    """A provider's batch API."""
-
-    async def prepare(self, bodies: Bodies) -> str:
-        """Returns a mark by which a batch can be found if the reply to its creation is lost. Costs nothing."""
-
-    async def create(self, mark: str, bodies: Bodies) -> str:
-        """Create the batch with one request. Returns its id. Raises EndpointFailure if it may or may not exist."""
-
-    async def search(self, mark: str, requests: int, known: Collection[str]) -> str | None:
-        """The batch with this mark and number of requests that is not one of the known ones."""
-
-    async def ended(self, batch: str) -> list[str] | None:
-        """The paths of the results, None while the batch is running. Raises BatchLostError."""
-
-    def result(self, line: dict[str, Any]) -> tuple[str, dict[str, Any] | str]:
-        """The name of a request, and its reply or the reason why there is none."""
+        await self(attempt)
 
 
 class OpenAIBatches:
@@ -118,7 +85,9 @@ class OpenAIBatches:
         self._send, self._client = send, send.client
 
     async def prepare(self, bodies: Bodies) -> str:
-        """See `BatchApi`: the id of the uploaded file."""
+        """Upload the requests, which costs nothing. Returns the file's id, which finds the batch if the reply to its
+        creation is lost.
+        """
         lines = "".join(
             json.dumps({"custom_id": name, "method": "POST", "url": _ENDPOINT, "body": body}) + "\n"
             for name, body in bodies.items()
@@ -127,12 +96,12 @@ class OpenAIBatches:
         return _id(await self._send(self._client.files.create, file=file, purpose="batch"))
 
     async def create(self, mark: str, bodies: Bodies) -> str:
-        """See `BatchApi`."""
+        """Create the batch with one request. Returns its id. Raises EndpointFailure if it may or may not exist."""
         create = self._client.batches.create
         return _id(await self._send.once(create, input_file_id=mark, endpoint=_ENDPOINT, completion_window="24h"))
 
     async def search(self, mark: str, requests: int, known: Collection[str]) -> str | None:
-        """See `BatchApi`."""
+        """The batch with this mark and number of requests that is not one of the known ones."""
         page = self._client.batches.list
         async for batch in _batches(self._send, lambda last: page(limit=_PAGE, after=last or openai.omit)):
             if batch.get("input_file_id") == mark:
@@ -140,8 +109,8 @@ class OpenAIBatches:
         return None
 
     async def ended(self, batch: str) -> list[str] | None:
-        """See `BatchApi`."""
-        state = await self._send(self._client.batches.retrieve, batch)
+        """The paths of the results, None while the batch is running. Raises BatchLostError."""
+        state = _members(await self._send(self._client.batches.retrieve, batch))
         if state.get("status") == "failed":
             raise BatchLostError(error_text(f"it failed: {json.dumps(state.get('errors'))}"))
         if state.get("status") not in ("completed", "expired", "cancelled"):
@@ -150,7 +119,7 @@ class OpenAIBatches:
         return [f"/files/{file}/content" for file in files]
 
     def result(self, line: dict[str, Any]) -> tuple[str, dict[str, Any] | str]:
-        """See `BatchApi`."""
+        """The name of a request, and its reply or the reason why there is none."""
         response = as_object(line.get("response"))
         body = response.get("body")
         if response.get("status_code") != 200 or not isinstance(body, dict):
@@ -168,18 +137,18 @@ class AnthropicBatches:
         self._url = f"{url}/batches"
 
     async def prepare(self, bodies: Bodies) -> str:
-        """See `BatchApi`: the id of the newest batch; empty if there is none."""
+        """The id of the newest batch; empty if there is none."""
         async for batch in _batches(self._send, self._page):
             return str(batch.get("id"))
         return ""
 
     async def create(self, mark: str, bodies: Bodies) -> str:
-        """See `BatchApi`."""
+        """See `OpenAIBatches`."""
         body = {"requests": [{"custom_id": name, "params": body} for name, body in bodies.items()]}
         return _id(await self._send.once(self._client.post, self._url, cast_to=openai.BaseModel, body=body))
 
     async def search(self, mark: str, requests: int, known: Collection[str]) -> str | None:
-        """See `BatchApi`."""
+        """See `OpenAIBatches`."""
         async for batch in _batches(self._send, self._page):
             if batch.get("id") == mark:
                 return None
@@ -189,13 +158,13 @@ class AnthropicBatches:
         return None
 
     async def ended(self, batch: str) -> list[str] | None:
-        """See `BatchApi`."""
+        """See `OpenAIBatches`."""
         url = f"{self._url}/{batch}"
-        state = await self._send(self._client.get, url, cast_to=openai.BaseModel)
+        state = _members(await self._send(self._client.get, url, cast_to=openai.BaseModel))
         return [f"{url}/results"] if state.get("processing_status") == "ended" else None
 
     def result(self, line: dict[str, Any]) -> tuple[str, dict[str, Any] | str]:
-        """See `BatchApi`."""
+        """See `OpenAIBatches`."""
         result = as_object(line.get("result"))
         good = result.get("type") == "succeeded" and isinstance(result.get("message"), dict)
         return str(line.get("custom_id")), result["message"] if good else json.dumps(result)
@@ -209,7 +178,7 @@ async def _batches(send: Sender, page: Callable[[str], Awaitable[Any]]) -> Async
     """The batches of an account, newest first. `page` gets those after a batch."""
     last = ""
     while True:
-        reply = await send(page, last)
+        reply = _members(await send(page, last))
         batches = objects(reply.get("data"))
         for batch in batches:
             yield batch
@@ -218,8 +187,15 @@ async def _batches(send: Sender, page: Callable[[str], Awaitable[Any]]) -> Async
         last = str(batches[-1].get("id"))
 
 
-def _id(reply: dict[str, Any]) -> str:
-    value = reply.get("id")
+def _members(reply: Any) -> dict[str, Any]:
+    """The members of a reply. `openai` returns a text if it is not JSON."""
+    if not isinstance(reply, openai.BaseModel):
+        raise EndpointFailure("the reply of the batch API is not a JSON object")
+    return reply.to_dict()
+
+
+def _id(reply: Any) -> str:
+    value = _members(reply).get("id")
     if not isinstance(value, str) or not value:
         raise EndpointFailure("the reply of the batch API has no id")
     return value

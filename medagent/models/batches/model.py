@@ -25,7 +25,6 @@ from medagent.core.scrub import error_text
 from medagent.models.base import Completion, Message, Tool, Usage
 from medagent.models.batches._apis import (
     AnthropicBatches,
-    BatchApi,
     BatchLostError,
     NotThereError,
     OpenAIBatches,
@@ -81,7 +80,7 @@ class BatchModel:
         policy = RetryPolicy(settings.max_retries, settings.retry_time_s)
         self._send = Sender(self._replica, self._limiter, policy)
         api = AnthropicBatches if settings.api == "anthropic" else OpenAIBatches
-        self._api: BatchApi = api(self._send, self._replica.url)
+        self._api: OpenAIBatches | AnthropicBatches = api(self._send, self._replica.url)
         self._price = price
         self._waiting: dict[str, _Waiting] = {}
         self._settling = asyncio.Lock()

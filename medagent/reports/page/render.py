@@ -20,11 +20,11 @@ from typing import Any
 
 from medagent.core.clock import wall_clock
 from medagent.core.errors import UserError
+from medagent.core.figures import dollars, duration, figure
 from medagent.core.scrub import hide
 from medagent.core.wire import without_password
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.blocks import Block, ConversationBlock, VerdictsBlock, ending_blocks
-from medagent.engine.figures import dollars, duration, figure
 from medagent.engine.report import ItemOutcome, Report, TableLine
 from medagent.engine.results import GradedUnit
 from medagent.engine.rows import OWED, Spent

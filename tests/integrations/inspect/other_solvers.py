@@ -8,7 +8,7 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.solver import generate
 
 import medagent
-from medagent.integrations.inspect._tasks import benchmark_task
+from medagent.integrations.inspect.registry import benchmark_task
 
 MRN = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_2")
 

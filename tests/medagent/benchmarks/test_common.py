@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from medagent.engine.files import MANIFEST, written_files
+from medagent.core.writing import MANIFEST, written_files
 from tests.command import medagent
 from tests.read_only import read_only
 from tests.refsol.promptcblue.vectors import text, value

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 from medagent.core.errors import MedagentError, StopRunError
-from medagent.engine._local import LocalExecutor
 from medagent.engine.boundary import blame
 from medagent.engine.journal import Journal
+from medagent.engine.local import LocalExecutor
 from medagent.engine.progress import Progress
 from medagent.engine.rows import Spent
-from medagent.engine.scores import Grader, Item, Score
-from medagent.engine.scoring import graded
-from medagent.engine.units import Summary, Watch, run_units
+from medagent.engine.run import Summary, Watch, run_units
+from medagent.engine.scores import Grader, Item, Score, graded
 from tests.command import medagent
 from tests.medagent.engine.counting import Counting, NumberRow, numbers
 

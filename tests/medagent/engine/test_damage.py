@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from medagent.core.errors import UserError
-from medagent.engine._local import LocalExecutor
 from medagent.engine.journal import Journal
+from medagent.engine.local import LocalExecutor
 from medagent.engine.progress import Progress
-from medagent.engine.units import Watch, run_units
+from medagent.engine.run import Watch, run_units
 from tests.medagent.engine.counting import Counting, NumberRow, numbers
 
 UNITS = 8

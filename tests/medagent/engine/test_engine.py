@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from medagent.core.errors import StopRunError, UserError
-from medagent.engine._limits import Limits
-from medagent.engine._local import LocalExecutor
 from medagent.engine.journal import Journal
+from medagent.engine.limits import Limits
+from medagent.engine.local import LocalExecutor
 from medagent.engine.progress import Progress
+from medagent.engine.run import Summary, Watch, run_units
 from medagent.engine.scores import Item, Score, Scored
-from medagent.engine.units import Summary, Watch, run_units
 from tests.medagent.engine.counting import Counting, NumberRow, numbers
 
 

@@ -14,7 +14,7 @@ import pytest
 from medagent.benchmarks.base import find, of_folder
 from medagent.core.errors import UserError
 from medagent.core.options import Option
-from medagent.engine.files import MANIFEST, write_whole, written_files
+from medagent.core.writing import MANIFEST, write_whole, written_files
 from medagent.engine.folder import RunFolder
 from medagent.engine.settings import RunSettings
 from tests.command import medagent

@@ -13,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medagent.core.errors import UserError
-from medagent.engine._limits import Limits
-from medagent.engine._local import LocalExecutor
-from medagent.engine._unit_limits import UnitLimits
 from medagent.engine.journal import Journal
+from medagent.engine.limits import Limits, UnitLimits
+from medagent.engine.local import LocalExecutor
 from medagent.engine.progress import Progress
-from medagent.engine.selection import mixed
-from medagent.engine.units import Summary, Watch, run_units
+from medagent.engine.run import Summary, Watch, run_units
+from medagent.engine.settings import mixed
 from medagent.models.base import Completion, Usage
 from tests.medagent.engine.counting import Counting, Number, NumberRow, numbers
 from tests.read_only import read_only

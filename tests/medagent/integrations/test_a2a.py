@@ -111,10 +111,7 @@ def test_an_address_alone_is_a_request() -> None:
 def tournament(folder: Path, model: Model, **options: Any) -> Any:
     """The addresses of a green and a purple agent."""
     pytest.importorskip("a2a", reason="the extra a2a is not installed")
-    from medagent.integrations.a2a._app import create_app
-    from medagent.integrations.a2a._green import Green
-    from medagent.integrations.a2a._purple import Purple
-    from medagent.integrations.a2a.run import with_records
+    from medagent.integrations.a2a.run import Green, Purple, create_app, with_records
 
     with (
         serving(_later := _Later()) as green,
@@ -256,8 +253,7 @@ def test_an_endless_reply_is_read_to_a_bound() -> None:
 
 def test_a_card_that_names_another_host_gets_no_message_unless_it_is_allowed() -> None:
     pytest.importorskip("a2a", reason="the extra a2a is not installed")
-    from medagent.integrations.a2a._app import create_app
-    from medagent.integrations.a2a._purple import Purple
+    from medagent.integrations.a2a.run import Purple, create_app
 
     with serving(later := _Later()) as url:
         elsewhere = url.replace("127.0.0.1", "localhost")

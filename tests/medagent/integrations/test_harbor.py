@@ -24,8 +24,8 @@ from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder, load
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
 from medagent.integrations.harbor import server as harbor_server
-from medagent.integrations.harbor._manifest import content_digest
 from medagent.integrations.harbor.server import OneEpisode
+from medagent.integrations.harbor.tasks import content_digest
 from tests.command import medagent
 from tests.medagent.benchmarks.medagentbench.generator.made import small
 

@@ -18,12 +18,12 @@ import medagent
 from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.fhir_data.embedded import EmbeddedEhr, bundled_file, imported_file
-from medagent.integrations._web import listen, with_token
 from medagent.integrations.mcp import _fhir as fhir
 from medagent.integrations.mcp._fhir import FhirOffer
 from medagent.integrations.mcp._offer import Caller, OfferedTool
 from medagent.integrations.mcp._tasks import TaskOffer
 from medagent.integrations.mcp.run import serving
+from medagent.integrations.web import Port
 from tests.command import medagent as command
 
 JUDGING = re.compile(r"\b(correct|right|wrong|verdict|score|expected|sol)\b")
@@ -386,8 +386,8 @@ def test_a_missing_extra_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_port_that_others_reach_wants_a_token() -> None:
-    with pytest.raises(medagent.UserError, match="set --token"):
-        listen("0.0.0.0", 0, None)
+    with pytest.raises(medagent.UserError, match="set --token"), Port("0.0.0.0", 0).opened():
+        pass
 
 
 @pytest.mark.parametrize(("header", "status"), [(b"Bearer a", 200), (b"Bearer b", 401), (b"", 401)])
@@ -401,5 +401,5 @@ def test_requests_without_the_token_are_refused(header: bytes, status: int) -> N
         sent.append(message)
 
     scope = {"type": "http", "headers": [(b"authorization", header)] if header else []}
-    asyncio.run(with_token(app, "a")(scope, None, send))
+    asyncio.run(Port("127.0.0.1", 0, token="a").guarded(app)(scope, None, send))
     assert sent[0]["status"] == status

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run
 from medagent.engine.scores import Item
 from medagent.judging.benchmark import judgements_of
 from medagent.judging.calls import PanelCalls, Replies, ask

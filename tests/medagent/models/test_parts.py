@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from medagent.core.errors import ModelError, UserError
 from medagent.models import open_model
 from medagent.models.base import Completion, Message, Usage
-from medagent.models.limiter import AdaptiveLimiter, Slot
+from medagent.models.limiter import AdaptiveLimiter
 from medagent.models.prices import find_price
 from medagent.models.retry import EndpointFailure, RetryPolicy, retry_after
 from medagent.models.scripted import ScriptedModel
@@ -92,21 +92,21 @@ def test_the_limiter_is_fair_and_bounded() -> None:
     assert asyncio.run(run()) == (3, list(range(20)))
 
 
-async def _throttled(slot: Slot) -> None:
-    async with slot:
+async def _throttled(limiter: AdaptiveLimiter) -> None:
+    async with limiter.slot() as throttled:
         await asyncio.sleep(0)  # the others of a burst are let in before the first answer
-        slot.throttled()
+        throttled()
         raise EndpointFailure("429")
 
 
 def test_the_limiter_halves_once_for_what_was_under_way_and_never_below_one() -> None:
     async def run() -> list[int]:
         limiter, limits = AdaptiveLimiter(5), list[int]()
-        await asyncio.gather(*(_throttled(limiter.slot()) for _ in range(3)), return_exceptions=True)
+        await asyncio.gather(*(_throttled(limiter) for _ in range(3)), return_exceptions=True)
         limits.append(limiter.stats.limit)
         for _ in range(2):
             with pytest.raises(EndpointFailure):
-                await _throttled(limiter.slot())
+                await _throttled(limiter)
             limits.append(limiter.stats.limit)
         for _ in range(1 + 2 + 3 + 4):
             async with limiter.slot():

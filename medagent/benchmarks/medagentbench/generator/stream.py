@@ -13,7 +13,7 @@ from medagent.benchmarks.medagentbench.tasks.dataset import Task, load_dataset
 from medagent.benchmarks.medagentbench.tasks.manifest import Like
 from medagent.core.errors import UserError
 from medagent.core.paths import cache_dir
-from medagent.engine.selection import mixed
+from medagent.engine.settings import mixed
 from medagent.fhir_episodes.benchmark import Training
 
 _PATIENTS, _PER_TYPE = 100, 300

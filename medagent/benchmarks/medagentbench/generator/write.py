@@ -40,8 +40,7 @@ from medagent.benchmarks.medagentbench.tasks.manifest import (
 )
 from medagent.core.errors import UserError
 from medagent.core.paths import cache_dir
-from medagent.core.writing import replacing
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest, replacing
 from refsol.medagentbench import build_key, write_key
 from refsol.medagentbench.constants import PUBLISHED, Constants
 

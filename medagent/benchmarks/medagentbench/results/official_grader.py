@@ -27,7 +27,7 @@ from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.core.closing import Closing
 from medagent.core.errors import UserError
-from medagent.engine.files import file_digest
+from medagent.core.writing import file_digest
 from medagent.engine.report import ItemOutcome, TableLine, TableSection
 from medagent.fhir_episodes.settings import server_headers
 from medagent.reports.tables import named

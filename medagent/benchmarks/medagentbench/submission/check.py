@@ -33,8 +33,7 @@ from medagent.benchmarks.medagentbench.submission.pack import (
 )
 from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, Task, load_dataset, named
 from medagent.core.errors import UserError
-from medagent.engine.folder import read_run
-from medagent.engine.journals import Run
+from medagent.engine.folder import Run, read_run
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import Report, read_report
 from medagent.engine.results import graded_report

@@ -23,7 +23,7 @@ from medagent.benchmarks.medagentbench.tasks.manifest import Manifest, is_made, 
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir, file_state
 from medagent.engine.report import DataRef
-from medagent.engine.selection import mixed
+from medagent.engine.settings import mixed
 from refsol.medagentbench.constants import PUBLISHED, Constants
 
 BUNDLED = "synthetic"

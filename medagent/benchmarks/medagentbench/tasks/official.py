@@ -17,8 +17,7 @@ from pathlib import Path
 
 from medagent.benchmarks.medagentbench.tasks.dataset import OFFICIAL_DIGESTS, dataset_folder
 from medagent.core.errors import UserError
-from medagent.core.writing import writing
-from medagent.engine.files import file_digest, write_whole
+from medagent.core.writing import file_digest, write_whole, writing
 from medagent.fhir_episodes.protocol import load_protocol
 from refsol.medagentbench.constants import PUBLISHED
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 import medagent
-from medagent.engine.grounded import GROUNDED
 from medagent.engine.report import Report
-from medagent.engine.scores import Item, Score, Scored, mean_by_group
+from medagent.engine.scores import GROUNDED, Item, Score, Scored, mean_by_group
 from tests.command import medagent as command
 from tests.shared_data import ROOT, SHARED, need
 

@@ -90,7 +90,7 @@ APIS = pytest.mark.parametrize("api", ["chat", "anthropic"])
 
 
 @APIS
-@pytest.mark.parametrize("fate", ["lost", "late", "error", "never"])
+@pytest.mark.parametrize("fate", ["lost", "late", "error", "garbled", "never"])
 def test_a_batch_whose_creation_was_not_answered_is_looked_for_and_not_created_again(
     tmp_path: Path, api: str, fate: str
 ) -> None:
@@ -226,7 +226,7 @@ def test_a_tool_call_in_a_batch_shows_no_key(tmp_path: Path, monkeypatch: pytest
 def test_an_endpoint_without_batches_is_one_line(tmp_path: Path) -> None:
     with BatchServer(lambda body: "") as server:
         elsewhere = [server.url.replace("/v1", "/v2")]
-        with pytest.raises(StopRunError, match=r"of a batch: \{\} \(it has no batch API; remove --batch\)"):
+        with pytest.raises(StopRunError, match=r"answered 404: \{\} \(it has no batch API; remove --batch\)"):
             run(server, tmp_path, base_url=elsewhere)
 
 

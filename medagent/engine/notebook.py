@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from medagent.core.errors import UserError
-from medagent.engine.figures import dollars, figure
+from medagent.core.figures import dollars, figure
 
 ITEM_COLUMNS = ("item", "trial", "group", "status", "correct", "score", "kind", "reason", "because")
 TURN_COLUMNS = ("item", "trial", "turn", "role", "text")
