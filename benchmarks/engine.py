@@ -189,7 +189,7 @@ def trials(count: int, place: Path, *, varied: bool) -> None:
 
 def drivers(count: int) -> None:
     """Print the CPU of the process that drives a run of N trials by the reference agent."""
-    for workers, target in ((None, ""), (2, "≤ 0.8")):
+    for workers, target in ((None, ""), (2, "≤ 10")):
         one, many = driven(workers, 1), driven(workers, count)  # starting the workers is no episode's
         where = f"--workers {workers}" if workers else "one process"
         row(

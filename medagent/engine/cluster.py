@@ -40,7 +40,7 @@ from medagent.core.wire import split_credentials, without_password
 from medagent.core.writing import file_digest
 from medagent.engine.boundary import Performed, PluginError, WornError, fail
 from medagent.engine.limits import UNIT_UNLIMITED, UnitLimits
-from medagent.engine.local import opened, run_lanes
+from medagent.engine.local import CarryOut, opened, run_lanes
 from medagent.engine.plan import Done, Job, JobWithFiles, Take, U
 from medagent.engine.progress import Progress
 from medagent.engine.rows import R
@@ -70,6 +70,8 @@ _MISSING = "medagent-worker-that-is-missing"
 """A resource that no worker has, so tasks that need it wait."""
 
 DIED = "its worker died"
+_CHECKED = ("medagent.", "medagent_plugin_", "__main__")
+"""The modules of a job that are checked otherwise: ours, those of local files, and a program's own."""
 
 IN_WORKER = (
     "import signal\n"
@@ -152,7 +154,8 @@ class ClusterExecutor:
             from distributed import Client, LocalCluster
         except ImportError:
             raise UserError("a cluster needs the extra: pip install 'medagent[cluster]'") from None
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are reported below, in one line
+        for name in ("distributed", "distributed.client"):  # errors are reported below, in one line
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         async with AsyncExitStack() as stack:
             where: Any = self.address
             if where is None:
@@ -335,7 +338,7 @@ class Opening:
     @classmethod
     def of(cls, job: Job[U, R], run: str, concurrency: int, limits: UnitLimits = UNIT_UNLIMITED) -> Self:
         """The job of a run, for workers that have `concurrency` calls at an endpoint at once."""
-        classes = [one for one in (type(job), job.row) if not one.__module__.startswith(("medagent", "__main__"))]
+        classes = [one for one in (type(job), job.row) if not one.__module__.startswith(_CHECKED)]
         plugins = [Plugin(f"{one.__module__}:{one.__qualname__}", module_digest(one)) for one in classes]
         packed = pickle.dumps(replace(cast(Any, job), concurrency=concurrency))
         files = job.files if isinstance(job, JobWithFiles) else ()
@@ -422,7 +425,7 @@ class _Home:
         threading.Thread(target=self._serve, daemon=True, name="medagent-units").start()
         self._work = opened(job, job.concurrency, opening.limits)
         try:
-            self._worker, self._carry_out = self._do(self._work.__aenter__()).result(OPENED_WITHIN_S)
+            self._worker, self._carry_out = self._do(self._open()).result()
         except BaseException:
             self._stop()
             raise
@@ -453,6 +456,10 @@ class _Home:
             self._do(self._close()).result(CLOSED_WITHIN_S)
         with self._turn:  # no unit starts now
             self._stop()
+
+    async def _open(self) -> tuple[Any, CarryOut[Any, Any]]:
+        async with asyncio.timeout(OPENED_WITHIN_S):
+            return await self._work.__aenter__()
 
     async def _run(self, unit: Any) -> Ended | None:
         if self._is_over:

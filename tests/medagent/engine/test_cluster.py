@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -191,10 +192,15 @@ def test_a_worker_refuses_another_source_of_an_installed_benchmark(module: str, 
         replace(Opening.of(Where(), "run", 4), job=job).job_here("w")
 
 
-def test_a_unit_that_kills_its_worker_begins_twice_and_others_end(tmp_path: Path, cluster: str) -> None:
-    """Dask's scheduler would begin it four times."""
-    job = Where("kill", tmp_path / "begun")
-    summary, rows = run(tmp_path, job, on=cluster)
+@pytest.mark.parametrize("allowed", [3, 0], ids=["Dask's own", "none"])
+def test_a_unit_that_kills_its_worker_begins_twice_and_others_end(tmp_path: Path, allowed: int) -> None:
+    """With its own `allowed-failures`, Dask would begin it four times."""
+    from distributed import LocalCluster
+
+    job, scheduler = Where("kill", tmp_path / "begun"), {"allowed_failures": allowed}
+    where: dict[str, Any] = {"dashboard_address": "127.0.0.1:0", "preload": [IN_WORKER], "scheduler_kwargs": scheduler}
+    with LocalCluster(n_workers=2, threads_per_worker=1, **where) as cluster:
+        summary, rows = run(tmp_path, job, on=cluster.scheduler_address)
     assert summary.owed == []
     row = rows.pop("n3")
     assert (row.status, row.error) == ("agent_error", "its worker died")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import re
@@ -179,7 +180,11 @@ def test_an_outage_needs_both_time_and_attempts_and_ends_with_a_success() -> Non
     assert not any(outage.failed() for _ in range(100))  # a burst
     now = 60
     assert outage.failed() is None
-    outage.succeeded()
+
+    async def success() -> int:
+        return 1
+
+    assert asyncio.run(outage.watch(success())) == 1
     now = 500
     assert not any(outage.failed() for _ in range(19))
     now = 700
