@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from time import process_time
 from typing import Any
 
+import httpx
 import pytest
 
 from fhir_server import Overlay, Request, Response, Server
+from fhir_server.app import create_app
 from fhir_server.bounds import Bounds, Meter, OverBoundsError, UnfinishedError
 from tests.fhir_server.ward import JSON, said, seen, send
 
@@ -147,3 +150,24 @@ def test_all_operations_and_resources_of_a_request_share_one_budget() -> None:
         assert send(server, "PATCH", "Patient/p1", one).status == 200
         status, text = said(send(server, "PATCH", "Patient/p1", patch))
         assert (status, "too many steps" in text) == (400, True)
+
+
+def test_a_batch_on_a_port_builds_no_more_than_the_largest_answer(server: Server) -> None:
+    reads = [{"request": {"method": "GET", "url": "Observation?_count=1000"}}] * 1000
+    create = {"request": {"method": "POST", "url": "Observation"}, "resource": {**seen("Patient/p1"), "id": "new"}}
+    before = _total(server)
+
+    async def ask_app() -> httpx.Response:
+        transport = httpx.ASGITransport(create_app(server))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as client:
+            body = {"resourceType": "Bundle", "type": "batch", "entry": [create, *reads]}
+            return await client.post("/fhir", json=body, headers=dict(JSON))
+
+    reply = asyncio.run(ask_app())
+    assert reply.status_code == 413
+    assert "the answer is over 100 MB" in reply.json()["issue"][0]["diagnostics"]
+    assert _total(server) == before
+
+
+def _total(server: Server) -> Any:
+    return json.loads(server.handle(Request("GET", "/fhir/Observation?_summary=count")).text)["total"]
