@@ -258,9 +258,8 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         for block in super().default_blocks(item, row, score):
             if isinstance(block, ConversationBlock):
                 if row.created:
-                    yield RecordBlock(
-                        "What the POSTs stored", [(one.url, one.resource, one.refused or "") for one in row.created]
-                    )
+                    writes = [(one.url, one.resource, one.not_stored) for one in row.created]
+                    yield RecordBlock("What the POSTs stored, or would have stored", writes)
                 yield ConversationBlock(spoken(row))
             else:
                 yield block

@@ -84,8 +84,8 @@ def _of_block(block: Block) -> Iterator[str]:
     """The lines of a block that add to the messages and the verdict."""
     match block:
         case RecordBlock(writes=writes):
-            for url, resource, refused in writes:
-                yield f"POST {url}: {'stored' if resource is not None else f'not stored: {refused}'}"
+            for url, _, refused in writes:
+                yield f"POST {url}: {f'not stored: {refused}' if refused else 'stored'}"
         case AnswerBlock(accepted=accepted) if accepted:
             yield f"accepted: {'; '.join(accepted)}"
         case VotesBlock(votes=votes):
