@@ -93,6 +93,14 @@ def test_a_file_with_a_damaged_byte_is_not_taken_for_gbk(tmp_path: Path, data: b
     assert refused(lambda: read_text(written(tmp_path, data)))[0].startswith("f.json:2: is not UTF-8 at byte ")
 
 
+@pytest.mark.parametrize("encoding", ["iso8859-2", "cp1252"])
+def test_a_european_file_is_not_taken_for_gbk(tmp_path: Path, encoding: str) -> None:
+    data = '{"a": 1}\n{"a": "Übelkeit, Müdigkeit und Fieber"}\n'.encode(encoding)
+    assert refused(lambda: read_jsonl(written(tmp_path, data), anything)) == [
+        "f.json:2: is not UTF-8 at byte 8 of the line"
+    ]
+
+
 def test_text_in_the_wrong_encoding_is_named(tmp_path: Path) -> None:
     path = written(tmp_path, b'{"a": "\xff"}')
     assert refused(lambda: read_json(path, anything, encoding="gbk")) == ["f.json:1: is not GBK at byte 8 of the line"]
