@@ -219,6 +219,9 @@ class InputFile:
         if self._max_bytes is not None and size > self._max_bytes:
             file.close()
             self._refuse(f"has {size} bytes, more than the limit of {self._max_bytes}")
+        if file.peek(4)[:4] == b"PK\3\4":
+            file.close()
+            self._refuse("is a ZIP archive; unpack it, and name a file in it")
         return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if self.path.suffix == ".gz" else file
 
     def _bytes(self) -> bytes:

@@ -22,6 +22,7 @@ import medagent.fhir
 import medagent.judging
 import medagent.rl
 import medagent.testing
+from medagent.benchmarks.base import names
 from medagent.benchmarks.medagentbench.results.files import result_item
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.cli.app import app
@@ -85,6 +86,11 @@ CASES = [
     for page in PROGRAM_PAGES
     for number, (program, printed) in enumerate(programs(page), 1)
 ]
+
+
+def test_inspect_s_page_lists_every_benchmark() -> None:
+    page = (ROOT / "docs" / "integrations" / "inspect.md").read_text(encoding="utf-8")
+    assert [name for name in names() if f"`medagent/{name}`" not in page] == []
 
 
 def test_pages_have_their_programs() -> None:
