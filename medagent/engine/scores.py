@@ -225,6 +225,10 @@ class Judgement(Protocol):
     def state(self) -> str:
         """The problem if it is not complete: `owed`, `failed` or `unreadable`."""
 
+    @property
+    def votes(self) -> Sequence[tuple[str, bool | None, str, str]]:
+        """The judges' labels and replies, as a `VotesBlock` shows them."""
+
 
 class Grader(ABC, Generic[RowT]):
     """Scores the units of one run; a context manager that holds the inputs of grading (chart, key, gold, graph).

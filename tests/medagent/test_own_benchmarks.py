@@ -179,3 +179,15 @@ def test_a_grader_s_error_names_the_line_of_the_grader(tmp_path: Path) -> None:
     [folder] = (tmp_path / "results").iterdir()
     shown = medagent("show", folder, "1+1", "--benchmark", f"{tmp_path}/sums.py:Sums")
     assert "the grader raised JSONDecodeError: Expecting value: line 1 column 1 (char 0) (sums.py:30)" in shown.out
+
+
+def test_show_prints_the_reported_verdict_of_a_run_whose_data_is_gone(tmp_path: Path) -> None:
+    code = SUMS.replace("class Sum(", "@dataclass(frozen=True, kw_only=True)\nclass Sum(")
+    code = code.replace("json.loads(row.reply)", "len(row.reply) - 1")
+    assert sums(tmp_path, code).code == 0
+    [folder] = (tmp_path / "results").iterdir()
+    (tmp_path / "sums.py").write_text(
+        code.replace("def items(self, source):", "def items(self, source):\n        raise medagent.UserError('gone')")
+    )
+    shown = medagent("show", folder, "1+1", "--benchmark", f"{tmp_path}/sums.py:Sums")
+    assert (shown.code, "verdict: right" in shown.out) == (0, True), shown
