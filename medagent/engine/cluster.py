@@ -154,7 +154,8 @@ class ClusterExecutor:
             from distributed import Client, LocalCluster
         except ImportError:
             raise UserError("a cluster needs the extra: pip install 'medagent[cluster]'") from None
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are reported below, in one line
+        for name in ("distributed", "distributed.client"):  # errors are reported below, in one line
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         async with AsyncExitStack() as stack:
             where: Any = self.address
             if where is None:

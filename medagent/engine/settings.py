@@ -169,8 +169,8 @@ class RunSettings(BaseModel):
         return self
 
     def __hash__(self) -> int:
-        """Settings are keys of caches."""
-        return hash(repr(self))
+        """Settings are keys of caches. Equal ones have these fields in common."""
+        return hash((type(self), self.round, self.agent, self.model))
 
     @field_validator("round")
     @classmethod
