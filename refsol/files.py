@@ -220,6 +220,9 @@ class InputFile:
         if self._max_bytes is not None and size > self._max_bytes:
             file.close()
             self._refuse(f"has {size} bytes, more than the limit of {self._max_bytes}")
+        if file.peek(4)[:4] == b"PK\3\4":
+            file.close()
+            self._refuse("is a ZIP archive; unpack it, and name a file in it")
         return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if self.path.suffix == ".gz" else file
 
     def _bytes(self) -> bytes:
@@ -263,7 +266,11 @@ def _not_json(error: Exception) -> str:
 
 
 def _probable_encoding(data: bytes) -> Encoding | None:
-    """GBK or GB18030 if bytes that are not UTF-8 are Chinese text in it; None for UTF-8 with a few damaged bytes."""
+    """GBK or GB18030 if bytes that are not UTF-8 are mostly common Chinese text in it, otherwise None.
+
+    Text in ISO 8859-2 or cp1252 has the bytes of Chinese characters too, but rarely of common ones: the first level of
+    GB 2312 (3,755 characters) begins with the bytes B0 to D7.
+    """
     as_utf8 = data.decode("utf-8", "replace")
     damaged = as_utf8.count("\ufffd")
     if sum(character > "\x7f" for character in as_utf8) > 2 * damaged:
@@ -274,9 +281,14 @@ def _probable_encoding(data: bytes) -> Encoding | None:
         except UnicodeDecodeError:
             continue
         others = [character for character in text if character > "\x7f"]
-        chinese = sum("\u3000" <= character <= "\u9fff" or "\uff00" <= character <= "\uffef" for character in others)
-        return encoding if 3 * chinese > 2 * len(others) else None
+        return encoding if 3 * sum(map(_is_common, others)) > 2 * len(others) else None
     return None
+
+
+def _is_common(character: str) -> bool:
+    """Whether a character is a Chinese mark, or on the first level of GB 2312."""
+    first, *second = character.encode("gb2312", "ignore") or b"\0"
+    return bool(second) and (first in (0xA1, 0xA3) or 0xB0 <= first <= 0xD7)
 
 
 def _line_of(text: str, steps: Steps) -> int:
