@@ -274,12 +274,12 @@ class ChatAgent(Agent):
 
     def __init__(self, model: ChatModel, system: str = "") -> None:
         super().__init__(AgentContext(model))
-        self._model = model
+        self.model = model
         self._opening = (Message("system", system),) if system else ()
 
     def start(self, task: Any, *, key: str, seed: int | None, before: Sequence[Message] = ()) -> _ChatPolicy:
         """See `Agent.start`. `before` are messages before the conversation, such as examples."""
-        return _ChatPolicy(self._model, key, seed, [*self._opening, *before])
+        return _ChatPolicy(self.model, key, seed, [*self._opening, *before])
 
 
 class _ChatPolicy:

@@ -154,7 +154,8 @@ class ClusterExecutor:
             from distributed import Client, LocalCluster
         except ImportError:
             raise UserError("a cluster needs the extra: pip install 'medagent[cluster]'") from None
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are reported below, in one line
+        for name in ("distributed", "distributed.client"):  # errors are reported below, in one line
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         async with AsyncExitStack() as stack:
             where: Any = self.address
             if where is None:
@@ -236,7 +237,7 @@ class ClusterExecutor:
         opened = await self._client.run(open_here, self._opening, on_error="return")
         for address, problem in opened.items():
             if isinstance(problem, Exception) and not isinstance(problem, LackingError | OSError):
-                raise _readable(address, problem)
+                raise _readable(f"worker {address}", problem)
 
     async def _send(self, worker: str, digest: str) -> None:
         """Send a file of the job to a worker, unless one of the same machine has got it meanwhile."""

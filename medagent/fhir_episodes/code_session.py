@@ -14,15 +14,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from medagent.agents.base import Agent, ChatAgent
 from medagent.core.options import Setting
 from medagent.fhir_data.record import EhrSession, TooMuchError
 from medagent.fhir_episodes.protocol import Protocol
 from medagent.fhir_episodes.requests_words import ActionError
 from medagent.fhir_episodes.session import Program, Session, SessionRules, Turn, clean
 from medagent.fhir_episodes.task import TaskWords
-from medagent.fhir_episodes.tools import ToolError, ToolsAgent
-from medagent.models.base import ChatModel, MadeCall, Tool, ToolCall
+from medagent.fhir_episodes.tools import ToolError
+from medagent.models.base import MadeCall, Tool, ToolCall
 from medagent.models.wording import fill, strip_thinking
 from medagent.sandbox.base import CallError, Limits, Surface
 from medagent.sandbox.choose import SandboxChoice
@@ -252,23 +251,6 @@ PYTHON = Tool(
         "required": ["code"],
     },
 )
-
-
-def code_agent(agent: Agent, protocol: Protocol, api_base: str, *, tool: bool) -> Agent:
-    """A chat agent with the protocol's system prompt, and the tool if `tool`; other agents are returned unchanged."""
-    if not isinstance(agent, ChatAgent) or agent.context.model is None:
-        return agent
-    if tool:
-        return CodeToolAgent(agent.context.model, protocol, api_base)
-    return ChatAgent(agent.context.model, protocol.system)
-
-
-class CodeToolAgent(ToolsAgent):
-    """Offers the tool `python` to a chat model; see `ToolsAgent`."""
-
-    def __init__(self, model: ChatModel, protocol: Protocol, api_base: str) -> None:
-        super().__init__(model, protocol, api_base)
-        self._toolbox = PythonCalls()
 
 
 class PythonCalls:

@@ -13,14 +13,14 @@ from typing import Protocol, Self
 
 from pydantic import Field, model_validator
 
-from medagent.agents.base import Agent, Policy, learn_from, next_move
+from medagent.agents.base import Agent, ChatAgent, Policy, learn_from, next_move
 from medagent.agents.choice import AgentChoice
 from medagent.engine.boundary import blame
 from medagent.engine.learning import Feedback
 from medagent.engine.report import REQUESTS, ShownMessage
 from medagent.engine.rows import Row, Spent
 from medagent.fhir_data.record import Ehr, EhrSession
-from medagent.fhir_episodes.code_session import CodeRules, CodeWork, open_code, open_session
+from medagent.fhir_episodes.code_session import CodeRules, CodeWork, PythonCalls, open_code, open_session
 from medagent.fhir_episodes.own_loop import Env, OwnBases, Watched, serve_bases, solve
 from medagent.fhir_episodes.protocol import Protocol as Words
 from medagent.fhir_episodes.reads import Read
@@ -198,18 +198,15 @@ class EpisodeJob:
 
     def _told(self, agent: Agent) -> Agent:
         """A chat agent with the protocol's system prompt and tools; other agents are returned unchanged."""
-        from medagent.agents.base import ChatAgent
-        from medagent.fhir_episodes.code_session import code_agent
-
-        if self.code is not None and self.acting is None:
-            return code_agent(agent, self.protocol, self.rules.api_base, tool=self.code.tool)
-        if not isinstance(agent, ChatAgent) or agent.context.model is None:
+        if not isinstance(agent, ChatAgent):
             return agent
         if self.acting is not None:
-            return self.acting.agent(agent.context.model, self.protocol)
+            return self.acting.agent(agent.model, self.protocol)
+        if self.code is not None and self.code.tool:
+            return ToolsAgent(agent.model, self.protocol.system, PythonCalls())
         if self.protocol.kind == "tools":
-            return ToolsAgent(agent.context.model, self.protocol, self.rules.api_base)
-        return ChatAgent(agent.context.model, self.protocol.system)
+            return ToolsAgent(agent.model, self.protocol.system, Toolbox.of(self.protocol, self.rules.api_base))
+        return ChatAgent(agent.model, self.protocol.system)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medagent.benchmarks.simpleqa._load import judged_sets
+from medagent.benchmarks.simpleqa._folder import judged_sets
 from medagent.benchmarks.simpleqa.benchmark import Simpleqa
 from medagent.core.errors import StopRunError, UserError
 from medagent.engine.folder import Run
