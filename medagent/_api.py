@@ -214,7 +214,7 @@ class LoadedRun:
         for row in self.rows():
             item, trial = self.benchmark.named(row.unit)
             outcome = outcomes.get((item.id, trial))
-            yield Scored(item, trial, row.unit, row.status, outcome and _score_of(outcome))
+            yield Scored(item, trial, row.unit, row.status, None if outcome is None else _score_of(outcome))
 
 
 def _score_of(one: ItemOutcome) -> Score | None:
