@@ -14,7 +14,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NoReturn, TypeVar, cast, get_args
@@ -34,6 +34,7 @@ _UNREADABLE = (OSError, EOFError, zlib.error)
 """The errors of reading a file; all except OSError come from compressed files."""
 _BOM = b"\xef\xbb\xbf"
 _PLAIN_KEY = re.compile(r"[^\W\d][\w-]*")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NEWLINE = re.compile(r"\r\n?|\n")
 
 
@@ -344,3 +345,12 @@ def csv_rows(file: InputFile, columns: Sequence[str]) -> Iterator[tuple[int, dic
             yield reader.line_num - sum(len(_NEWLINE.findall(str(value))) for value in row.values()), row
     except csv.Error as error:
         file.stop(f"is not CSV: {error}", line=reader.reader.line_num)
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Rows as CSV. A text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(
+        [f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in row] for row in rows
+    )
+    return out.getvalue()
