@@ -60,11 +60,20 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The result of one POST: the shown URL, and the stored resource or the server's error."""
+    """The result of one POST: the shown URL, and the stored resource or the server's error.
+
+    If no server could compute what it would have stored, `stored` is False and `resource` is the posted JSON.
+    """
 
     url: str
     resource: dict[str, Any] | None = None
     refused: str | None = None
+    stored: Literal[False] | None = None
+
+    @property
+    def not_stored(self) -> str:
+        """Why no server stored the resource, as shown to readers; empty if one did, or would have."""
+        return "acknowledged, not sent" if self.stored is False else self.refused or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,13 +348,14 @@ class Session:
         except TooMuchError as error:
             return self._kept(Write(url, refused=f"not carried out: {error}"))
         if reply is None:
-            return self._kept(Write(url, refused="not sent: writes are only acknowledged"))
+            return self._kept(_posted(url, body))
         return self._kept(_written(url, reply))
 
     def _kept(self, write: Write) -> str:
         """Record the result of a POST; returns the stored resource's id, or the POST's number if there is none."""
         self._outcome.writes.append(write)
-        return str((write.resource or {}).get("id", len(self._outcome.writes)))
+        stored = {} if write.stored is False else write.resource or {}
+        return str(stored.get("id", len(self._outcome.writes)))
 
 
 def clean(message: str) -> str:
@@ -358,6 +368,14 @@ def read_of(requested: str, sent: str, reply: Reply) -> Read:
     if not reply.ok:
         return Read(requested, sent, refused=f"HTTP status {reply.status}. {diagnostics(reply)}")
     return Read(requested, sent, read_page(reply.text).ids)
+
+
+def _posted(url: str, body: str) -> Write:
+    """A POST that is only acknowledged, and of which no server can tell what it would have stored."""
+    resource = json_value(unicode_json(body))
+    if not isinstance(resource, dict):
+        return Write(url, refused="not sent: the body is not a JSON object")
+    return Write(url, resource, stored=False)
 
 
 def _written(url: str, reply: Reply) -> Write:

@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
+from inspect import getsource
 from typing import Any
 
 from medagent.agents.base import Agent, AgentContext
@@ -23,7 +23,7 @@ from medagent.benchmarks.fhiragentbench.strategies.plan import SEARCH, TYPES
 from medagent.core.errors import UserError
 from medagent.fhir_episodes.code_session import fenced
 from medagent.fhir_episodes.episode import Scripted
-from medagent.fhir_episodes.own_agents import ReplayAgent, Solver, SolverPolicy, bundle_in
+from medagent.fhir_episodes.own_agents import ReplayAgent, Solver, SolverAgent, bundle_in
 from medagent.fhir_episodes.reads import next_link, resources_of
 from medagent.fhir_episodes.task import FhirItem, FhirTask
 from medagent.fhir_episodes.tools import Toolbox
@@ -96,18 +96,15 @@ finish(["yes" if one is True else "no" if one is False else one for one in value
 """
 
 
-class ReferenceAgent(Agent):
+class ReferenceAgent(SolverAgent):
     """Acts through tool calls. `now` is the hospital's time."""
 
     def __init__(self, context: AgentContext, toolbox: Toolbox, now: datetime) -> None:
         super().__init__(context)
         self._toolbox, self._now = toolbox, f"{now:%Y-%m-%d %H:%M:%S}"
 
-    def start(self, task: FhirTask, *, key: str, seed: int | None) -> Any:
-        """See `Agent.start`."""
-        return SolverPolicy(self._solved(task))
-
-    def _solved(self, task: FhirTask) -> Solver:
+    def solver(self, task: FhirTask) -> Solver:
+        """See `SolverAgent.solver`."""
         lookup = _lookup(task)
         resources: list[dict[str, Any]] = []
         for kind, parameters in chart_lookup.searches(lookup, task.mrn):
@@ -123,15 +120,11 @@ class ReferenceAgent(Agent):
 class CodeReferenceAgent(ReferenceAgent):
     """Acts through one program per question, which searches and answers."""
 
-    def start(self, task: FhirTask, *, key: str, seed: int | None) -> Any:
-        """See `Agent.start`. The messages come from `play`."""
-        return Agent.start(self, task, key=key, seed=seed)
-
-    def play(self, task: FhirTask, prompt: str) -> Iterator[str]:
+    async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
         """See `Agent.play`."""
         values = {"lookup": _lookup(task), "patient": task.mrn, "now": self._now}
         head = "".join(f"{name} = {value!r}\n" for name, value in values.items())
-        yield fenced(Path(str(chart_lookup.__file__)).read_text(encoding="utf-8") + head + _PROGRAM)
+        yield fenced(getsource(chart_lookup) + head + _PROGRAM)
 
 
 def stated(values: list[Any]) -> list[Any]:
