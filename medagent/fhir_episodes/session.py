@@ -123,6 +123,9 @@ class SessionRules:
 class Session:
     """One episode of `task` over `ehr`; `reset`, then `act` until `done`, then `outcome`."""
 
+    cut_off = ""
+    """What the model is told of a message that its token limit cut off. Empty: such a message is acted on."""
+
     def __init__(self, task: TaskWords, ehr: EhrSession, protocol: Protocol, rules: SessionRules) -> None:
         self.task = task
         self._ehr = ehr
@@ -168,11 +171,19 @@ class Session:
         self._outcome.rounds += 1
         return await self._respond(unicode_text(message), reasoning, call)
 
-    def refuse(self, message: str, problem: str, reasoning: str | None = None, call: MadeCall | None = None) -> str:
-        """Record a message that could not be read as an action (a malformed tool call) and the reply to it."""
+    def refuse(
+        self,
+        message: str,
+        problem: str,
+        reasoning: str | None = None,
+        call: MadeCall | None = None,
+        *,
+        malformed: bool = True,
+    ) -> str:
+        """Record a message that is not an action (a malformed tool call, a cut-off program) and the reply to it."""
         self._check_open()
         self._outcome.rounds += 1
-        self._outcome.malformed += 1
+        self._outcome.malformed += malformed
         return self._refuse(unicode_text(message), problem, reasoning, call)
 
     async def _respond(self, message: str, reasoning: str | None, call: MadeCall | None) -> str:

@@ -112,6 +112,27 @@ def test_a_run_of_an_agent_that_owns_its_loop(
         assert "Cost unknown: the agent owns its loop and reported no model call (env.spend)." in notes
 
 
+class Heads(medagent.Agent):
+    """Gives the right answers, and sends HEAD in place of each GET."""
+
+    async def solve(self, task: Any, prompt: str, env: medagent.Env) -> str:
+        *acts, finish = REFERENCE[task.id]
+        async with httpx.AsyncClient(trust_env=False) as client:
+            for action in acts:
+                if action.startswith("GET "):
+                    reply = await client.head(action.removeprefix("GET ").replace(BASE.rstrip("/"), env.http))
+                    assert (reply.status_code, reply.content) == (200, b"")
+                else:
+                    await env.act(action)
+        return finish
+
+
+def test_an_agent_that_gets_no_body_has_read_nothing(actions: dict[str, list[str]]) -> None:
+    items = run(Heads).items
+    assert [item.correct for item in items] == [True] * 10
+    assert {item.grounded for item in items} == {None, False}
+
+
 def test_sampling_that_no_call_got_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     report = run(Spends, limit=1, model="m", temperature=0.9, max_tokens=77)
