@@ -4,7 +4,7 @@
     python -m benchmarks.fhir --against http://localhost:8081/fhir
 
 Without --resources, the synthetic hospital is measured; with it, N resources that are copied from the hospital's
-(2,000,000 take ten minutes and 4 GB of disk). --floor also measures a C program over the same file (`fhir_floor.c`;
+(2,000,000 take 4 GB of disk). --floor also measures a C program over the same file (`fhir_floor.c`;
 needs cc and SQLite's headers).
 
 --against measures this server and another one in turns, and prints how many times as long the other one takes: an

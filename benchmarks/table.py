@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from medagent.core.versions import versions
+from medagent.core.version import versions
 
 MEASURED = Path(__file__).resolve().parent / "measured"
 PAGE = MEASURED.parent.parent / "docs" / "performance.md"

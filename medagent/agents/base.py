@@ -2,7 +2,7 @@
 
 The shortest agent is a generator: `play(task, prompt)` yields a message and gets the reply to it. The benchmark defines
 the meaning of messages: MedAgentBench accepts `GET …`, `POST …` and `FINISH(…)`; a benchmark of single questions takes
-the first message as the answer.
+the first message as the answer. A chat model is an agent too: it acts by the text of its messages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from medagent.core.errors import UserError
 from medagent.engine.boundary import PluginError, beside, blame, current_lane
 from medagent.engine.rows import Spent
-from medagent.models.base import MadeCall
+from medagent.models.base import ChatModel, MadeCall, Message
 from medagent.models.estimate import CallCutOffError
 from refsol.json_values import unicode_text
 
@@ -267,3 +267,36 @@ class _Played:
             await self._generator.aclose()
         elif self._generator is not None and self._context is not None:
             await beside(partial(self._context.run, self._generator.close))
+
+
+class ChatAgent(Agent):
+    """Sends the whole conversation and uses the reply's text as the message. `system` is the first message."""
+
+    def __init__(self, model: ChatModel, system: str = "") -> None:
+        super().__init__(AgentContext(model))
+        self.model = model
+        self._opening = (Message("system", system),) if system else ()
+
+    def start(self, task: Any, *, key: str, seed: int | None, before: Sequence[Message] = ()) -> _ChatPolicy:
+        """See `Agent.start`. `before` are messages before the conversation, such as examples."""
+        return _ChatPolicy(self.model, key, seed, [*self._opening, *before])
+
+
+class _ChatPolicy:
+    def __init__(self, model: ChatModel, key: str, seed: int | None, messages: list[Message]) -> None:
+        self._model, self._key, self._seed = model, key, seed
+        self._messages = messages
+        self.spent = Spent()
+
+    async def next(self, observation: str) -> Move:
+        self._messages.append(Message("user", observation))
+        completion = await counted(self._model, self.spent, self._messages, seed=self._seed, session=self._key)
+        self._messages.append(completion.message)
+        return Move(completion.text, completion.reasoning, finish_reason=completion.finish_reason)
+
+
+def begin(agent: Agent, task: Any, *, key: str, seed: int | None, before: Sequence[Message] = ()) -> Policy:
+    """A policy of an agent. Only a model gets `before`, see `ChatAgent.start`."""
+    if isinstance(agent, ChatAgent):
+        return agent.start(task, key=key, seed=seed, before=before)
+    return agent.start(task, key=key, seed=seed)

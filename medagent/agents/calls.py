@@ -7,8 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from medagent.agents.base import Agent, Move, Policy, learn_from, learning, next_move
-from medagent.agents.chat import ChatAgent
+from medagent.agents.base import Agent, Move, begin, learn_from, learning, next_move
 from medagent.agents.choice import AgentChoice
 from medagent.agents.unusable import kind_of
 from medagent.core.errors import ContextLimitError, ModelError
@@ -108,11 +107,7 @@ class CallWorker(Generic[R]):
         """Run one call. If there is no reply, the row has none, and the engine records why."""
         with blame("agent"):
             seed = None if unit.trial == 1 else unit.trial
-            agent = self.agents[unit.model]
-            if isinstance(agent, ChatAgent):
-                policy: Policy = agent.start(unit.item, key=unit.key, seed=seed, before=unit.before)
-            else:
-                policy = agent.start(unit.item, key=unit.key, seed=seed)
+            policy = begin(self.agents[unit.model], unit.item, key=unit.key, seed=seed, before=unit.before)
             row.spent = policy.spent
             try:
                 move = await next_move(policy, unit.message)

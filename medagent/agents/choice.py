@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any
 
-from medagent.agents._known import KnownAgent, KnownAnswers
-from medagent.agents._misfits import check_agent, check_file
-from medagent.agents.base import Agent, AgentContext, CountedModel, learning, owns_loop
-from medagent.agents.chat import ChatAgent
+from medagent.agents.base import Agent, AgentContext, ChatAgent, CountedModel, Move, learning, owns_loop
 from medagent.core import plugins
 from medagent.core.code_digest import UNKNOWN, code_digest, has_file, state_of
-from medagent.core.errors import UserError
+from medagent.core.errors import ModelError, UserError
 from medagent.core.options import Names, Setting, as_setting
 from medagent.core.plugins import Plugin
 from medagent.core.suggest import did_you_mean
 from medagent.engine.learning import agent_folder
+from medagent.engine.rows import Spent
 from medagent.engine.settings import RunSettings
 from medagent.models.base import ChatModel
 from medagent.models.limiter import EndpointStats
@@ -294,3 +294,72 @@ def _label(name: str, plugin: Plugin | None) -> str:
     if plugin is None:
         return name
     return plugin.path.rpartition(":")[2]
+
+
+_CLASS = re.compile(r"^class +(\w+) *[(:]", re.MULTILINE)
+
+
+def check_file(name: str) -> None:
+    """Raises UserError that lists the classes if an agent's name is a Python file without a class name."""
+    if not name.endswith(".py"):
+        return
+    try:
+        classes = _CLASS.findall(Path(name).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise UserError(f"{name}: there is no such file; name a file and a class: --agent FILE.py:Name") from None
+    if not classes:
+        raise UserError(f"{name}: has no class; define one: {_example('MyAgent')}")
+    raise UserError(f"{name}: the class is missing; write --agent {name}:{classes[-1]} (classes: {', '.join(classes)})")
+
+
+def check_agent(path: str, loaded: object) -> None:
+    """Raises UserError with what to write if an import path leads to something that is not a subclass of Agent."""
+    name = path.rpartition(":")[2]
+    if not isinstance(loaded, type):
+        kind = "a function" if callable(loaded) else f"a value of type {type(loaded).__name__}"
+        raise UserError(f"{path}: is {kind}, not a class; write a class: {_example(name.title().replace('_', ''))}")
+    if not issubclass(loaded, Agent):
+        raise UserError(f"{path}: is not a subclass of medagent.Agent; write: {_example(name)}")
+    loops = [loop for loop in ("play", "solve", "start") if getattr(loaded, loop) is not getattr(Agent, loop)]
+    if "solve" in loops and len(loops) > 1:
+        raise UserError(f"{path}: has {' and '.join(f'`{loop}`' for loop in loops)}; an agent has exactly one of them")
+    if "solve" in loops and not iscoroutinefunction(loaded.solve):
+        raise UserError(f"{path}: `solve` is not async; write: async def solve(self, task, prompt, env):")
+
+
+def _example(name: str) -> str:
+    return f"class {name}(medagent.Agent): with a method `def play(self, task, prompt):` that yields messages"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAnswers:
+    """The answers by unit, and the name of their source for tables and folders. `source` is for messages."""
+
+    label: str
+    source: str
+    moves: Mapping[str, Move]
+
+
+class KnownAgent(Agent):
+    """Replies with the known answers."""
+
+    def __init__(self, known: KnownAnswers) -> None:
+        super().__init__()
+        self._known = known
+
+    def start(self, task: Any, *, key: str, seed: int | None) -> _KnownPolicy:
+        """See `Agent.start`."""
+        return _KnownPolicy(self._known, key)
+
+
+class _KnownPolicy:
+    def __init__(self, known: KnownAnswers, key: str) -> None:
+        self._known, self._key = known, key
+        self.spent = Spent()
+
+    async def next(self, observation: str) -> Move:
+        """The answer. Raises ModelError if there is none: the unit is owed and not wrong."""
+        move = self._known.moves.get(self._key)
+        if move is None:
+            raise ModelError(f"{self._known.source}: has no answer for this unit")
+        return move

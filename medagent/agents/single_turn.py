@@ -15,9 +15,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from medagent.agents._known import KnownAnswers
 from medagent.agents.base import Move
-from medagent.agents.choice import AgentChoice, check_arguments
+from medagent.agents.choice import AgentChoice, KnownAnswers, check_arguments
 from medagent.agents.unusable import MOST
 from medagent.core.errors import UserError
 from medagent.core.options import Option, RunOption, Setting

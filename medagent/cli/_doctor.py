@@ -36,8 +36,7 @@ from medagent.models.prices import find_price, own_table
 from medagent.models.settings import ModelSettings
 from medagent.reports.power import noise_line
 from medagent.reports.tables import put
-from medagent.sandbox.choose import sandboxes, self_test
-from medagent.sandbox.interpreters import Sandbox
+from medagent.sandbox.choose import Sandbox, sandboxes, self_test
 from medagent.terminal.settings import fields_of, with_options
 
 PACKAGES = ("medagent", "fhir.resources", "httpx", "openai", "pydantic", "rich", "typer", "uvicorn")

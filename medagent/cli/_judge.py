@@ -71,8 +71,8 @@ def again_command(
     from medagent.benchmarks.base import of_folder
     from medagent.benchmarks.judge_check import judged_benchmark
     from medagent.engine.folder import Run
+    from medagent.judging.benchmark import again_plan
     from medagent.judging.judging import Judging
-    from medagent.judging.plans import again_plan
     from medagent.reports.runs import carry_out
 
     judged = judged_benchmark(of_folder(run, benchmark))

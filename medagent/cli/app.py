@@ -64,7 +64,7 @@ app = typer.Typer(
 
 def _version(version: bool) -> None:
     if version:
-        from medagent.core.versions import versions
+        from medagent.core.version import versions
 
         print(", ".join(f"{name} {value}" for name, value in versions().items()))
         raise typer.Exit

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from medagent.core.code_digest import UNKNOWN
 from medagent.core.errors import UserError
 from medagent.core.options import Setting, as_words
-from medagent.core.versions import versions
+from medagent.core.version import versions
 from medagent.core.writing import MANIFEST, note, noted, write_whole, writing, written_files
 from medagent.engine.journal import Journal, JournalFile, ReadOnlyError, last_rows
 from medagent.engine.limits import Account

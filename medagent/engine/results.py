@@ -11,7 +11,7 @@ from typing import Any
 
 from medagent.core.errors import MedagentError, UserError
 from medagent.core.options import Setting
-from medagent.core.versions import versions
+from medagent.core.version import versions
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import Journals, Run, read_run
@@ -191,17 +191,14 @@ class GradedUnit:
     verdicts: Mapping[str, Score]
 
 
-def opposed(
-    rules: str, scores: Sequence[Scored], others: Iterable[tuple[str, Sequence[Scored]]]
-) -> dict[str, dict[str, Score]]:
+def opposed(rules: str, scores: Sequence[Scored], others: Iterable[tuple[str, Scored]]) -> dict[str, dict[str, Score]]:
     """By unit: the scores by `rules` and by other rule sets, if it is right by one and wrong by another."""
     known = {one.unit: one.score for one in scores if one.score}
     verdicts: dict[str, dict[str, Score]] = {}
-    for name, some in others:
-        for other in some:
-            own = known.get(other.unit)
-            if own and other.score and {own.correct, other.correct} == {True, False}:
-                verdicts.setdefault(other.unit, {rules: own})[name] = other.score
+    for name, other in others:
+        own = known.get(other.unit)
+        if own and other.score and {own.correct, other.correct} == {True, False}:
+            verdicts.setdefault(other.unit, {rules: own})[name] = other.score
     return verdicts
 
 
@@ -244,7 +241,7 @@ class GradedRun:
     def units(self) -> Iterator[GradedUnit]:
         """The units: trial by trial, each trial in the order of the benchmark's items."""
         others = (name for name in self._benchmark.rule_sets if name != self._rules)
-        verdicts = opposed(self._rules, self.scores, ((name, self._scores_by(name)) for name in others))
+        verdicts = opposed(self._rules, self.scores, ((name, one) for name in others for one in self._scores_by(name)))
         for one in self.scores:
             row = next(self._journals[JOURNAL].rows([one.unit]), None)
             yield GradedUnit(one, row, verdicts.get(one.unit, {}))
@@ -395,7 +392,7 @@ def grade_rows(
         **figures.details,
     )
 
-    verdicts = opposed(own, scores, others.items())
+    verdicts = opposed(own, scores, ((name, one) for name, some in others.items() for one in some))
     rows = zip(scores, file.rows, strict=True)
     return GradedFile(report, scores, [GradedUnit(one, row, verdicts.get(one.unit, {})) for one, (_, _, row) in rows])
 

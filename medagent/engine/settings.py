@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from medagent.core.errors import UserError
-from medagent.core.options import Names, Option, RunOption, Setting, addresses, refuse_idle, values
+from medagent.core.options import Names, Option, RunOption, Setting, addresses, placed, refuse_idle, values
 from medagent.core.scrub import safe_name
 from medagent.core.wire import without_password
 from medagent.engine.rows import RETRIED
@@ -169,8 +169,8 @@ class RunSettings(BaseModel):
         return self
 
     def __hash__(self) -> int:
-        """Settings are keys of caches."""
-        return hash(repr(self))
+        """Settings are keys of caches. Equal ones have these fields in common."""
+        return hash((type(self), self.round, self.agent, self.model))
 
     @field_validator("round")
     @classmethod
@@ -220,11 +220,8 @@ class RunSettings(BaseModel):
 
     def decides(self) -> dict[str, Setting]:
         """The settings that decide the rows of a run, by option. They cannot change when the run is continued."""
-        decisive: dict[str, Setting] = {}
-        for flag, value in values(self, "setting").items():
-            decisive[flag] = value
-            if flag == "sequential":
-                decisive |= {flag: value is not None, "learn-from": value}
+        decisive = placed(values(self, "setting"), "sequential", {"learn-from": self.sequential})
+        decisive["sequential"] = self.sequential is not None
         if (chat := self.chat) is not None and chat.temperature is None:
             decisive["temperature"] = -1
         return decisive

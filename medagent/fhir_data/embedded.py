@@ -58,20 +58,18 @@ class EmbeddedEhr:
             raise UserError(str(error)) from None
 
     @asynccontextmanager
-    async def session(self, seed: str, *, blocking: bool = False) -> AsyncIterator[EhrSession]:
-        """A private overlay, dropped at the end. If `blocking`, it never waits, for programs without an event loop."""
-        record = _OverlaySession(self, seed, blocking)
+    async def session(self, seed: str) -> AsyncIterator[EhrSession]:
+        """A private overlay, dropped at the end."""
+        record = _OverlaySession(self, seed)
         try:
             yield record
         finally:
             record.close()
 
-    async def answer(self, overlay: Overlay, request: Request, *, blocking: bool) -> Response:
+    async def answer(self, overlay: Overlay, request: Request) -> Response:
         """The answer of an overlay. Raises OverBoundsError."""
         from fhir_server.bounds import Bounds, Meter, UnfinishedError
 
-        if blocking:
-            return overlay.handle(request, Meter(Bounds()))
         self._jobs = [job for job in self._jobs if not job.done()]
         if not self._jobs and len(request.target) <= SHORT_TARGET and len(request.body) <= SHORT_BODY:
             try:
@@ -97,8 +95,8 @@ class EmbeddedEhr:
 class _OverlaySession:
     """The episode's overlay, and a second overlay for rehearsed writes, opened at the first of them."""
 
-    def __init__(self, ehr: EmbeddedEhr, seed: str, blocking: bool) -> None:
-        self._ehr, self._seed, self._blocking = ehr, seed, blocking
+    def __init__(self, ehr: EmbeddedEhr, seed: str) -> None:
+        self._ehr, self._seed = ehr, seed
         self._overlay = self._copy()
         self._shadow: Overlay | None = None
         self.fixed = True
@@ -134,7 +132,7 @@ class _OverlaySession:
         headers = _JSON if method == "POST" else ()
         request = Request(method, "/fhir" + target, headers, body.encode())
         try:
-            response = await self._ehr.answer(overlay, request, blocking=self._blocking)
+            response = await self._ehr.answer(overlay, request)
         except OverBoundsError as error:
             raise TooMuchError(str(error)) from None
         except Exception as error:  # an error of the server ends this episode, not the run

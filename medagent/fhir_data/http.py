@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from medagent.core.certificates import certificates
-from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
+from medagent.core.errors import FhirUnavailableError, UserError
 from medagent.core.scrub import error_text, hide, remember
 from medagent.core.wire import grants_access, split_credentials, without_password
 from medagent.fhir_data.record import EhrSession, Reply, TooMuchError
 from medagent.models.limiter import AdaptiveLimiter
-from medagent.models.retry import EndpointFailure, Outage, RetryPolicy, call_with_retries, retry_after
+from medagent.models.retry import EndpointFailure, Outage, Retries, RetryPolicy, call_with_retries, retry_after
 
 if TYPE_CHECKING:
     import httpx
@@ -108,20 +108,11 @@ class HttpEhr:
         Raises FhirUnavailableError if all retries failed, or if a POST may have been carried out; StopRunError if the
         server has been unreachable for minutes; TooMuchError if the body is too large.
         """
-
-        async def attempt() -> Reply:
-            try:
-                reply = await self._attempt(method, target, body)
-            except EndpointFailure as failure:
-                told_when = failure.throttled and failure.retry_after is not None
-                if not told_when and (outage := self._outage.failed()):
-                    raise StopRunError(f"{failure} ({outage})") from None
-                raise
-            self._outage.succeeded()
-            return reply
-
-        done = await call_with_retries(attempt, limiter=self._limiter, policy=RetryPolicy(), error=FhirUnavailableError)
-        return done.value
+        return await call_with_retries(
+            lambda: self._outage.watch(self._attempt(method, target, body)),
+            limiter=self._limiter,
+            retries=Retries(RetryPolicy(), FhirUnavailableError),
+        )
 
     async def _attempt(self, method: str, target: str, body: bytes | None) -> Reply:
         """One attempt. Raises EndpointFailure if it may be repeated."""

@@ -20,12 +20,14 @@ from medagent.fhir_episodes.protocol import Protocol
 from medagent.fhir_episodes.requests_words import ActionError
 from medagent.fhir_episodes.session import Program, Session, SessionRules, Turn, clean
 from medagent.fhir_episodes.task import TaskWords
-from medagent.models.base import MadeCall
-from medagent.models.wording import fill, strip_thinking
+from medagent.fhir_episodes.tools import ToolError
+from medagent.models.base import MadeCall, Tool, ToolCall
+from medagent.models.wording import fill, without_thinking
 from medagent.sandbox.base import CallError, Limits, Surface
 from medagent.sandbox.choose import SandboxChoice
 from medagent.sandbox.interpreters import Interpreters
 from medagent.sandbox.programs import Programs
+from refsol.json_values import as_object, json_value
 
 FUNCTIONS = {"get": ("url",), "post": ("url", "body"), "finish": ("value",)}
 """The functions that programs can call, beside `search`, with their parameters."""
@@ -127,14 +129,17 @@ async def open_session(
 
 
 class CodeSession(Session):
-    """See `Session`. A message is a program, `FINISH(…)`, or neither; each counts as a round."""
+    """See `Session`. A message is a program, `FINISH(…)`, or neither; each counts as a round. Programs in `<think>`
+    blocks are drafts, which are not run.
+    """
 
+    cut_off = "The token limit cut this message off, so nothing of it was run: write a shorter one."
     programs: Programs
     _answer: str | None = None
 
     async def _respond(self, message: str, reasoning: str | None, call: MadeCall | None) -> str:
         """Run the program of a message; returns the reply. Raises SandboxError if the sandbox itself fails."""
-        read = strip_thinking(message) if self._rules.strip_thinking else message
+        read = without_thinking(message) if call is None else message  # a call has a program and no other text
         code = program_of(read)
         if code is None and clean(read).startswith("FINISH("):
             self._keep(Program(message, "", reasoning=reasoning, call=call))
@@ -238,3 +243,29 @@ def _bound(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[st
     if len(args) > len(names) or values.keys() & kwargs.keys() or {*values, *kwargs} != set(names):
         raise CallError(f"{name}({', '.join(names)}): the arguments do not fit")
     return {**values, **kwargs}
+
+
+PYTHON = Tool(
+    "python",
+    "Runs a Python program and returns what it prints and the value of a last expression. Variables stay.",
+    {
+        "type": "object",
+        "properties": {"code": {"type": "string", "description": "The program."}},
+        "required": ["code"],
+    },
+)
+
+
+class PythonCalls:
+    """See `Calls`: offers the tool, and turns a call of it into a message with a program."""
+
+    def tools(self) -> list[Tool]:
+        """The tools that the model gets."""
+        return [PYTHON]
+
+    def action(self, call: ToolCall) -> str:
+        """The message. Raises ToolError for another tool, or arguments without a program."""
+        code = as_object(json_value(call.arguments)).get("code") if call.name == PYTHON.name else None
+        if not isinstance(code, str):
+            raise ToolError("call python with one argument, code, a text")
+        return fenced(code)

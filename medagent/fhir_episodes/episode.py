@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Protocol, Self
 
 from pydantic import Field, model_validator
 
-from medagent.agents.base import Agent, Policy, learn_from, next_move
+from medagent.agents.base import Agent, ChatAgent, Policy, learn_from, next_move
 from medagent.agents.choice import AgentChoice
 from medagent.engine.boundary import blame
 from medagent.engine.learning import Feedback
+from medagent.engine.report import REQUESTS, ShownMessage
 from medagent.engine.rows import Row, Spent
 from medagent.fhir_data.record import Ehr, EhrSession
-from medagent.fhir_episodes._own_base import OwnBases, Watched, serve_bases
-from medagent.fhir_episodes.code_session import CodeRules, CodeWork, open_code, open_session
-from medagent.fhir_episodes.own_loop import Env, solve
+from medagent.fhir_episodes.code_session import CodeRules, CodeWork, PythonCalls, open_code, open_session
+from medagent.fhir_episodes.own_loop import Env, OwnBases, Watched, serve_bases, solve
 from medagent.fhir_episodes.protocol import Protocol as Words
 from medagent.fhir_episodes.reads import Read
 from medagent.fhir_episodes.session import Outcome, Program, Session, SessionRules, Turn, Write, clean
@@ -197,18 +198,15 @@ class EpisodeJob:
 
     def _told(self, agent: Agent) -> Agent:
         """A chat agent with the protocol's system prompt and tools; other agents are returned unchanged."""
-        from medagent.agents.chat import ChatAgent
-        from medagent.fhir_episodes._code_agents import code_agent
-
-        if self.code is not None and self.acting is None:
-            return code_agent(agent, self.protocol, self.rules.api_base, tool=self.code.tool)
-        if not isinstance(agent, ChatAgent) or agent.context.model is None:
+        if not isinstance(agent, ChatAgent):
             return agent
         if self.acting is not None:
-            return self.acting.agent(agent.context.model, self.protocol)
+            return self.acting.agent(agent.model, self.protocol)
+        if self.code is not None and self.code.tool:
+            return ToolsAgent(agent.model, self.protocol.system, PythonCalls())
         if self.protocol.kind == "tools":
-            return ToolsAgent(agent.context.model, self.protocol, self.rules.api_base)
-        return ChatAgent(agent.context.model, self.protocol.system)
+            return ToolsAgent(agent.model, self.protocol.system, Toolbox.of(self.protocol, self.rules.api_base))
+        return ChatAgent(agent.model, self.protocol.system)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +274,8 @@ async def play(session: Session, policy: Policy, observation: str) -> None:
             observation = session.refuse(move.text, move.problem, move.reasoning, move.call)
             if move.finish_reason == CUT:  # the next call would be cut off too
                 session.outcome().status = "cut"
+        elif move.finish_reason == CUT and session.cut_off:
+            observation = session.refuse(move.text, session.cut_off, move.reasoning, move.call, malformed=False)
         else:
             observation = await session.act(move.text, move.reasoning, move.call)
         name_unusable(session.outcome(), move.text, move.finish_reason)
@@ -301,3 +301,28 @@ def _needs_stripping(turn: Turn) -> bool:
         return False
     action = clean(strip_thinking(turn.content))
     return clean(turn.content) != action and action.startswith(("GET", "POST", "FINISH("))
+
+
+def conversation(row: EpisodeRow, *, requests: bool = False) -> Iterator[ShownMessage]:
+    """The messages; with `requests`, also one message with the requests of each program."""
+    if row.programs is None:
+        yield from (ShownMessage(turn.role, turn.content, turn.reasoning, turn.call) for turn in row.transcript)
+        return
+    made = {number: list(turns) for number, turns in groupby(row.transcript, lambda turn: turn.program)}
+    yield from (ShownMessage(turn.role, turn.content) for turn in made.pop(None, [])[:1])
+    number = 0
+    for program in row.programs:
+        yield ShownMessage("agent", program.message, program.reasoning, program.call)
+        if program.code is not None:
+            number += 1
+            turns = [turn for turn in made.get(number, []) if not turn.content.startswith("FINISH(")]
+            if requests and turns:
+                yield _folded(turns)
+        if program.output:
+            yield ShownMessage("user", program.output)
+
+
+def _folded(turns: list[Turn]) -> ShownMessage:
+    count = sum(turn.role == "agent" for turn in turns)
+    lines = [f"{count} request{'s' if count != 1 else ''}", *(turn.content for turn in turns)]
+    return ShownMessage(REQUESTS, "\n".join(lines))

@@ -12,7 +12,7 @@ process and shared.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
@@ -153,38 +153,32 @@ class OpenEpisode:
         """The benchmark's verdict on the outcome so far."""
         return self._source.score(self._item, self._session.outcome())
 
-    async def _act(self, message: str) -> str:
-        return await self._session.act(message)
-
-    async def _call(self, tool: str, arguments: dict[str, Any] | str) -> str:
-        return await call(self._session, self._source.toolbox, tool, arguments)
-
 
 class Episode(OpenEpisode):
     """An open episode of `async with`."""
 
     async def act(self, message: str) -> str:
         """Take one message; returns the reply, "" if it ends the episode. Raises SessionEndedError after the end."""
-        return await self._act(message)
+        return await self._session.act(message)
 
     async def call(self, tool: str, arguments: dict[str, Any] | str) -> str:
         """Take one tool call; returns the reply. If the call cannot be read, the reply is the reason.
 
         `arguments` may be text from a model, which may be invalid JSON.
         """
-        return await self._call(tool, arguments)
+        return await call(self._session, self._source.toolbox, tool, arguments)
 
 
 class SyncEpisode(OpenEpisode):
-    """An open episode of `with`, for programs without an event loop, over the embedded server, which never waits."""
+    """An open episode of `with`, for programs without an event loop, over the embedded server."""
 
     def act(self, message: str) -> str:
         """See `Episode.act`."""
-        return _now(self._act(message))
+        return blocking(self._session.act(message))
 
     def call(self, tool: str, arguments: dict[str, Any] | str) -> str:
         """See `Episode.call`."""
-        return _now(self._call(tool, arguments))
+        return blocking(call(self._session, self._source.toolbox, tool, arguments))
 
 
 class EpisodeContext:
@@ -214,10 +208,10 @@ class EpisodeContext:
         if self._source.settings.fhir is not None:
             raise UserError("an external FHIR server needs `async with medagent.episode(…)`")
         ehr = self._source.embedded
-        return self._opened(SyncEpisode, _now(self._stack.enter_async_context(ehr.session(self._key, blocking=True))))
+        return self._opened(SyncEpisode, blocking(self._stack.enter_async_context(ehr.session(self._key))))
 
     def __exit__(self, *error: Any) -> None:
-        _now(self._stack.__aexit__(*error))
+        blocking(self._stack.__aexit__(*error))
 
     def _opened(self, kind: type[E], record: EhrSession) -> E:
         session = Session(self._item.task, record, self._source.protocol, self._source.settings.session_rules)
@@ -228,14 +222,3 @@ def open_episode(source: EpisodeSource, task: Any, key: str | None = None) -> Ep
     """An episode of a task, or of a task's id; `key` seeds the ids that the server creates. Raises UserError."""
     item = source.item(task)
     return EpisodeContext(item, key or f"{item.id}#1", source)
-
-
-def _now(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never waits."""
-    try:
-        work.send(None)
-    except StopIteration as done:
-        value: T = done.value
-        return value
-    work.close()
-    raise RuntimeError("the embedded server waited for something")

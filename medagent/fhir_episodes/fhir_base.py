@@ -101,3 +101,15 @@ def _segments(path: str) -> list[str]:
         elif plain not in {"", "."}:
             resolved.append(segment)
     return resolved
+
+
+READS = ("GET", "HEAD", "OPTIONS")
+
+
+def refusal(method: str, path: str) -> str | None:
+    """Why an episode refuses a request; None if it accepts it."""
+    names = [name for name in path.split("/") if name]
+    creates = len(names) == 1 and not names[0].startswith(("$", "_"))
+    if method in READS or (method == "POST" and (creates or names[1:] == ["_search"])):
+        return None
+    return f"{method} /{'/'.join(names)}: an episode accepts GET, POST to a type (create) and POST to a type's _search"

@@ -28,7 +28,7 @@ from medagent.engine.scores import Score
 from medagent.fhir_data.record import Reply, diagnostics
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episodes import EpisodeSource
-from medagent.fhir_episodes.http_rules import READS, refusal
+from medagent.fhir_episodes.fhir_base import READS, refusal
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.reads import Read, handled
 from medagent.fhir_episodes.session import Outcome, Status, Turn, Write, read_of

@@ -1,5 +1,5 @@
-"""Bundled agents: baselines, which answer without reading the record, a replay of recorded messages, and the policy of
-agents that solve tasks by rules.
+"""Bundled agents: baselines, which answer without reading the record, a replay of recorded messages, and agents
+that solve tasks by rules.
 
 `nop` answers `[]`; `constant` answers, for each task type, the most frequent right answer of the data set.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Generator, Mapping
 from typing import Any
 
-from medagent.agents.base import Agent, AgentContext, Move
-from medagent.engine.rows import Spent
+from medagent.agents.base import Agent
 from medagent.fhir_episodes.task import FhirTask
 
 
@@ -20,49 +20,38 @@ class ConstantAgent(Agent):
     """Finishes each task with the answer of its type; `[]` for types without one."""
 
     def __init__(self, answers: Mapping[str, str]) -> None:
-        super().__init__(AgentContext())
+        super().__init__()
         self._answers = answers
 
-    def start(self, task: FhirTask, *, key: str, seed: int | None) -> _FixedPolicy:
-        """See `Agent.start`."""
-        return _FixedPolicy([f"FINISH({self._answers.get(task.type, '[]')})"])
-
-
-class _FixedPolicy:
-    """Sends fixed messages in order, then empty ones."""
-
-    def __init__(self, messages: list[str]) -> None:
-        self._messages = iter(messages)
-        self.spent = Spent()
-
-    async def next(self, observation: str) -> Move:
-        return Move(next(self._messages, ""))
+    async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
+        """See `Agent.play`."""
+        yield f"FINISH({self._answers.get(task.type, '[]')})"
 
 
 Solver = Generator[str, str, list[Any]]
 """Yields an action, gets the reply, and returns the answers."""
 
 
-class SolverPolicy:
+class SolverAgent(Agent, ABC):
     """Acts by a solver. If the record is not as the solver expects, its message is not an action, which ends the
     episode as invalid.
     """
 
-    def __init__(self, solver: Solver) -> None:
-        self._solver = solver
-        self._begun = False
-        self.spent = Spent()
+    @abstractmethod
+    def solver(self, task: FhirTask) -> Solver:
+        """The solver of a task."""
 
-    async def next(self, observation: str) -> Move:
-        """See `Policy.next`."""
+    async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
+        """See `Agent.play`."""
+        solver = self.solver(task)
         try:
-            action = self._solver.send(observation) if self._begun else next(self._solver)
+            action = next(solver)
+            while True:
+                action = solver.send((yield action))  # type: ignore[arg-type]  # `yield` returns the reply
         except StopIteration as done:
-            return Move(f"FINISH({json.dumps(done.value, ensure_ascii=False)})")
+            yield f"FINISH({json.dumps(done.value, ensure_ascii=False)})"
         except (ValueError, LookupError, TypeError) as error:
-            return Move(f"The record is not as expected: {error!r}")
-        self._begun = True
-        return Move(action)
+            yield f"The record is not as expected: {error!r}"
 
 
 def bundle_in(reply: str) -> dict[str, Any]:
@@ -82,9 +71,11 @@ class ReplayAgent(Agent):
     """Repeats recorded messages, by task id. For other tasks it sends an empty message (an invalid action)."""
 
     def __init__(self, messages: Mapping[str, list[str]]) -> None:
-        super().__init__(AgentContext())
+        super().__init__()
         self._messages = messages
 
-    def start(self, task: FhirTask, *, key: str, seed: int | None) -> _FixedPolicy:
-        """See `Agent.start`."""
-        return _FixedPolicy(self._messages.get(task.id, []))
+    async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
+        """See `Agent.play`."""
+        for message in self._messages.get(task.id, []):
+            yield message
+        yield ""

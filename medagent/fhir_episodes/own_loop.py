@@ -1,26 +1,35 @@
 """An agent that owns its loop: `solve` gets an `Env` and returns the answer.
 
 Each tool call, text action and request to `env.http` is a message of the session, so the journal, limits and grader
-treat it like the messages of other agents.
+treat it like the messages of other agents. `env.http` is a FHIR base on a loopback port, whose address has a secret
+random part; a client gets the server's own replies.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING, Any
 
 from medagent.agents.base import Agent, count_into
-from medagent.core.errors import UserError
+from medagent.core.errors import SessionEndedError, UserError
 from medagent.core.options import options
 from medagent.engine.boundary import blame
 from medagent.engine.rows import Spent
 from medagent.engine.settings import RunSettings
-from medagent.fhir_episodes.session import Session
+from medagent.fhir_data.record import EhrSession, Reply
+from medagent.fhir_episodes.fhir_base import refusal
+from medagent.fhir_episodes.session import MAX_BODY, Session
 from medagent.fhir_episodes.tools import Toolbox, call
 from medagent.models.base import Completion, Tool, Usage
 from medagent.models.prices import find_price
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 OWN_LOOP = "agent-loop"
 """The setting in `run.json` that marks a run of such an agent; its value is `own`."""
@@ -128,3 +137,117 @@ def check_settings(agent: type[Agent], settings: RunSettings) -> None:
             f"{limited[0]} cannot be kept: {name} owns its loop, and its token use is unknown. If "
             "`solve` counts every call with env.spend, write `reports_use = True` in the class"
         )
+
+
+_FHIR = "application/fhir+json"
+
+
+class Watched:
+    """An `EhrSession` that remembers its last reply. With `head`, a GET has no body in its reply, as for HTTP HEAD."""
+
+    def __init__(self, record: EhrSession) -> None:
+        self._record = record
+        self.last: Reply | None = None
+        self.head = False
+
+    @property
+    def fixed(self) -> bool:
+        """See `EhrSession.fixed`."""
+        return self._record.fixed
+
+    def reset(self) -> None:
+        """See `EhrSession.reset`."""
+        self._record.reset()
+
+    async def get(self, target: str) -> Reply:
+        """See `EhrSession.get`."""
+        reply = await self._record.get(target)
+        self.last = replace(reply, text="") if self.head else reply
+        return self.last
+
+    async def post(self, target: str, body: str) -> Reply:
+        """See `EhrSession.post`."""
+        self.last = await self._record.post(target, body)
+        return self.last
+
+    async def rehearse(self, target: str, body: str) -> Reply | None:
+        """See `EhrSession.rehearse`."""
+        self.last = await self._record.rehearse(target, body)
+        return self.last
+
+
+class OwnBases:
+    """The open bases. Use `serve_bases`."""
+
+    def __init__(self, shown: str) -> None:
+        self._shown = shown.rstrip("/")
+        self._open: dict[str, tuple[Session, Watched]] = {}
+        self.address = ""
+
+    @contextmanager
+    def base(self, session: Session, record: Watched) -> Iterator[str]:
+        """The address of a session's base, while the block runs."""
+        token = token_urlsafe(16)
+        self._open[token] = (session, record)
+        try:
+            yield f"{self.address}/{token}/fhir"
+        finally:
+            del self._open[token]
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """Carry out a request as a message of its session."""
+        token, _, path = request.rel_url.raw_path.lstrip("/").partition("/fhir")
+        if token not in self._open:
+            return _outcome(404, "no such base: the episode has ended, or the address is wrong")
+        session, record = self._open[token]
+        if problem := refusal(request.method, path):
+            return _outcome(405, problem)
+        own = f"{self.address}/{token}/fhir"
+        body = (await request.text()).replace(own, self._shown)
+        query = request.rel_url.raw_query_string.replace(own, self._shown)
+        action = f"POST {self._shown}{path}\n{body}"
+        if request.method != "POST" or path.rstrip("/").endswith("/_search"):
+            pairs = "&".join(filter(None, (query, body)))
+            action = f"GET {self._shown}{path.rstrip('/').removesuffix('/_search')}?{pairs}".rstrip("?")
+        record.last, record.head = None, request.method == "HEAD"
+        try:
+            text = await session.act(action)
+        except SessionEndedError as error:
+            return _outcome(410, str(error))
+        reply = record.last or Reply(400, _document(text))
+        return _response(reply.status, reply.text.replace(self._shown, own))
+
+
+@asynccontextmanager
+async def serve_bases(shown: str) -> AsyncIterator[OwnBases]:
+    """Serve bases on a free loopback port while the block runs; `shown` is the base that graders know."""
+    from aiohttp import web
+
+    bases = OwnBases(shown)
+    app = web.Application(client_max_size=MAX_BODY)
+    app.router.add_route("*", "/{path:.*}", bases.answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        bases.address = f"http://{host}:{port}"
+        yield bases
+    finally:
+        await runner.cleanup()
+
+
+def _outcome(status: int, text: str) -> web.Response:
+    return _response(status, _document(text))
+
+
+def _document(text: str) -> str:
+    issue = {"severity": "error", "code": "processing", "diagnostics": text}
+    return json.dumps({"resourceType": "OperationOutcome", "issue": [issue]})
+
+
+def _response(status: int, text: str) -> web.Response:
+    from aiohttp import web
+
+    return web.Response(status=status, text=text, content_type=_FHIR)

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from medagent.core.errors import UserError
-from medagent.core.options import ALL_USES, Option, RunOption, Setting
+from medagent.core.options import ALL_USES, Option, RunOption, Setting, options, placed
 from medagent.core.wire import without_password
 from medagent.engine.settings import WHO, Count, Positive, RunSettings
 from medagent.fhir_episodes.fhir_base import API_BASE
@@ -153,6 +153,8 @@ class FhirSettings(RunSettings):
     def decides(self) -> dict[str, Setting]:
         """See `RunSettings.decides`; for an external FHIR server, only its address is known."""
         decides = super().decides()
+        own = (one for one in options(type(self), "episode") if one.name not in FhirSettings.model_fields)
+        decides = placed(decides, "writes", {one.flag: decides[one.flag] for one in own if one.flag in decides})
         if self.acts_alone:
             decides["agent"] = None
         elif not self.acts_in_code:

@@ -191,12 +191,11 @@ class Calls(Typed):
 
 
 class ToolsAgent(Agent):
-    """An agent whose chat model gets the tools of a toolbox."""
+    """An agent whose chat model gets these tools."""
 
-    def __init__(self, model: ChatModel, protocol: Protocol, api_base: str) -> None:
-        super().__init__(AgentContext(model, api_base))
-        self._model, self._system = model, protocol.system
-        self._toolbox: Calls = Toolbox.of(protocol, api_base)
+    def __init__(self, model: ChatModel, system: str, toolbox: Calls) -> None:
+        super().__init__(AgentContext(model))
+        self._model, self._system, self._toolbox = model, system, toolbox
 
     def start(self, task: Any, *, key: str, seed: int | None) -> _ToolsPolicy:
         """See `Agent.start`."""

@@ -4,11 +4,10 @@ A benchmark defines a `Rubric`: the queries to a judge about an answer, and how 
 here: the panel, its prompt and digest, the journal of judgements, what is owed, and the command `medagent judge`.
 """
 
-from medagent.judging.benchmark import JudgedBenchmark, judgements_of
+from medagent.judging.benchmark import JudgedBenchmark, judged_plan, judgements_of
 from medagent.judging.calls import ask
 from medagent.judging.judged import Judged, Verdict
 from medagent.judging.panel import Panel, PanelSettings
-from medagent.judging.plans import judged_plan
 from medagent.judging.rubric import Case, Prompt, Query, Rubric, Subject, only_label
 
 __all__ = [

@@ -6,6 +6,7 @@ leaves, so it decides what leaves: the headers of this endpoint and no others, t
 
 from __future__ import annotations
 
+import logging
 import zlib
 from base64 import b64encode
 from collections.abc import Collection, Iterator, Mapping
@@ -21,7 +22,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from medagent.core.certificates import certificates
 from medagent.core.errors import UserError
-from medagent.core.scrub import remember
+from medagent.core.scrub import hide, remember
 from medagent.core.version import __version__
 from medagent.core.wire import secret_parameters, split_credentials, without_password
 from medagent.models.dialects.base import OPENAI, Dialect
@@ -39,6 +40,19 @@ _PLAIN_HEADERS: Mapping[str, Any] = {
 _OF_THE_CONTENT = ("host", "content-type", "content-length", "transfer-encoding")
 """The headers of a request that depend on its content, not on the endpoint."""
 _OF_THE_TRANSFER = (b"content-encoding", b"content-length", b"transfer-encoding")
+
+
+class _Scrubbed(logging.Filter):
+    """Hides the keys in what the packages log of a request: its URL may contain one."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See `logging.Filter`."""
+        record.msg, record.args = hide(record.getMessage()), ()
+        return True
+
+
+for _name in ("httpx", "httpx2", "openai._base_client"):
+    logging.getLogger(_name).addFilter(_Scrubbed())
 
 
 class NoReplyError(openai.APIConnectionError):

@@ -10,11 +10,13 @@ import asyncio
 import json
 import os
 import re
+import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from medagent.core.clock import wall_clock
 from medagent.core.errors import ContextLimitError, ModelError, RefusedError, StopRunError
 from medagent.core.scrub import error_text
 from medagent.models.base import Completion, Message, Tool, Usage
@@ -25,7 +27,7 @@ from medagent.models.endings import cost_of, delivered, whole
 from medagent.models.estimate import CallCutOffError, Estimator
 from medagent.models.limiter import AdaptiveLimiter, EndpointStats
 from medagent.models.prices import Price
-from medagent.models.retry import EndpointFailure, Outage, RetryPolicy, call_with_retries, retry_after
+from medagent.models.retry import EndpointFailure, Outage, Retries, RetryPolicy, call_with_retries, retry_after
 from medagent.models.settings import ModelSettings
 from refsol.json_values import as_object, json_value, unicode_text
 
@@ -88,23 +90,17 @@ class ChatEndpoint:
         """One completion; see `ChatModel.complete`."""
         replica = self._replicas[zlib.crc32(session.encode()) % len(self._replicas)]
         request = ApiRequest(messages, tools, seed)
+        retries = Retries(self._policy)
         try:
-            done = await call_with_retries(
-                lambda: self._attempt(replica, request), limiter=self._limiter, policy=self._policy
+            completion = await call_with_retries(
+                lambda: self._attempt(replica, request), limiter=self._limiter, retries=retries
             )
         except ModelError as failure:
             if isinstance(failure.paid, Completion):
                 failure.paid = replace(failure.paid, cost=cost_of(failure.paid.usage, self._price))
             raise
-        completion = replace(
-            done.value,
-            usage=done.value.usage + (done.paid or Usage()),
-            started=done.started,
-            ended=done.ended,
-            latency=done.latency,
-            retries=done.retries,
-            waited=done.waited,
-        )
+        usage = completion.usage + (retries.paid or Usage())
+        completion = replace(completion, usage=usage, retries=retries.failed, waited=retries.waited)
         return delivered(completion, replica.shown, self._price)
 
     async def aclose(self) -> None:
@@ -114,19 +110,13 @@ class ChatEndpoint:
 
     async def _attempt(self, replica: Replica, request: ApiRequest) -> Completion:
         """One attempt. It counts for the outage check if it shows whether the endpoint is available."""
+        started, began = wall_clock(), time.monotonic()
         try:
-            completion = await self._ask(replica, request)
-        except EndpointFailure as failure:
-            told_when = failure.throttled and failure.retry_after is not None
-            if not told_when and (outage := self._outage.failed()):
-                self._stopped = StopRunError(f"{failure} ({outage})")
-                raise self._stopped from None
-            raise
+            completion = await self._outage.watch(self._ask(replica, request))
         except StopRunError as error:
             self._stopped = error
             raise
-        self._outage.succeeded()
-        return completion
+        return replace(completion, started=started, ended=wall_clock(), latency=time.monotonic() - began)
 
     async def _ask(self, replica: Replica, request: ApiRequest) -> Completion:
         while True:

@@ -13,10 +13,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from medagent.core.clock import wall_clock
-from medagent.core.errors import EpisodeError, ModelError
+from medagent.core.errors import EpisodeError, ModelError, StopRunError
 from medagent.models.base import Completion, Usage
 from medagent.models.limiter import AdaptiveLimiter
 
@@ -58,21 +57,6 @@ class RetryPolicy:
         return min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** (failed - 1)) * random.uniform(0.5, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Attempted(Generic[T]):
-    """The result of the successful attempt, its start, end and seconds, and about the failed attempts before it: their
-    number, the seconds of waiting, and their paid tokens.
-    """
-
-    value: T
-    started: str
-    ended: str
-    latency: float
-    retries: int
-    waited: float
-    paid: Usage | None
-
-
 class Retries:
     """The failed attempts of one call and their cost. `error` is raised when the policy is exhausted."""
 
@@ -104,35 +88,27 @@ class Retries:
         return self._error(reason, retries=self.failed - 1, waited=self.waited, paid=paid)
 
 
-async def call_with_retries(
-    attempt: Callable[[], Awaitable[T]],
-    *,
-    limiter: AdaptiveLimiter,
-    policy: RetryPolicy,
-    error: type[EpisodeError] = ModelError,
-) -> Attempted[T]:
+async def call_with_retries(attempt: Callable[[], Awaitable[T]], *, limiter: AdaptiveLimiter, retries: Retries) -> T:
     """Run `attempt` in the limiter's slots until it succeeds.
 
     Time in the queue for a slot does not count for the policy's seconds: it is not the endpoint's fault.
-    Raises `error`, with the last failure's reason, when the policy is exhausted.
+    Raises the error of `retries`, with the last failure's reason, when its policy is exhausted.
     """
-    retries = Retries(policy, error)
     while True:
         try:
             async with limiter.slot() as throttled:
-                began, started = wall_clock(), time.monotonic()
+                began = time.monotonic()
                 try:
-                    value = await attempt()
+                    return await attempt()
                 except EndpointFailure as failure:
                     if failure.throttled:
                         throttled()
                     raise
                 finally:
-                    latency = time.monotonic() - started
-                return Attempted(value, began, wall_clock(), latency, retries.failed, retries.waited, retries.paid)
+                    seconds = time.monotonic() - began
         except EndpointFailure as failure:
             try:
-                wait = retries.after(failure, latency)
+                wait = retries.after(failure, seconds)
             except EpisodeError as given_up:
                 raise given_up from None
             limiter.stats.retries += 1
@@ -151,9 +127,19 @@ class Outage:
         self._failed = 0
         self._since = 0.0
 
-    def succeeded(self) -> None:
-        """Record a success."""
+    async def watch(self, attempt: Awaitable[T]) -> T:
+        """The result of an attempt. A 429 that says when to come back does not count. Raises StopRunError if there were
+        enough failures for long enough.
+        """
+        try:
+            value = await attempt
+        except EndpointFailure as failure:
+            told_when = failure.throttled and failure.retry_after is not None
+            if not told_when and (reason := self.failed()):
+                raise StopRunError(f"{failure} ({reason})") from None
+            raise
         self._failed = 0
+        return value
 
     def failed(self) -> str | None:
         """Record a failure. Returns why the run should stop if there were enough failures for long enough."""

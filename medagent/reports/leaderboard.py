@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medagent.core.figures import dollars, figure
-from medagent.core.versions import versions
+from medagent.core.version import versions
 from medagent.engine.report import PUBLISHED_FIGURES, Report, TableLine, by_trial
 from medagent.reports._measured import above_blind, measured_on, protocol, who
 from medagent.reports.tables import Cell, Table, bounds, grounded_words, markdown_table

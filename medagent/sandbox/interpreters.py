@@ -1,5 +1,4 @@
-"""Interpreters, each in its own process behind a pipe of frames: four bytes of length (big-endian), then JSON; and what
-a sandbox is, which starts them.
+"""Interpreters, each in its own process behind a pipe of frames: four bytes of length (big-endian), then JSON.
 
 The process is not trusted. A frame ends the interpreter if it is too long, is not JSON, belongs to another program, or
 is neither a request nor the end of a program. There is one request at a time.
@@ -16,9 +15,8 @@ import time
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -257,24 +255,6 @@ class Interpreters:
         for one in await asyncio.gather(*starting, return_exceptions=True):
             if not isinstance(one, BaseException):
                 await one.close()
-
-
-class Sandbox(Protocol):
-    """A way to run code, as a description that can be pickled; `choose.self_test` checks whether it works here."""
-
-    @property
-    def name(self) -> str:
-        """`bwrap`, `monty` or `docker`."""
-
-    @property
-    def install(self) -> str:
-        """The command that installs it."""
-
-    def version(self) -> str:
-        """Its version and that of its Python. Raises SandboxError if it is not installed."""
-
-    def open(self, limits: Limits, ahead: int) -> AbstractAsyncContextManager[Interpreters]:
-        """Open it; about `ahead` interpreters are started before they are needed. Raises SandboxError."""
 
 
 def _encoded(value: dict[str, Any]) -> bytes:

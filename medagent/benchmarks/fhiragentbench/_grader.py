@@ -1,23 +1,42 @@
-"""Scores rows by the rules of refsol: by the comparison without a judge, or by the verdicts of a panel."""
+"""Scores rows by the rules of refsol (the comparison without a judge, or the verdicts of a panel), and their tables."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from medagent.benchmarks.fhiragentbench._items import QuestionItem, digest_of
 from medagent.benchmarks.fhiragentbench._outputs import output_of
+from medagent.benchmarks.fhiragentbench._patients import fetch_all, patients_of
 from medagent.benchmarks.fhiragentbench._rubric import JUDGE, NORMALIZE
-from medagent.benchmarks.fhiragentbench._tables import question_figures
-from medagent.benchmarks.fhiragentbench.sets import questions_of
+from medagent.benchmarks.fhiragentbench.sets import PUBLISHED, questions_of
 from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
-from medagent.engine.scores import Figures, Grader, Score, Scored
+from medagent.engine.report import TableLine, TableSection
+from medagent.engine.scores import Figures, Grader, Score, Scored, grounded_rate
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.judging.judged import Judged, Verdict
-from refsol.fhiragentbench import Correct, Output, RowScore, decide, grade_row, settle
+from refsol.fhiragentbench import (
+    KIND_WORDS,
+    Correct,
+    Output,
+    Question,
+    RowPart,
+    RowScore,
+    always_empty,
+    baselines,
+    by_types,
+    decide,
+    grade_row,
+    settle,
+)
+from refsol.fhiragentbench import figures as total
+from refsol.fhiragentbench.figures import Figures as Total
+from refsol.fhiragentbench.figures import f1
+from refsol.stats import wilson
 
 UNDECIDED = "not decided without a judge"
 SPLIT = "the judges differ"
@@ -92,3 +111,170 @@ def _score(
         part={**asdict(graded.part), "compared": compared, "votes": dict(votes)},
         details=dict(details or {}),
     )
+
+
+_TEMPLATE = 66
+"""The most characters of a template in a table."""
+REBUILT = (
+    "If laboratory results were rebuilt from labevents.csv: mark the figures that use them, and do not publish them."
+)
+
+
+def question_figures(
+    scores: Sequence[Scored], source: FhirAgentBenchSettings, questions: Sequence[Question]
+) -> Figures:
+    """The tables of a run, from its scores. The baseline fetch-all is computed if the patients are available."""
+    done = [one for one in scores if one.score is not None]
+    parts = [_part(one) for one in done]
+    questions_done = [one.item.asked for one in done]
+    whole = total(parts)
+    sections = [
+        TableSection(
+            lines=tuple(
+                _line(name, some)
+                for name, some in (
+                    ("with true ids", [one for one in parts if one.answerable]),
+                    ("without true ids", [one for one in parts if not one.answerable]),
+                )
+                if some
+            ),
+            name="questions",
+        ),
+        TableSection(lines=(_line("all", parts),)),
+        *_groups("By family", parts, lambda one: one.family),
+        *_groups("By type of the true ids", parts, lambda one: one.types),
+        *_groups("By template", parts, lambda one: short_template(one.template)),
+        *_reasons(done),
+        *_agreement(done),
+        *_baselines(questions_done, source, questions),
+    ]
+    return Figures(
+        table=[one for one in sections if one.lines],
+        overall=_line("all", parts).model_copy(update={"grounded": grounded_rate(done)}),
+        notes=list(_notes(whole, source, questions)),
+        measure="points",
+        figure="accuracy",
+        count="decided",
+        details={"by_types": by_types(parts), "faulty_truth": always_empty(questions)},
+    )
+
+
+def _part(one: Scored) -> RowPart:
+    assert one.score is not None
+    return RowPart(**{name: one.score.part[name] for name in RowPart.__dataclass_fields__})
+
+
+def _line(name: str, parts: Sequence[RowPart]) -> TableLine:
+    """The figures of some rows: accuracy over the decided rows, and retrieval with its numbers of rows."""
+    values = total(parts)
+    interval = wilson(values.right, values.decided) if values.decided else None
+    return TableLine(
+        name=name,
+        n=values.decided,
+        value=values.accuracy,
+        interval=None if interval is None else (interval.low, interval.high),
+        counts={"questions": values.rows, "right": values.right},
+        more={
+            "precision": values.precision,
+            "n (precision)": values.precision_rows,
+            "recall": values.recall,
+            "n (recall)": values.recall_rows,
+            "F1": values.f1,
+            "grounded": values.grounded,
+        },
+    )
+
+
+def _groups(title: str, parts: Sequence[RowPart], key: Callable[[RowPart], str]) -> Iterator[TableSection]:
+    names = sorted({key(one) for one in parts})
+    if len(names) > 1:
+        whole = (_line(name, [one for one in parts if key(one) == name]) for name in names)
+        lines = tuple(line.model_copy(update={"interval": None}) for line in whole)
+        yield TableSection(lines=lines, title=title, name=title.removeprefix("By "))
+
+
+def _reasons(done: Sequence[Scored]) -> Iterator[TableSection]:
+    """The reasons why rows are not right, in the order in which they are checked."""
+    kinds = Counter(one.score.kind for one in done if one.score is not None and one.correct is False)
+    undecided = sum(one.correct is None for one in done)
+    lines = [TableLine(name=words, n=kinds[kind]) for kind, words in KIND_WORDS.items() if kinds[kind]]
+    if undecided:
+        lines.append(TableLine(name="not decided, so not scored", n=undecided))
+    if lines:
+        yield TableSection(lines=tuple(lines), title="Why not right", name="reason", count="questions")
+
+
+def _agreement(done: Sequence[Scored]) -> Iterator[TableSection]:
+    """How often the comparison, and each judge of a panel, agree with the verdict."""
+    parts = [one.score.part for one in done if one.score is not None and one.score.part["votes"]]
+    if not parts:
+        return
+    pairs = [(part["compared"], part["correct"]) for part in parts]
+    both = [(one, other) for one, other in pairs if one is not None and other is not None]
+    lines = [
+        TableLine(
+            name="comparison without a judge",
+            n=len(both),
+            value=sum(one == other for one, other in both) / len(both) if both else None,
+            more={
+                "decides": sum(one is not None for one, _ in pairs),
+                "right, judge wrong": sum(one == 1 and other == 0 for one, other in both),
+                "wrong, judge right": sum(one == 0 and other == 1 for one, other in both),
+            },
+        )
+    ]
+    judges: Mapping[str, None] = dict.fromkeys(name for part in parts for name in part["votes"])
+    for name in judges if len(judges) > 1 else ():
+        votes = [(part["votes"].get(name), part["correct"]) for part in parts]
+        seen = [(one, other) for one, other in votes if one is not None and other is not None]
+        agreed = sum(one == other for one, other in seen)
+        lines.append(TableLine(name=name, n=len(seen), value=agreed / len(seen) if seen else None))
+    yield TableSection(lines=tuple(lines), title="Agreement with the verdict", name="who", figure="agrees", count="n")
+
+
+def _baselines(
+    done: Sequence[Question], source: FhirAgentBenchSettings, questions: Sequence[Question]
+) -> Iterator[TableSection]:
+    """The baselines: agents that read nothing, and one that reads whole charts."""
+    lines = [_blind_line(name, len(done), value, done) for name, value in baselines(done).items()]
+    if len(done) < len(questions):
+        lines += [
+            _blind_line(f"{name}, whole data set", len(questions), value, questions)
+            for name, value in baselines(questions).items()
+        ]
+    if done and (file := patients_of(source)) is not None:
+        chart_figures = fetch_all(done, file, source.handling, source.rule_set)
+        more = {"precision": chart_figures.precision, "recall": chart_figures.recall, "F1": chart_figures.f1}
+        lines.append(TableLine(name="fetch-all", n=len(done), more=more))
+    if lines:
+        yield TableSection(lines=tuple(lines), title="Baselines", name="agent", figure="accuracy", count="questions")
+
+
+def _blind_line(name: str, count: int, value: float, questions: Sequence[Question]) -> TableLine:
+    """The line of an agent that fetches nothing. Its recall and precision are 1 for questions without true ids."""
+    recall = sum(not any(one.true_ids.values()) for one in questions) / count
+    precision = 1.0 if recall else None
+    return TableLine(
+        name=name, n=count, value=value, more={"precision": precision, "recall": recall, "F1": f1(precision, recall)}
+    )
+
+
+def short_template(template: str) -> str:
+    """A template shortened for a table, without its time filters and the field for the patient."""
+    words = re.sub(r"\s*\[time_filter\w*\]|\s*\{patient_id\}('s)?", "", template)
+    return words if len(words) <= _TEMPLATE else f"{words[: _TEMPLATE - 20]} … {words[-17:]}"
+
+
+def _notes(whole: Total, source: FhirAgentBenchSettings, questions: Sequence[Question]) -> Iterator[str]:
+    if undecided := whole.rows - whole.decided:
+        yield (
+            f"{undecided} of {whole.rows} answers are not decided and not scored: the comparison without a judge "
+            "decides only clear cases. To decide the rest, pass --judge NAME."
+        )
+    if faulty := always_empty(questions):
+        yield (
+            f"Wrong true answers: {len(faulty)} templates of the data set have no true ids in any of their "
+            f"{sum(faulty.values())} questions. They are graded as they are."
+        )
+    if source.dataset == PUBLISHED:
+        yield REBUILT

@@ -134,7 +134,7 @@ async def _chart_ids(ehr: EmbeddedEhr, patient: str, handling: Handling) -> dict
             target = base.target(page.next) if page.next else ""
         return True
 
-    async with ehr.session(patient, blocking=True) as session:
+    async with ehr.session(patient) as session:
         for query, instead in chart_queries(patient):
             if not await read(query) and instead:
                 await read(instead)

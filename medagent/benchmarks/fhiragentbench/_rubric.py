@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.fhiragentbench._places import JUDGE_CASES, imported
+from medagent.benchmarks.fhiragentbench.sets import JUDGE_CASES, imported
 from medagent.benchmarks.fhiragentbench.settings import A2A
 from medagent.benchmarks.fhiragentbench.strategies.prompts import checkout_of
 from medagent.core.errors import UserError

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from medagent.benchmarks.fhiragentbench._agents import OwnAgent
+from medagent.benchmarks.fhiragentbench._agents import OwnAgent, check_readable
 from medagent.benchmarks.fhiragentbench._grader import QuestionGrader
 from medagent.benchmarks.fhiragentbench._items import QuestionItem, digest_of, filtered, question_items
 from medagent.benchmarks.fhiragentbench._outputs import output_of
@@ -17,10 +17,8 @@ from medagent.benchmarks.fhiragentbench._patients import (
     patients_file,
     without_their_ids,
 )
-from medagent.benchmarks.fhiragentbench._places import JUDGE_CASES, QUESTIONS, keep
-from medagent.benchmarks.fhiragentbench._reference import check_readable
 from medagent.benchmarks.fhiragentbench._rubric import AnswerRubric, check_cases, has_cases
-from medagent.benchmarks.fhiragentbench.sets import manifest_of, questions_of
+from medagent.benchmarks.fhiragentbench.sets import JUDGE_CASES, QUESTIONS, keep, manifest_of, questions_of
 from medagent.benchmarks.fhiragentbench.settings import (
     AGENTS,
     FhirAgentBenchSettings,
@@ -42,9 +40,8 @@ from medagent.fhir_episodes.episode import Acting, EhrChoice, EpisodeRow, Script
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
 from medagent.fhir_episodes.tools import Toolbox
-from medagent.judging.benchmark import JudgedBenchmark, judgements_of
+from medagent.judging.benchmark import JudgedBenchmark, judged_plan, judgements_of
 from medagent.judging.judging import Judging
-from medagent.judging.plans import judged_plan
 from medagent.judging.rubric import Subject
 from refsol.fhiragentbench import KIND_WORDS, RULE_SETS, questions_text, read_questions
 from refsol.files import json_object, read_json

@@ -5,14 +5,16 @@ A folder has `questions.csv`, `dataset.json` with the digest of each file, and p
 
 from __future__ import annotations
 
+import shutil
 from functools import lru_cache
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from medagent.benchmarks.fhiragentbench._places import QUESTIONS, imported
 from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST, Made, checked_file
 from medagent.core.errors import UserError
+from medagent.core.paths import data_dir
+from medagent.core.writing import replacing
 from refsol.fhiragentbench import Question, read_questions
 from refsol.files import read_json
 from refsol.schema import validator
@@ -91,3 +93,31 @@ def _file(dataset: str) -> Path:
 @lru_cache(maxsize=4)
 def _read(path: Path, changed: int, size: int) -> tuple[Question, ...]:
     return read_questions(path)
+
+
+QUESTIONS = "questions.csv"
+JUDGE_CASES = "judge_cases.jsonl"
+
+
+def place(name: str) -> Path:
+    """The path of an imported file, whether it exists or not."""
+    return data_dir() / "fhir-agentbench" / name
+
+
+def imported(name: str) -> Path:
+    """The path of an imported file. Raises UserError if it was not imported."""
+    path = place(name)
+    if not path.is_file():
+        raise UserError(
+            f"{name} of FHIR-AgentBench is not bundled with medagent; import it once: medagent data import {name}"
+        )
+    return path
+
+
+def keep(source: Path, name: str) -> Path:
+    """Copy a checked file to the imported data. The target is replaced only by a complete copy. Raises UserError."""
+    target = place(name)
+    with replacing(target) as aside:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, aside)
+    return target

@@ -13,9 +13,8 @@ from pydantic import model_validator
 from medagent.agents.choice import AgentChoice
 from medagent.agents.reply_cache import ReplyStore
 from medagent.benchmarks.imapscore._encoder import EncoderChoice
-from medagent.benchmarks.imapscore._examples import NO_EXAMPLES, Examples
 from medagent.benchmarks.imapscore._extract import Extractor
-from medagent.benchmarks.imapscore._prompts import Prompts
+from medagent.benchmarks.imapscore._prompts import NO_EXAMPLES, Examples, Prompts
 from medagent.benchmarks.imapscore._samples import Sampler
 from medagent.engine.rows import Row
 from medagent.models.limiter import EndpointStats

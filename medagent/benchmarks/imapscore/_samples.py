@@ -2,7 +2,8 @@
 
 The key of a reply is the digest of model, settings, prompt, sample number and attempt number. Runs share the cache, so
 a question asked for one model's answers is not asked again for the next model's. A reply that cannot be read is stored
-too, so that a resumed run does not pay for it again; the sample then gets another attempt.
+too, so that a resumed run does not pay for it again; the sample then gets another attempt. If too few samples of a
+stage are usable, the item fails.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
 from weakref import WeakValueDictionary
 
-from medagent.agents.base import Agent, Policy, next_move
-from medagent.agents.chat import ChatAgent
+from medagent.agents.base import Agent, begin, next_move
 from medagent.agents.reply_cache import ReplyStore
 from medagent.core.errors import EpisodeError, MedagentError, StopRunError
 from medagent.engine.boundary import blame
@@ -91,11 +91,7 @@ class Sampler:
 
     async def _asked(self, key: str, seed: int, prompt: Asked, spent: Spent) -> str:
         with blame("agent"):
-            agent = self._agent
-            if isinstance(agent, ChatAgent):
-                policy: Policy = agent.start(prompt.prompt, key=key, seed=seed, before=prompt.before)
-            else:
-                policy = agent.start(prompt.prompt, key=key, seed=seed)
+            policy = begin(self._agent, prompt.prompt, key=key, seed=seed, before=prompt.before)
             try:
                 move = await next_move(policy, prompt.prompt)
             except EpisodeError as failure:  # several calls can fail together: one error is raised, all are paid
@@ -125,3 +121,55 @@ async def together(*work: Coroutine[None, None, T]) -> list[T]:
     finally:
         await asyncio.wait(tasks)
     return [task.result() for task in tasks]
+
+
+class UnusableError(MedagentError):
+    """A stage has no usable result. `failure` becomes the item's status."""
+
+    def __init__(self, failure: Literal["no_agreement", "extraction_failed"], reason: str) -> None:
+        super().__init__(reason)
+        self.failure = failure
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedReply(Generic[T]):
+    """The value read from one reply, None if unusable, and warnings about guesses and losses."""
+
+    value: T | None
+    warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SampleVotes:
+    """The stages of one item: their samples, warnings and calls."""
+
+    sampler: Sampler
+    min_votes: int
+    spent: Spent
+    trial: int = 1
+    _warnings: set[str] = field(default_factory=set)
+
+    async def votes(self, stage: str, prompt: Asked, read: Callable[[str], ParsedReply[T]]) -> list[T]:
+        """The readable samples. Raises UnusableError if there is none, or too few to agree. The warnings of `read` are
+        stored for unreadable replies too.
+        """
+
+        def value(reply: str) -> T | None:
+            reading = read(reply)
+            self._warnings.update(f"{stage}: {warning}" for warning in reading.warnings)
+            return reading.value
+
+        samples = await self.sampler.samples(prompt, value, self.spent, self.trial)
+        if len(samples) < self.min_votes:
+            failure: Literal["no_agreement", "extraction_failed"] = "no_agreement" if samples else "extraction_failed"
+            raise UnusableError(failure, f"{stage}: {len(samples)} of {SAMPLES} samples could be read")
+        return samples
+
+    def warn(self, warning: str) -> None:
+        """Add a warning with the name of its stage."""
+        self._warnings.add(warning)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings of all stages without duplicates, in an order that does not depend on the order of replies."""
+        return tuple(sorted(self._warnings))

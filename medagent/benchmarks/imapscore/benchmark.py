@@ -12,11 +12,10 @@ from typing import ClassVar
 from medagent.agents.choice import AgentChoice, keyed
 from medagent.agents.single_turn import BASELINES
 from medagent.benchmarks.imapscore._encoder import EncoderChoice
-from medagent.benchmarks.imapscore._examples import NO_EXAMPLES, read_examples
 from medagent.benchmarks.imapscore._grader import ImapGrader
 from medagent.benchmarks.imapscore._items import ImapItem, imap_items
 from medagent.benchmarks.imapscore._job import ExtractionJob, ItemRow, ItemUnit
-from medagent.benchmarks.imapscore._prompts import load_prompts
+from medagent.benchmarks.imapscore._prompts import NO_EXAMPLES, load_prompts, read_examples
 from medagent.benchmarks.imapscore.settings import ImapscoreSettings
 from medagent.core.errors import UserError
 from medagent.core.writing import file_digest, write_changed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -148,7 +147,10 @@ def _item_document(one: Scored) -> dict[str, Any]:
         "reason": score.details.get("verdict", score.reason) if score else one.outcome.reason,
         "grounded": score.grounded if score else None,
         "reading": score.reading if score else "",
-        "checks": [asdict(check) for check in score.checks] if score else [],
+        "checks": [
+            {"name": one.name, "passed": one.passed, "expected": one.expected, "actual": one.actual}
+            for one in (score.checks if score else ())
+        ],
     }
 
 

@@ -16,7 +16,7 @@ from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading, Med
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.history import acted
+from medagent.fhir_episodes.session import acted
 from medagent.fhir_episodes.verdicts import conduct_of, score_of
 from refsol.history import HistoryMessage
 from refsol.medagentbench import Baselines, ResultItem, failure_of, grade_item, grounds
@@ -114,6 +114,6 @@ class TaskGrader(Grader[EpisodeRow]):
 
 def _recorded(row: EpisodeRow, task: Task) -> Recorded:
     messages = tuple(HistoryMessage(turn.role, acted(turn)) for turn in row.transcript)
-    created = tuple(Created(write.url, write.resource) for write in row.created)
+    created = tuple(Created(write.url, None if write.stored is False else write.resource) for write in row.created)
     item = ResultItem.model_validate(result_item(row, task))
     return Recorded(item, RecordedEpisode(row.task_id, row.trial, row.status, created, messages))

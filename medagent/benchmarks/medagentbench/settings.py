@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, model_validator
 
 from medagent.benchmarks.medagentbench.tasks.dataset import is_tasks_file, named
 from medagent.core.errors import UserError
-from medagent.core.options import ALL_USES, GradeOption, Names, Option, RunOption, Setting
+from medagent.core.options import ALL_USES, GradeOption, Names, Option, RunOption, Setting, placed
 from medagent.engine.settings import WHICH, WHO
 from medagent.fhir_episodes.settings import FhirSettings
 
@@ -62,7 +62,7 @@ class MedAgentBenchSettings(FhirSettings):
 
     def places(self) -> dict[str, Setting]:
         """See `RunSettings.places`."""
-        return {**super().places(), "tasks-file": self.tasks_file}
+        return placed(super().places(), "ehr", {"tasks-file": self.tasks_file})
 
 
 class MedAgentBenchGrading(MedAgentBenchSettings):

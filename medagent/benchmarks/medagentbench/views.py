@@ -35,7 +35,7 @@ from medagent.engine.report import REQUESTS, Report, TableLine
 from medagent.engine.scores import Check, Score
 from medagent.fhir_episodes.benchmark import spoken
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.history import post_history
+from medagent.fhir_episodes.session import post_history
 from medagent.reports.published import published_sections
 from refsol.errors import FactsError
 from refsol.history import HistoryError, Post, extract_posts, read_messages
@@ -67,7 +67,7 @@ def episode_blocks(item: TaskItem, row: EpisodeRow, score: Score | None) -> Iter
         if score.checks:
             yield ChecksBlock([(one.name, one.passed, one.expected, one.actual) for one in score.checks])
     if row.created:
-        writes = [(one.url, one.resource, one.refused or "") for one in row.created]
+        writes = [(one.url, one.resource, one.not_stored) for one in row.created]
         yield RecordBlock("Resources that the POSTs created, or would have created", writes)
     if row.transcript:
         title = "Transcript" if whole else "POSTs and their replies (the file has no other messages)"

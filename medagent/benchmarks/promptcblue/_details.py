@@ -6,10 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from medagent.benchmarks.promptcblue._data import DataLine
 from medagent.benchmarks.promptcblue._grader import answer_text
-from medagent.benchmarks.promptcblue._items import LineItem, data_of, gold_of
-from medagent.benchmarks.promptcblue._rows import LineRow
+from medagent.benchmarks.promptcblue._items import DataLine, LineItem, LineRow, data_of, gold_of
 from medagent.engine.blocks import AnswerBlock, Block, DotsBlock, PairBlock, SetsBlock, TextBlock
 from medagent.engine.report import Report
 from refsol.promptcblue.parse import Edition, LineError, parse_answer

@@ -1,4 +1,8 @@
-"""Score answers of PromptCBLUE: each line alone, then the official figures from the lines' contributions."""
+"""Score answers of PromptCBLUE: each line alone, then the official figures from the lines' contributions.
+
+Intervals are bootstraps over samples. A sample is drawn with all its trials, because they are not independent. To
+compare two runs, the same samples of each task are drawn from both.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medagent.agents.unusable import count_unusable
-from medagent.benchmarks.promptcblue._items import LineItem, data_of, gold_of
-from medagent.benchmarks.promptcblue._rows import LineRow
-from medagent.benchmarks.promptcblue._tables import trial_table
+from medagent.benchmarks.promptcblue._items import LineItem, LineRow, data_of, gold_of
 from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
 from medagent.core.writing import file_digest
-from medagent.engine.scores import Figures, Grader, Score, Scored
+from medagent.engine.report import TableLine, TableSection
+from medagent.engine.scores import Figures, Grader, Paired, Score, Scored
 from medagent.models.wording import strip_thinking
 from refsol.errors import InputError
 from refsol.promptcblue.parse import Edition, LineError, parse_answer
-from refsol.promptcblue.score import Scores, sample_part, sample_score, task_score
+from refsol.promptcblue.score import Scores, TaskScore, sample_part, sample_score, task_score
 from refsol.promptcblue.tasks import TaskSpec
+from refsol.promptcblue.tree import TreeFigures
+from refsol.stats import percentile
 
 
 class LineGrader(Grader[LineRow]):
@@ -110,3 +115,88 @@ def _thinking_units(scores: Sequence[Scored]) -> list[str]:
     return [
         one.unit for one in scores if one.status == "completed" and one.score and (one.score.part or {}).get("thinking")
     ]
+
+
+def trial_table(trials: Sequence[Scores]) -> list[TableSection]:
+    """The tasks, and the overall figure in a separate section."""
+    draws = mean_draws(trials)
+    lines = []
+    for number, first in enumerate(trials[0].tasks):
+        mains = [scores.tasks[number].main for scores in trials]
+        known = [main for main in mains if main is not None]
+        value = sum(known) / len(known) if known else None
+        name = f"{first.task.name} {first.metric}"
+        interval = _ends(draws.get(first.task.name))
+        lines.append(TableLine(name=name, n=first.samples, value=value, interval=interval, more=_more(first, trials)))
+    whole = trials[0]
+    overall = TableLine(
+        name=whole.overall_name,
+        n=sum(one.samples for one in whole.tasks),
+        value=sum(scores.overall for scores in trials) / len(trials),
+        interval=_ends(overall_draws(draws)),
+    )
+    title = f"PromptCBLUE ({whole.edition.name})"
+    if len(trials) > 1:
+        title += f", mean of {len(trials)} trials"
+    return [TableSection(lines=tuple(lines), title=title, name="task"), TableSection(lines=(overall,))]
+
+
+def _more(first: TaskScore, trials: Sequence[Scores]) -> dict[str, int | float | None]:
+    """The other figures next to the main one, for a single trial."""
+    figures = list((first.details() or {}).values())
+    if len(figures) != 3 or len(trials) > 1 or isinstance(first.figures, TreeFigures):
+        return {}
+    return {"P or R-1": figures[0], "R or R-2": figures[1]}
+
+
+def mean_draws(trials: Sequence[Scores]) -> dict[str, list[float]]:
+    """The main figure of each task in each draw. Each task has its own seed. Every trial has the same number of
+    samples, so the seed draws the same samples from each.
+    """
+    means: dict[str, list[float]] = {}
+    for number, first in enumerate(trials[0].tasks):
+        measured = [scores.tasks[number].measured for scores in trials]
+        drawn = [one.draws(seed=number) for one in measured if one is not None]
+        if drawn:
+            means[first.task.name] = [sum(values) / len(values) for values in zip(*drawn, strict=True)]
+    return means
+
+
+def overall_draws(draws: Mapping[str, Sequence[float]]) -> list[float]:
+    """The overall figure of each draw: the mean of the tasks."""
+    return [sum(values) / len(values) for values in zip(*draws.values(), strict=True)]
+
+
+def _ends(draws: list[float] | None) -> tuple[float, float] | None:
+    if not draws:
+        return None
+    bounds = percentile(draws)
+    return bounds.low, bounds.high
+
+
+def paired_score(
+    first: Sequence[Scored], second: Sequence[Scored], tasks: Sequence[TaskSpec], edition: Edition
+) -> Paired | None:
+    """The official scores of two runs over the lines that both have in all trials; None if there are none."""
+    shared = _whole(first) & _whole(second)
+    if not shared:
+        return None
+    runs = [official_scores([one for one in run if one.item.id in shared], tasks, edition) for run in (first, second)]
+    draws = [overall_draws(mean_draws(trials)) for trials in runs]
+    return Paired(
+        name=runs[0][0].overall_name,
+        values=(_mean(runs[0]), _mean(runs[1])),
+        interval=percentile([after - before for before, after in zip(*draws, strict=True)]),
+        items=frozenset(shared),
+        measure="points",
+    )
+
+
+def _whole(scores: Sequence[Scored]) -> set[str]:
+    """The lines that are scored in every trial."""
+    lacking = {one.item.id for one in scores if one.score is None or "sample" not in one.score.part}
+    return {one.item.id for one in scores} - lacking
+
+
+def _mean(trials: Sequence[Scores]) -> float:
+    return sum(scores.overall for scores in trials) / len(trials)

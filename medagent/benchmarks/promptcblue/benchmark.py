@@ -11,13 +11,17 @@ from collections.abc import Sequence
 
 from medagent.agents.calls import Call, CallJob, trial_keys
 from medagent.agents.single_turn import Examples, few_shot, who_answers
-from medagent.benchmarks.promptcblue._card import read_card
-from medagent.benchmarks.promptcblue._data import DataFile, DataLine, check_gold
-from medagent.benchmarks.promptcblue._grader import LineGrader, answer_text, official_scores
-from medagent.benchmarks.promptcblue._items import LineItem, data_of, line_items
-from medagent.benchmarks.promptcblue._paired import paired_score
-from medagent.benchmarks.promptcblue._rows import LineRow
-from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
+from medagent.benchmarks.promptcblue._grader import LineGrader, answer_text, official_scores, paired_score
+from medagent.benchmarks.promptcblue._items import (
+    DataFile,
+    DataLine,
+    LineItem,
+    LineRow,
+    check_gold,
+    data_of,
+    line_items,
+)
+from medagent.benchmarks.promptcblue.settings import PromptcblueSettings, read_card
 from medagent.core.writing import note, write_changed
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block

@@ -17,7 +17,7 @@ from medagent.benchmarks.psb300.tasks import TaskSet
 from medagent.engine.rows import FAILED
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.history import acted
+from medagent.fhir_episodes.session import acted
 from medagent.fhir_episodes.verdicts import conduct_of, score_of
 from refsol.history import HistoryMessage
 from refsol.psb300 import (

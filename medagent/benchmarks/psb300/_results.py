@@ -11,7 +11,7 @@ from medagent.core.writing import write_changed
 from medagent.engine.folder import Run
 from medagent.engine.scores import Scored
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.history import post_history
+from medagent.fhir_episodes.session import post_history
 
 
 def write_results(run: Run, scores: Sequence[Scored]) -> list[str]:

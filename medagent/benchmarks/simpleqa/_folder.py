@@ -6,13 +6,13 @@ Its gold is that of the last `medagent run simpleqa`. Answers and judgements are
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from medagent.agents.base import Move
+from medagent.benchmarks.judge_labels import Place
 from medagent.benchmarks.simpleqa._rubric import SimpleqaRubric
 from medagent.core.errors import UserError
 from medagent.core.writing import write_changed
@@ -23,6 +23,7 @@ from medagent.judging.panel import Panel
 from medagent.judging.rows import replies_in
 from medagent.judging.rubric import Subject
 from refsol.simpleqa.data import GoldQuestion
+from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
 from refsol.simpleqa.prompts import JudgePrompt
 from refsol.simpleqa.score import JudgedAnswer, JudgedSet
 from refsol.simpleqa.verdict import RULES
@@ -99,14 +100,6 @@ class RunFiles:
             self.path / "questions.jsonl", "".join(_QUESTION.dump_json(one).decode() + "\n" for one in questions)
         )
 
-    def moves(self) -> dict[str, Move]:
-        """The model's replies by unit."""
-        return {
-            row.unit: Move(row.reply, row.reasoning, finish_reason=row.finish_reason)
-            for row in replies_in(self.path / JOURNAL)
-            if row.reply is not None
-        }
-
     def subjects(self) -> Iterator[Subject]:
         """The answers to judge, in the order of the questions."""
         return _subjects(self.questions(), self._answers())
@@ -154,3 +147,20 @@ def shared_ids(questions: Iterable[Question]) -> list[str]:
     """A warning if several questions share an id."""
     shared = sorted({question.id for question in questions if question.name != question.id})
     return [f"several questions share an id; they are distinguished by line: {', '.join(shared)}"] if shared else []
+
+
+def judged_sets(text: str, items: Sequence[GoldQuestion] | None = None) -> list[JudgedSet]:
+    """The judged sets at a path: a run folder, or an OpenCompass folder or file. `FOLDER@JUDGE` selects one judge.
+
+    Raises UserError if the path is none of these, and InputError if a part is missing or damaged.
+    """
+    place = Place.of(text)
+    files = RunFiles(place.path)
+    if files.exist():
+        return [files.judged_set(place.judge)]
+    if not is_opencompass(place.path):
+        raise UserError(f"{place.path}: neither a run of `medagent run simpleqa` nor an output folder of OpenCompass")
+    sets = [one for one in read_opencompass(place.path, items) if place.judge is None or place.judge in one.judges]
+    if not sets:
+        raise UserError(f"{place.path}: has no judge {place.judge}")
+    return sets

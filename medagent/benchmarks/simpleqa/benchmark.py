@@ -30,13 +30,13 @@ from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef, Report, ShownMessage
 from medagent.engine.scores import Grader, Score, Scored
 from medagent.engine.settings import selected
-from medagent.judging.benchmark import JudgedBenchmark
-from medagent.judging.plans import judged_plan
+from medagent.judging.benchmark import JudgedBenchmark, judged_plan
 from medagent.judging.rows import ExchangeRow
 from medagent.judging.rubric import Subject
 from medagent.models.base import Message
 from refsol.agreement import Labelled
 from refsol.answers import AskedItem
+from refsol.simpleqa.data import without_groups
 from refsol.simpleqa.export import as_json, rows_as_json
 from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
 from refsol.simpleqa.prompts import ModelPrompt
@@ -119,7 +119,10 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
             decides={**_decided(settings, prompt, data), **who.digests()},
             command=self.command,
             prepare=prepare,
-            warnings=shared_ids([_question(item, item.id) for item in chosen]),
+            warnings=[
+                *without_groups([item.gold for item in items], settings.variant),
+                *shared_ids([_question(item, item.id) for item in chosen]),
+            ],
         )
         return judged_plan(plan, self, panel, model=who.label, batches=settings.batches(folder))
 

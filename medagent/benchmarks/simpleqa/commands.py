@@ -49,7 +49,7 @@ def score_command(
     Example: medagent simpleqa score results/simpleqa-husimpleqa_r1_gpt-4o-mini
     """
     from medagent.benchmarks.simpleqa import _report as report
-    from medagent.benchmarks.simpleqa._load import judged_sets
+    from medagent.benchmarks.simpleqa._folder import judged_sets
     from medagent.core.errors import UserError
     from medagent.reports.tables import say
     from refsol.simpleqa import export

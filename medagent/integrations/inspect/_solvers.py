@@ -21,7 +21,7 @@ from inspect_ai.model import (
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import ToolCall, ToolInfo
 
-from medagent.agents.chat import ChatAgent
+from medagent.agents.base import ChatAgent
 from medagent.core.clock import wall_clock
 from medagent.core.errors import EpisodeError
 from medagent.engine.boundary import PluginError

@@ -14,7 +14,7 @@ from medagent.core.scrub import error_text
 from medagent.models.client import NoReplyError, Replica, TooLongError, connection_errors
 from medagent.models.endpoint import meaning, unanswered
 from medagent.models.limiter import AdaptiveLimiter
-from medagent.models.retry import EndpointFailure, RetryPolicy, call_with_retries
+from medagent.models.retry import EndpointFailure, Retries, RetryPolicy, call_with_retries
 from refsol.json_values import as_object, objects
 
 Bodies = Mapping[str, dict[str, Any]]
@@ -43,7 +43,7 @@ class Sender:
     async def __call__(self, request: Callable[..., Awaitable[Any]], *words: Any, **named: Any) -> Any:
         """The reply to `request(…)`. Raises NotThereError, ModelError, StopRunError."""
         attempt = partial(self.once, request, *words, **named)
-        return (await call_with_retries(attempt, limiter=self._limiter, policy=self.policy)).value
+        return await call_with_retries(attempt, limiter=self._limiter, retries=Retries(self.policy))
 
     async def once(self, request: Callable[..., Awaitable[Any]], *words: Any, **named: Any) -> Any:
         """The reply to a single attempt. Raises EndpointFailure if its effect is unknown, and the errors above."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medagent.fhir_data._order import components
+from medagent.fhir_data.push import components
 
 
 @st.composite

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -176,7 +177,10 @@ def test_neither_anthropics_key_nor_a_base_url() -> None:
 
 
 @pytest.mark.parametrize("api", ["chat", "responses", "anthropic"])
-def test_a_base_url_with_a_query_is_called_at_the_right_place(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_base_url_with_a_query_is_called_at_the_right_place(
+    api: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
     monkeypatch.delenv("OPENAI_API_KEY")
     paths = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "anthropic": "/v1/messages"}
     with ModelServer(faults=[None, status(500, message="at /v1?key=AIza-secret-value")]) as server:
@@ -196,4 +200,4 @@ def test_a_base_url_with_a_query_is_called_at_the_right_place(api: str, monkeypa
         said = asyncio.run(twice())
     assert [call.path for call in server.calls] == [f"{paths[api]}?key=AIza-secret-value&api-version=2"] * 2
     assert "answered 500" in said
-    assert "AIza-secret-value" not in said
+    assert "AIza-secret-value" not in said + caplog.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import re
@@ -54,6 +55,11 @@ def test_the_finish_reason_is_kept_in_one_vocabulary(api: str, word: str | None,
     assert completion.model == "served-1"
     assert completion.fingerprint == ("fp_1" if api == "chat" else None)
     assert completion.started <= completion.ended
+
+
+def test_a_fingerprint_is_cut() -> None:
+    with ModelServer(lambda _: reply("chat", "x") | {"system_fingerprint": "f" * 10**6}) as server:
+        assert ask(settings(server.url)).fingerprint == "f" * 200
 
 
 @pytest.mark.parametrize("text", ["", "FINISH([1"])
@@ -179,7 +185,11 @@ def test_an_outage_needs_both_time_and_attempts_and_ends_with_a_success() -> Non
     assert not any(outage.failed() for _ in range(100))  # a burst
     now = 60
     assert outage.failed() is None
-    outage.succeeded()
+
+    async def success() -> int:
+        return 1
+
+    assert asyncio.run(outage.watch(success())) == 1
     now = 500
     assert not any(outage.failed() for _ in range(19))
     now = 700

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from medagent.sandbox.base import CallError, Limits, Surface
-from medagent.sandbox.choose import sandboxes, self_test
-from medagent.sandbox.interpreters import Interpreters, Sandbox
+from medagent.sandbox.choose import Sandbox, sandboxes, self_test
+from medagent.sandbox.interpreters import Interpreters
 from medagent.sandbox.programs import Programs
 
 NAMES = ("bwrap", "monty", "docker")

@@ -18,7 +18,7 @@ from medagent.testing import FhirData, FhirDouble
 
 PATIENT = {"resourceType": "Patient", "id": "p1", "name": [{"family": "Ames"}]}
 BASE = "https://ehr.example.org/r4"
-PACKAGES = 41
+PACKAGES = 42
 """Packages that `pip install medagent` installs, itself not counted."""
 OWN_CODE = (
     "import sys, medagent.testing as t; [getattr(t, n) for n in t.__all__ if not n.startswith('assert_')];"

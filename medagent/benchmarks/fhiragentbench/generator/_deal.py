@@ -13,9 +13,9 @@ from datetime import datetime
 from typing import Any
 
 from fhir_server.synthetic.dice import Dice
+from medagent.benchmarks.fhiragentbench._agents import stated
 from medagent.benchmarks.fhiragentbench._chart_lookup import PLACES, answer, entries
 from medagent.benchmarks.fhiragentbench._outputs import in_words
-from medagent.benchmarks.fhiragentbench._reference import stated
 from medagent.benchmarks.fhiragentbench.generator._charts import Chart
 from medagent.benchmarks.fhiragentbench.generator.wording import (
     Lookup,

@@ -7,12 +7,10 @@ from pathlib import Path
 
 from fhir_server.synthetic.bundled import PROFILE
 from fhir_server.synthetic.dice import Dice
-from medagent.benchmarks._set_generator import SetGenerator
-from medagent.benchmarks.fhiragentbench._places import QUESTIONS
 from medagent.benchmarks.fhiragentbench.generator._charts import read_charts
 from medagent.benchmarks.fhiragentbench.generator._deal import deal
-from medagent.benchmarks.fhiragentbench.sets import SYNTHETIC, QuestionSetManifest
-from medagent.benchmarks.made_folders import HOSPITAL, Made, file_digests, write_manifest
+from medagent.benchmarks.fhiragentbench.sets import QUESTIONS, SYNTHETIC, QuestionSetManifest
+from medagent.benchmarks.made_folders import HOSPITAL, Made, SetGenerator, file_digests, write_manifest
 from refsol.fhiragentbench import Question, questions_text
 
 TYPES = 10

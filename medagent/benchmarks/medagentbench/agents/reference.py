@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from medagent.agents.base import Agent
 from medagent.benchmarks.medagentbench.agents.stated import stated, stated_mrn
-from medagent.fhir_episodes.own_agents import Solver, SolverPolicy, bundle_in
+from medagent.fhir_episodes.own_agents import Solver, SolverAgent, bundle_in
 from medagent.fhir_episodes.task import FhirTask
 
 Answers = list[Any]
@@ -39,12 +38,12 @@ class Lab:
     text: str
 
 
-class ReferenceAgent(Agent):
+class ReferenceAgent(SolverAgent):
     """Acts by requests. It knows the FHIR base; the task states all else that it needs."""
 
-    def start(self, task: FhirTask, *, key: str, seed: int | None) -> SolverPolicy:
-        """See `Agent.start`."""
-        return SolverPolicy(SOLVERS[task.type](RecordReader(self.context.base.rstrip("/"), task)))
+    def solver(self, task: FhirTask) -> Solver:
+        """See `SolverAgent.solver`."""
+        return SOLVERS[task.type](RecordReader(self.context.base.rstrip("/"), task))
 
 
 class RecordReader:

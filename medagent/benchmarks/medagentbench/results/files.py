@@ -22,7 +22,7 @@ from medagent.core.writing import write_changed, write_whole
 from medagent.engine.folder import Run
 from medagent.engine.scores import Scored
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.history import acted, post_history
+from medagent.fhir_episodes.session import acted, post_history
 from refsol.medagentbench.constants import PUBLISHED
 from refsol.medagentbench.recorded import NOT_THE_AGENT, OFFICIAL_STATUSES
 

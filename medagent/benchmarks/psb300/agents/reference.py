@@ -7,16 +7,16 @@ It takes the patient and the time from the task, reads the chart with the benchm
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
+from inspect import getsource
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from medagent.agents.base import Agent, AgentContext
+from medagent.agents.base import AgentContext
 from medagent.benchmarks.psb300.agents import decisions
 from medagent.fhir_episodes.code_session import fenced
-from medagent.fhir_episodes.own_agents import Solver, SolverPolicy, bundle_in
+from medagent.fhir_episodes.own_agents import Solver, SolverAgent, bundle_in
 from medagent.fhir_episodes.task import FhirTask
 from medagent.fhir_episodes.tools import Toolbox
 from medagent.models.base import ToolCall
@@ -60,18 +60,15 @@ finish(answers)
 """
 
 
-class ReferenceAgent(Agent):
+class ReferenceAgent(SolverAgent):
     """Acts through tool calls. `now` is the time for tasks whose context states none."""
 
     def __init__(self, context: AgentContext, toolbox: Toolbox, now: datetime) -> None:
         super().__init__(context)
         self._toolbox, self._now = toolbox, now
 
-    def start(self, task: FhirTask, *, key: str, seed: int | None) -> SolverPolicy:
-        """See `Agent.start`."""
-        return SolverPolicy(self._solved(task))
-
-    def _solved(self, task: FhirTask) -> Solver:
+    def solver(self, task: FhirTask) -> Solver:
+        """See `SolverAgent.solver`."""
         results = []
         for name, arguments in reads(task):
             reply = yield self._action(name, arguments)
@@ -90,11 +87,7 @@ class ReferenceAgent(Agent):
 class CodeReferenceAgent(ReferenceAgent):
     """Acts through one program per task, which reads, decides and orders."""
 
-    def start(self, task: FhirTask, *, key: str, seed: int | None) -> Any:
-        """See `Agent.start`. The messages come from `play`."""
-        return Agent.start(self, task, key=key, seed=seed)
-
-    def play(self, task: FhirTask, prompt: str) -> Iterator[str]:
+    async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
         """See `Agent.play`."""
         now = stated_now(task.context) or self._now
         values = {
@@ -104,7 +97,7 @@ class CodeReferenceAgent(ReferenceAgent):
             "fixed": fixed(task, now),
         }
         head = "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
-        yield fenced(Path(str(decisions.__file__)).read_text(encoding="utf-8") + head + _PROGRAM)
+        yield fenced(getsource(decisions) + head + _PROGRAM)
 
     def _query(self, name: str, arguments: Mapping[str, Any]) -> Sequence[Any]:
         """The resource type and the parameters of a search."""

@@ -9,8 +9,7 @@ from typing import Any
 
 from fhir_server.synthetic.bundled import PROFILE
 from fhir_server.synthetic.dice import Dice
-from medagent.benchmarks._set_generator import SetGenerator
-from medagent.benchmarks.made_folders import HOSPITAL, Made, file_digests, write_manifest
+from medagent.benchmarks.made_folders import HOSPITAL, Made, SetGenerator, file_digests, write_manifest
 from medagent.benchmarks.psb300.generator._candidates import Charts
 from medagent.benchmarks.psb300.generator._deal import tasks
 from medagent.benchmarks.psb300.tasks import BUNDLED, TASK_FILE, Psb300Manifest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 
 import httpx
 
@@ -13,14 +13,11 @@ from refsol.medagentbench.constants import PUBLISHED
 
 def play(task: Task, base: str, headers: dict[str, str]) -> str:
     """Acts on a record as the reference agent does; gives the text of its answers."""
-    policy = ReferenceAgent(AgentContext(base=PUBLISHED.base)).start(task, key="x", seed=None)
-    observation = ""
+    solver = ReferenceAgent(AgentContext(base=PUBLISHED.base)).solver(task)
     with httpx.Client(headers=headers, timeout=30) as client:
+        said = next(solver)
         while True:
-            said = asyncio.run(policy.next(observation)).text
             verb, _, rest = said.partition(" ")
-            if said.startswith("FINISH("):
-                return said.removeprefix("FINISH(").removesuffix(")")
             url, _, body = rest.partition("\n")
             own = url.replace(PUBLISHED.base, base + "/")
             if verb == "GET":
@@ -28,3 +25,7 @@ def play(task: Task, base: str, headers: dict[str, str]) -> str:
             else:
                 sent = client.post(own, content=body, headers={"Content-Type": "application/fhir+json"})
                 observation = sent.raise_for_status().text
+            try:
+                said = solver.send(observation)
+            except StopIteration as done:
+                return json.dumps(done.value, ensure_ascii=False)

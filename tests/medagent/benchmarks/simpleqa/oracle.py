@@ -11,8 +11,8 @@ from medagent.benchmarks.simpleqa.benchmark import Simpleqa
 from medagent.benchmarks.simpleqa.settings import BUNDLED, SimpleqaSettings
 from medagent.engine.folder import Run
 from medagent.engine.settings import RunSettings
+from medagent.judging.benchmark import again_plan
 from medagent.judging.panel import PanelSettings
-from medagent.judging.plans import again_plan
 from refsol.simpleqa.data import read_items
 from tests import runs
 from tests.loopback import Call, ModelServer

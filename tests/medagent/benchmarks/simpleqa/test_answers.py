@@ -67,8 +67,8 @@ def test_items_without_an_answer_are_owed_and_not_wrong(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--answers", "a.jsonl", "--model", "m"), "remove --model"),
-        (("--answers", "a.jsonl", "--few-shot", "2"), "remove --few-shot"),
+        (("--answers", "a.jsonl", "--model", "m"), "--answers and --model exclude each other"),
+        (("--answers", "a.jsonl", "--few-shot", "2"), "--answers and --few-shot exclude each other"),
         (("--answers", "a.jsonl"), "could belong to en, hu; add the name"),
         (("--answers", "none.jsonl"), "none.jsonl: cannot be read"),
     ],

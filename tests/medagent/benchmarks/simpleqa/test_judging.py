@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from medagent.benchmarks.simpleqa._load import judged_sets
+from medagent.benchmarks.simpleqa._folder import judged_sets
 from medagent.benchmarks.simpleqa.benchmark import Simpleqa
 from medagent.core.errors import StopRunError, UserError
 from medagent.engine.folder import Run
 from medagent.engine.settings import RunSettings
+from medagent.judging.benchmark import again_plan
 from medagent.judging.panel import PanelSettings
-from medagent.judging.plans import again_plan
 from refsol.simpleqa.score import outcome_of, warnings_of
 from tests import runs
 from tests.loopback import Call, Fault, ModelServer, stall, status
