@@ -411,7 +411,8 @@ class StoredScores:
         line = self._lines[unit] = ScoreLine(unit, row, dict(digests), score)
         value: Any = _LINE.dump_python(line)
         text = json.dumps(value, separators=(",", ":"))  # in ASCII, because a model's text may not be valid UTF-8
-        with writing(self._path), self._path.open("a", encoding="ascii") as file:
+        # If the folder is gone, the journal says so.
+        with writing(self._path), suppress(FileNotFoundError), self._path.open("a", encoding="ascii") as file:
             file.write(f"\n{text}\n" if self._is_torn else f"{text}\n")
         self._is_torn = False
 
