@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from hashlib import sha256
-from typing import Any
 
-from medagent.benchmarks.medagentbench.agents.reference import SOLVERS, RecordReader, ReferenceAgent
-from medagent.fhir_episodes.own_agents import SolverPolicy
+from medagent.agents.base import AgentContext
+from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
+from medagent.fhir_episodes.own_agents import Solver
 from medagent.fhir_episodes.task import FhirTask
 
 
 class VariedAgent(ReferenceAgent):
     """Asks for another number of resources per page in each episode, which the replies repeat."""
 
-    def start(self, task: FhirTask, *, key: str, seed: int | None) -> SolverPolicy:
-        """See `Agent.start`."""
-        number = int(sha256(key.encode()).hexdigest()[:8], 16)
-        solver = SOLVERS[task.type](RecordReader(self.context.base.rstrip("/"), task))
-        return SolverPolicy(_varied(solver, number))
+    def __init__(self, context: AgentContext | None = None) -> None:
+        super().__init__(context)
+        self._episodes = 0
+
+    def solver(self, task: FhirTask) -> Solver:
+        """See `SolverAgent.solver`."""
+        self._episodes += 1
+        return _varied(super().solver(task), int(sha256(f"{task.id} {self._episodes}".encode()).hexdigest()[:8], 16))
 
 
-def _varied(solver: Generator[str, str, list[Any]], number: int) -> Generator[str, str, list[Any]]:
+def _varied(solver: Solver, number: int) -> Solver:
     try:
         message = next(solver)
         while True:

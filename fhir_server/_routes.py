@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from fhir_server._metadata import capability_statement
 from fhir_server.errors import FhirError
+from fhir_server.fhirpath.evaluator import one_budget
 from fhir_server.interactions import patch, read, search, write
 from fhir_server.interactions.context import (
     MAX_BODY,
@@ -41,7 +42,8 @@ def answer(server: ServerContext, request: Request) -> Response:
     try:
         server.store.refresh()
         _check(context)
-        response = dispatch(context)
+        with one_budget(server.store.meter):
+            response = dispatch(context)
     except FhirError as error:
         response = error_response(context, error)
     except RecursionError:

@@ -19,8 +19,8 @@ from typing import Any, Protocol, TypeVar
 from fhir_server.episodes import is_record
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import MAX_BODY
-from fhir_server.wire.http import CONTENT_TYPE, Request, Response, carries_token
-from fhir_server.wire.outcome import error_outcome
+from fhir_server.wire.http import Request, Response, carries_token
+from fhir_server.wire.outcome import refused
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -91,8 +91,7 @@ async def _answer(
     headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
     fields = {name: value for name, value in headers if name in _READ_HERE}
     if token is not None and not carries_token(fields.get("authorization", ""), token):
-        response = _refusal(401, "This server requires its token: Authorization: Bearer …", "login")
-        response.headers.append(("WWW-Authenticate", "Bearer"))
+        response = refused(FhirError(401, "This server requires its token: Authorization: Bearer …", "login"))
     elif (odd := _UNESCAPED.search(_target(scope))) is not None:
         problem = f"The address has a character that must be escaped: {odd[0]} is %{ord(odd[0]):02X}"
         await refuse(FhirError(400, problem, "invalid"), scope, send)
@@ -112,7 +111,7 @@ async def _answer(
         if body is not None and fields.get("content-encoding", "").lower() == "gzip":
             body = await _beside(_unpacked, body)
         if body is None:
-            response = _refusal(413, f"The body is larger than {MAX_BODY} bytes", "too-long")
+            response = refused(FhirError(413, f"The body is larger than {MAX_BODY} bytes", "too-long"))
         else:
             response = await _answered(server.handle(Request(scope["method"], _target(scope), headers, body)))
     if _is_packed(response, fields.get("accept-encoding")):
@@ -144,7 +143,7 @@ async def _answered(response: Response | Awaitable[Response]) -> Response:
     try:
         return await response
     except FhirError as error:
-        return _refusal(error.status, error.diagnostics, error.code)
+        return refused(error)
 
 
 async def _beside(action: Callable[[bytes], Bytes], content: bytes) -> Bytes:
@@ -163,7 +162,7 @@ class _Gone(Exception):
 
 async def refuse(error: FhirError, scope: Message, send: Send) -> None:
     """Answers with an error, and ends the connection."""
-    response = _refusal(error.status, error.diagnostics, error.code)
+    response = refused(error)
     response.headers.append(("Connection", "close"))
     await _send(send, response, head=scope["method"] == "HEAD")
 
@@ -229,11 +228,6 @@ def _encode_value(value: str) -> bytes:
 
 
 _CONTROLS = bytes(63 if code < 32 or code == 127 else code for code in range(256))
-
-
-def _refusal(status: int, diagnostics: str, code: str) -> Response:
-    text = error_outcome(FhirError(status, diagnostics, code))
-    return Response(status, [("Content-Type", CONTENT_TYPE)], text.encode())
 
 
 def _is_packed(response: Response, accepted: str | None) -> bool:

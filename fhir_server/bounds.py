@@ -7,6 +7,7 @@ elsewhere. A request that ends early leaves the store unchanged.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from time import monotonic
 
@@ -30,6 +31,10 @@ class Bounds:
     """Entries of a batch or transaction."""
 
 
+OPEN = Bounds(steps=5_000_000_000, read=sys.maxsize, reply=100_000_000, entries=sys.maxsize)
+"""The bounds of a client that uses the server's own data. A load may read and write all of it."""
+
+
 class OverBoundsError(Exception):
     """A request is over its bounds; the text says which bound, and how to ask for less. Nothing was written."""
 
@@ -49,6 +54,7 @@ class Meter:
         self._steps = 0
         self._read = 0
         self._reply = 0
+        self._bundle = 0
         self._armed = False
         self._problem: Exception | None = None
 
@@ -92,6 +98,12 @@ class Meter:
         """Counts characters of the answer. Raises OverBoundsError or UnfinishedError."""
         self._reply += characters
         self.check_reply(self._reply)
+        self.check()
+
+    def entered(self, characters: int) -> None:
+        """Counts characters of an entry of a Bundle's answer. Raises OverBoundsError or UnfinishedError."""
+        self._bundle += characters
+        self.check_reply(self._bundle)
         self.check()
 
     def check_reply(self, size: int) -> None:

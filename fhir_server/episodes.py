@@ -24,8 +24,8 @@ from urllib.parse import urlsplit
 from fhir_server.bounds import Bounds, Meter, OverBoundsError
 from fhir_server.errors import FhirError, WritesElsewhere
 from fhir_server.server import Overlay, Server
-from fhir_server.wire.http import CONTENT_TYPE, Request, Response, carries_token, split_target
-from fhir_server.wire.outcome import error_outcome
+from fhir_server.wire.http import Request, Response, carries_token, split_target
+from fhir_server.wire.outcome import refused
 
 ROOT = "/episodes"
 IDLE_S = 1800.0
@@ -211,14 +211,6 @@ class Episodes:
 def is_record(target: str) -> bool:
     """Whether a target is below an episode, which has its own token."""
     return _RECORD.match(target) is not None
-
-
-def refused(error: FhirError) -> Response:
-    """The reply to a refused request."""
-    headers = [("Content-Type", CONTENT_TYPE)]
-    if error.status == 401:
-        headers.append(("WWW-Authenticate", "Bearer"))
-    return Response(error.status, headers, error_outcome(error).encode())
 
 
 class ServerWithEpisodes:

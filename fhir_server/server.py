@@ -13,9 +13,9 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from fhir_server._routes import answer
-from fhir_server.bounds import Meter, OverBoundsError, UnfinishedError
+from fhir_server.bounds import OPEN, Meter, OverBoundsError, UnfinishedError
 from fhir_server.clock import Clock, SteppingClock
-from fhir_server.errors import ServerError
+from fhir_server.errors import FhirError, ServerError
 from fhir_server.ids import IdSource
 from fhir_server.interactions.context import ServerContext
 from fhir_server.interactions.exports import Exports
@@ -24,6 +24,7 @@ from fhir_server.store import BaseStore, OverlayStore
 from fhir_server.store.overlay import Pool
 from fhir_server.store.store import as_lines
 from fhir_server.wire.http import Request, Response
+from fhir_server.wire.outcome import refused
 
 DEFAULT_BASE = "http://localhost:8080/fhir"
 
@@ -149,8 +150,14 @@ class Server:
         }
 
     def handle(self, request: Request) -> Response:
-        """Answers one request."""
-        return answer(self.context, request)
+        """Answers one request, within `bounds.OPEN`: a request that is over them gets 413 and has no effect."""
+        self.store.watch(Meter(OPEN))
+        try:
+            return answer(self.context, request)
+        except OverBoundsError as error:
+            return refused(FhirError(413, str(error), "too-costly"))
+        finally:
+            self.store.watch(None)
 
     def overlay(self, seed: str, now: datetime) -> Overlay:
         """A private copy for one episode; `now` must have a time zone."""

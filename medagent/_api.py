@@ -39,7 +39,7 @@ from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage
 from medagent.engine.results import graded_report, report_of, scores_of
 from medagent.engine.rows import Row
 from medagent.engine.run import execute
-from medagent.engine.scores import Scored
+from medagent.engine.scores import Score, Scored
 from medagent.engine.settings import RunSettings
 from medagent.fhir_episodes.episodes import EpisodeContext, EpisodeSource, open_episode
 from medagent.fhir_episodes.http_episodes import HttpEpisodes, serve_on
@@ -196,19 +196,40 @@ class LoadedRun:
 
     def item(self, key: str) -> ItemView:
         """One item to show, by its id or its unit's key. Raises UserError if the run does not have it."""
+        reported = False
         try:
-            scores = {one.unit: one for one in self.scores}
+            scores, judged = {one.unit: one for one in self.scores}, self.benchmark.judged(Run(self.path)) or {}
         except UserError:  # the data is missing
-            scores = {one.item: Scored(*self.benchmark.named(one.item), one.item, one.status) for one in self._known()}
+            scores, judged, reported = {one.unit: one for one in self._reported()}, {}, True
         units = [unit for unit in scores if key in (unit, scores[unit].item.id)]
         row = next(Run(self.path).rows(self.benchmark.row, units=units[:1]), None)
         if row is None:
             raise UserError(f"{self.path}: has no item {key}")
-        view = item_view(self.benchmark, scores[units[0]], row)
+        view = item_view(self.benchmark, scores[units[0]], row, judged.get(units[0]), reported=reported)
         return replace(view, lines=[*view.lines, *([f"also: {', '.join(units[1:])}"] if units[1:] else [])])
 
-    def _known(self) -> Iterator[ItemOutcome]:
-        return (ItemOutcome(item=row.unit, status=row.status) for row in self.rows())
+    def _reported(self) -> Iterator[Scored]:
+        """Its units with the verdicts of its report, if it has one."""
+        outcomes = {(one.item, one.trial): one for one in self.report.items}
+        for row in self.rows():
+            item, trial = self.benchmark.named(row.unit)
+            outcome = outcomes.get((item.id, trial))
+            yield Scored(item, trial, row.unit, row.status, None if outcome is None else _score_of(outcome))
+
+
+def _score_of(one: ItemOutcome) -> Score | None:
+    """The score of an outcome; None if it was not graded."""
+    if one.value is None:
+        return None
+    return Score(
+        value=one.value,
+        correct=one.correct,
+        kind=one.kind,
+        reason=one.reason,
+        because=one.because,
+        grounded=one.grounded,
+        reading=one.reading,
+    )
 
 
 def load_run(path: str | Path, *, benchmark: Code | None = None) -> LoadedRun:

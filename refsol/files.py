@@ -14,7 +14,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NoReturn, TypeVar, cast, get_args
@@ -34,6 +34,7 @@ _UNREADABLE = (OSError, EOFError, zlib.error)
 """The errors of reading a file; all except OSError come from compressed files."""
 _BOM = b"\xef\xbb\xbf"
 _PLAIN_KEY = re.compile(r"[^\W\d][\w-]*")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NEWLINE = re.compile(r"\r\n?|\n")
 
 
@@ -219,6 +220,9 @@ class InputFile:
         if self._max_bytes is not None and size > self._max_bytes:
             file.close()
             self._refuse(f"has {size} bytes, more than the limit of {self._max_bytes}")
+        if file.peek(4)[:4] == b"PK\3\4":
+            file.close()
+            self._refuse("is a ZIP archive; unpack it, and name a file in it")
         return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if self.path.suffix == ".gz" else file
 
     def _bytes(self) -> bytes:
@@ -262,7 +266,11 @@ def _not_json(error: Exception) -> str:
 
 
 def _probable_encoding(data: bytes) -> Encoding | None:
-    """GBK or GB18030 if bytes that are not UTF-8 are Chinese text in it; None for UTF-8 with a few damaged bytes."""
+    """GBK or GB18030 if bytes that are not UTF-8 are mostly common Chinese text in it, otherwise None.
+
+    Text in ISO 8859-2 or cp1252 has the bytes of Chinese characters too, but rarely of common ones: the first level of
+    GB 2312 (3,755 characters) begins with the bytes B0 to D7.
+    """
     as_utf8 = data.decode("utf-8", "replace")
     damaged = as_utf8.count("\ufffd")
     if sum(character > "\x7f" for character in as_utf8) > 2 * damaged:
@@ -273,9 +281,14 @@ def _probable_encoding(data: bytes) -> Encoding | None:
         except UnicodeDecodeError:
             continue
         others = [character for character in text if character > "\x7f"]
-        chinese = sum("\u3000" <= character <= "\u9fff" or "\uff00" <= character <= "\uffef" for character in others)
-        return encoding if 3 * chinese > 2 * len(others) else None
+        return encoding if 3 * sum(map(_is_common, others)) > 2 * len(others) else None
     return None
+
+
+def _is_common(character: str) -> bool:
+    """Whether a character is a Chinese mark, or on the first level of GB 2312."""
+    first, *second = character.encode("gb2312", "ignore") or b"\0"
+    return bool(second) and (first in (0xA1, 0xA3) or 0xB0 <= first <= 0xD7)
 
 
 def _line_of(text: str, steps: Steps) -> int:
@@ -332,3 +345,12 @@ def csv_rows(file: InputFile, columns: Sequence[str]) -> Iterator[tuple[int, dic
             yield reader.line_num - sum(len(_NEWLINE.findall(str(value))) for value in row.values()), row
     except csv.Error as error:
         file.stop(f"is not CSV: {error}", line=reader.reader.line_num)
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Rows as CSV. A text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(
+        [f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in row] for row in rows
+    )
+    return out.getvalue()

@@ -23,11 +23,10 @@ from refsol.history import HistoryMessage
 from refsol.json_values import as_object, objects
 from refsol.resources import codes, subject_id
 
-HARMLESS = frozenset(
-    {"_count", "_elements", "_format", "_include", "_offset", "_pretty", "_sort", "_summary", "_total"}
-)
-"""Parameters that do not restrict the matches. A reply with only a count is handled separately."""
 _DATE = re.compile(r"(?P<prefix>[a-z]{2})?(?P<moment>\d{4}.*)")
+
+
+LABORATORY = "http://terminology.hl7.org/CodeSystem/observation-category|laboratory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +42,16 @@ class Read:
         return "/" + _split(self.url).path.strip("/")
 
     @property
+    def base(self) -> str:
+        """The FHIR base of a search of a type, with a slash at its end. Empty for a relative URL."""
+        return "".join(self.url.partition("?")[0].rstrip("/").rpartition("/")[:2])
+
+    @property
     def parameters(self) -> dict[str, list[str]]:
-        """The parameters of the URL."""
+        """The parameters of the URL. References below the base are relative."""
         parameters: dict[str, list[str]] = {}
         for name, value in parse_qsl(_split(self.url).query, keep_blank_values=True):
-            parameters.setdefault(name, []).append(value)
+            parameters.setdefault(name, []).append(value.replace(self.base, ""))
         return parameters
 
     @property
@@ -81,7 +85,8 @@ class Read:
 class Query:
     """A search for one patient's resources of a type, optionally restricted by `code`, `status` and a time window.
 
-    `categories` are category values that exclude none of the searched resources.
+    `code` and `category` are tokens (`http://loinc.org|MG`). A code without a system has no system that is known.
+    `category` is that of all searched resources, None if it is not known.
     """
 
     kind: str
@@ -89,29 +94,41 @@ class Query:
     code: str | None = None
     status: str | None = None
     window: tuple[datetime, datetime] | None = None
-    categories: frozenset[str] = frozenset({"laboratory", "vital-signs"})
+    category: str | None = None
+
+
+DECIDES = {"Observation": "value", "Procedure": "performed", "MedicationRequest": "medication"}
+"""The element (such as value[x]) without which a resource of a type says nothing. `_elements` can remove it."""
 
 
 def has_read(reads: Sequence[Read], reference: str) -> bool:
-    """Whether a reply contains the resource (`Procedure/12`)."""
+    """Whether a reply contains the resource (`Procedure/12`) with its value."""
     return any(
-        f"{resource.get('resourceType')}/{resource.get('id')}" == reference
+        f"{resource.get('resourceType')}/{resource.get('id')}" == reference and _has_value(resource)
         for read in reads
         for resource in read.resources
     )
 
 
 def has_reading(reads: Sequence[Read], patient: str, code: str, time: str) -> bool:
-    """Whether a reply contains an Observation of this patient, with this code among its codings, at this time."""
+    """Whether a reply contains an Observation of this patient, with this code among its codings, at this time, with its
+    value.
+    """
     moment = _moment(time)
     return any(
         resource.get("resourceType") == "Observation"
+        and _has_value(resource)
         and code in codes(resource)
         and _moment(resource.get("effectiveDateTime")) == moment
         and _subject(read, resource, patient) == patient
         for read in reads
         for resource in read.resources
     )
+
+
+def _has_value(resource: Mapping[str, Any]) -> bool:
+    element = DECIDES.get(str(resource.get("resourceType")), "")
+    return any(name.startswith(element) for name in resource)
 
 
 def searched(reads: Sequence[Read], query: Query) -> bool:
@@ -143,39 +160,71 @@ def _is_read(reads: Sequence[Read], first: Read, query: Query) -> bool:
 
 
 def _covers(read: Read, query: Query) -> bool:
-    patient, parameters = query.patient, read.parameters
-    if read.path.endswith(f"/Patient/{patient}/$everything"):
-        types = [value.split(",") for value in parameters.pop("_type", [])]
-        return all(query.kind in some for some in types) and not parameters.keys() - HARMLESS
+    parameters = read.parameters
+    if read.path.endswith(f"/Patient/{query.patient}/$everything"):
+        return _spare(parameters, EVERYTHING, query)
     if read.path.endswith("/Patient"):
         included = {f"{query.kind}:patient", f"{query.kind}:subject"}
-        return not included.isdisjoint(parameters.get("_revinclude", [])) and _finds(read, patient)
-    if not read.path.endswith(f"/{query.kind}"):
-        return False
-    about = [values for name, values in parameters.items() if _PATIENT.fullmatch(name)]
-    if not about or not all(_is_of(value, patient) for values in about for value in values):
-        return False
-    rest = {name: values for name, values in parameters.items() if not _PATIENT.fullmatch(name)}
-    return all(_spares(name, values, query) for name, values in rest.items() if name not in HARMLESS)
+        named = parameters.keys() & {"_id", "identifier"}
+        matching = included & set(parameters.get("_revinclude", []))
+        return bool(named and matching) and _spare(parameters, REVINCLUDE, query)
+    named = parameters.keys() & PATIENT.keys()
+    return read.path.endswith(f"/{query.kind}") and bool(named) and _spare(parameters, SEARCH, query)
 
 
-_PATIENT = re.compile(r"(patient|subject)(:Patient)?(\.identifier|\._id)?")
-"""Parameters that name the patient."""
+Spares = Callable[[str, Query], bool]
+"""Whether a parameter with this value excludes nothing of a query."""
 
 
-def _spares(name: str, values: Sequence[str], query: Query) -> bool:
-    """Whether a parameter excludes nothing of the query."""
-    alternatives = [{part.rpartition("|")[2] for part in value.split(",")} for value in values]
-    if name == "code":
-        return query.code is not None and all(query.code in one for one in alternatives)
-    if name == "status":
-        return query.status is not None and all(query.status in one for one in alternatives)
-    if name == "category":
-        return query.kind == "Observation" and all(one & query.categories for one in alternatives)
-    if name != "date" or query.window is None:
-        return False
-    window = query.window
-    return all(any(spares_time(part, window) for part in value.split(",")) for value in values)
+def _spare(parameters: Mapping[str, Sequence[str]], table: Mapping[str, Spares], query: Query) -> bool:
+    return all(name in table and table[name](value, query) for name, values in parameters.items() for value in values)
+
+
+def _always(_value: str, _query: Query) -> bool:
+    return True
+
+
+def _is_reference(value: str, query: Query) -> bool:
+    return not {query.patient, f"Patient/{query.patient}"}.isdisjoint(value.split(","))
+
+
+def _is_id(value: str, query: Query) -> bool:
+    return query.patient in value.split(",")
+
+
+def _is_token(value: str, token: str | None) -> bool:
+    return token is not None and not {token, token.rpartition("|")[2]}.isdisjoint(value.split(","))
+
+
+def _spares_date(value: str, query: Query) -> bool:
+    return query.window is not None and any(spares_time(part, query.window) for part in value.split(","))
+
+
+FORM: Mapping[str, Spares] = {
+    **dict.fromkeys(("_count", "_format", "_include", "_pretty", "_sort", "_total"), _always),
+    "_summary": lambda value, _: value == "count",
+}
+"""The parameters that exclude no match. A reply that only counts proves an absence if it counts 0."""
+PATIENT: Mapping[str, Spares] = {
+    f"{name}{kind}{chain}": _is_id if chain else _is_reference
+    for name in ("patient", "subject")
+    for kind in ("", ":Patient")
+    for chain in ("", "._id", ".identifier")
+}
+"""The parameters that name the patient. The hospital's MRNs have no system, so one with a system finds nothing."""
+SEARCH: Mapping[str, Spares] = {
+    **FORM,
+    **PATIENT,
+    "code": lambda value, query: _is_token(value, query.code),
+    "category": lambda value, query: _is_token(value, query.category),
+    "status": lambda value, query: _is_token(value, query.status),
+    "date": _spares_date,
+}
+"""The parameters with which a search of a type can prove an absence. With any other parameter, it proves nothing."""
+REVINCLUDE: Mapping[str, Spares] = {**FORM, "_id": _is_id, "identifier": _is_id, "_revinclude": _always}
+"""The same for a search of Patient with `_revinclude`."""
+EVERYTHING: Mapping[str, Spares] = {**FORM, "_type": lambda value, query: query.kind in value.split(",")}
+"""The same for `Patient/ID/$everything`."""
 
 
 def spares_time(condition: str, window: tuple[datetime, datetime]) -> bool:
@@ -221,22 +270,13 @@ def _span(text: str) -> tuple[datetime, datetime] | None:
 
 
 def _subject(read: Read, resource: Mapping[str, Any], patient: str) -> str | None:
-    """The patient of a resource. If `_elements` removed the subject, the patient that the search named."""
+    """The patient of a resource. If `_elements` removed the subject, the patient that the search named alone."""
     if "subject" in resource:
         return subject_id(resource)
-    named = [value for name, values in read.parameters.items() if _PATIENT.fullmatch(name) for value in values]
-    return patient if named and all(_is_of(value, patient) for value in named) else None
-
-
-def _is_of(value: str, patient: str) -> bool:
-    """Whether a parameter's value names the patient, by id, reference or identifier."""
-    return any(re.split(r"[|/]", one)[-1] == patient for one in value.split(","))
-
-
-def _finds(read: Read, patient: str) -> bool:
-    """Whether a search of Patient names the patient or returned them."""
-    named = [*read.parameters.get("_id", []), *read.parameters.get("identifier", [])]
-    return any(_is_of(value, patient) for value in named) or has_read([read], f"Patient/{patient}")
+    query = Query("Observation", patient)
+    named = [(name, value) for name, values in read.parameters.items() if name in PATIENT for value in values]
+    alone = all("," not in value and PATIENT[name](value, query) for name, value in named)
+    return patient if named and alone else None
 
 
 def _moment(value: object) -> object:

@@ -7,6 +7,7 @@ import json
 import re
 import runpy
 import sys
+import tomllib
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +23,7 @@ import medagent.fhir
 import medagent.judging
 import medagent.rl
 import medagent.testing
+from medagent.benchmarks.base import names
 from medagent.benchmarks.medagentbench.results.files import result_item
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.cli.app import app
@@ -85,6 +87,19 @@ CASES = [
     for page in PROGRAM_PAGES
     for number, (program, printed) in enumerate(programs(page), 1)
 ]
+
+
+def test_inspect_s_page_lists_every_benchmark() -> None:
+    page = (ROOT / "docs" / "integrations" / "inspect.md").read_text(encoding="utf-8")
+    assert [name for name in names() if f"`medagent/{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("peer", ["langgraph", "openai-agents", "pydantic-ai", "smolagents"])
+def test_the_page_names_the_packages_of_each_own_loop_example(peer: str) -> None:
+    page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+    recipe = tomllib.loads((ROOT / "tests" / "integrations" / peer / "peer.toml").read_text(encoding="utf-8"))
+    packages = [re.split("[<>=]", package)[0] for package in recipe["packages"]]
+    assert [package for package in packages if f"`{package}`" not in page] == []
 
 
 def test_pages_have_their_programs() -> None:

@@ -6,12 +6,15 @@ The functions that invariants and search parameters call take the nodes before t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from fhir_server.bounds import Meter
 from fhir_server.fhirpath.node import Node
 from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError, Tree, parse
 from fhir_server.resources.narrative import is_valid_div
@@ -21,22 +24,49 @@ Nodes: TypeAlias = list[Node]
 
 
 MAX_STEPS = 300_000
-"""The nodes that expressions may visit in one resource (about 0.3 s). R4's own expressions visit a few hundred."""
+"""The steps of all expressions of one request (about 0.3 s). R4's own expressions take a few hundred for a resource."""
+MAX_TEXT = 1_000_000
+"""The most characters of a text that an expression builds."""
+CHARACTERS = 100
+"""The characters that can be read in one step."""
+MAX_NUMBER = 1_000_000_000
+"""The greatest number of a place in a list or a text."""
 
 
 class Budget:
-    """The steps that are left."""
+    """The steps that are left. `meter` measures the request, if it has bounds: it can end it between two steps."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "meter")
 
-    def __init__(self, steps: int = MAX_STEPS) -> None:
-        self.left = steps
+    def __init__(self, meter: Meter | None = None) -> None:
+        self.left = MAX_STEPS
+        self.meter = meter
 
     def spend(self, steps: int) -> None:
-        """Subtracts steps. Raises TooCostlyError if too few are left."""
+        """Subtracts steps. Raises TooCostlyError if too few are left, and the error of a request that has ended."""
         self.left -= steps
         if self.left < 0:
             raise TooCostlyError
+        if self.meter is not None:
+            self.meter.check()
+
+
+_request: ContextVar[Budget | None] = ContextVar("_request", default=None)
+
+
+def budget() -> Budget:
+    """The budget of the current request; outside a request, a new one."""
+    return _request.get() or Budget()
+
+
+@contextmanager
+def one_budget(meter: Meter | None) -> Iterator[None]:
+    """All expressions that are evaluated inside share one budget. `meter` measures the request, if it has bounds."""
+    token = _request.set(Budget(meter))
+    try:
+        yield
+    finally:
+        _request.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +79,7 @@ class Environment:
     root: Node
     resolve: Callable[[str], Node | None]
     context: Nodes = field(default_factory=list)
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget = field(default_factory=budget)
 
 
 Function: TypeAlias = Callable[[Nodes, list[Tree], Environment], Nodes]
@@ -87,18 +117,21 @@ def walk(tree: Tree, focus: Nodes, environment: Environment) -> Nodes:
         case "variable":
             return _variable(tree[1], environment)
         case "member":
-            return _members(focus if tree[1] is None else walk(tree[1], focus, environment), tree[2], tree[1] is None)
+            nodes = _members(focus if tree[1] is None else walk(tree[1], focus, environment), tree[2], tree[1] is None)
+            environment.budget.spend(len(nodes))
+            return nodes
         case "index":
             nodes = walk(tree[1], focus, environment)
-            place = int(walk(tree[2], focus, environment)[0].value)
+            place = _place(tree[2], focus, environment)
             return nodes[place : place + 1]
         case "call":
             function = FUNCTIONS.get(tree[2])
             if function is None:
                 raise FhirPathError(f"{tree[2]}() is not known")
             nodes = focus if tree[1] is None else walk(tree[1], focus, environment)
-            environment.budget.spend(len(nodes) * len(nodes) // 100)  # some functions compare all with all
-            return function(nodes, tree[3], environment)
+            results = function(nodes, tree[3], environment)
+            environment.budget.spend(len(results))
+            return results
         case "type":
             nodes = walk(tree[2], focus, environment)
             if tree[1] == "as":
@@ -107,8 +140,7 @@ def walk(tree: Tree, focus: Nodes, environment: Environment) -> Nodes:
         case "minus":
             return [literal(-number(one)) for one in walk(tree[1], focus, environment)]
     nodes = walk(tree[2], focus, environment)
-    environment.budget.spend(len(nodes) * len(nodes) // 100)
-    return _binary(tree[1], nodes, lambda: walk(tree[3], focus, environment))
+    return _binary(tree[1], nodes, lambda: walk(tree[3], focus, environment), environment)
 
 
 def literal(value: Json) -> Node:
@@ -137,6 +169,39 @@ def number(node: Node) -> Decimal:
     raise FhirPathError(f"{value!r} is not a number")
 
 
+def text(node: Node, environment: Environment) -> str:
+    """The text of a node; its characters are charged.
+
+    Raises:
+        FhirPathError: the node is an object.
+    """
+    if isinstance(node.value, dict):
+        raise FhirPathError(f"{node.type_name} is not a text")
+    value = str(node.value)
+    environment.budget.spend(len(value) // CHARACTERS)
+    return value
+
+
+def _joined(nodes: Nodes, environment: Environment) -> Nodes:
+    texts = [text(node, environment) for node in nodes]
+    _check_length(sum(map(len, texts)))
+    return [literal("".join(texts))]
+
+
+def _check_length(characters: int) -> None:
+    """Call before a text is built."""
+    if characters > MAX_TEXT:
+        raise TooCostlyError
+
+
+def _place(tree: Tree, focus: Nodes, environment: Environment) -> int:
+    """A place in a list or a text, from an argument."""
+    value = number(walk(tree, focus, environment)[0])
+    if abs(value) > MAX_NUMBER:
+        raise FhirPathError(f"numbers of places are at most {MAX_NUMBER}")
+    return int(value)
+
+
 def is_type(node: Node, name: str) -> bool:
     """Whether a node has a type, named as FHIR or FHIRPath names it."""
     return node.type_name == NAMES.get(name, name) or name in ("Element", "Resource", "DomainResource")
@@ -163,18 +228,18 @@ def _members(focus: Nodes, name: str, is_first: bool) -> Nodes:
     return [child for node in focus for child in node.child(name)]
 
 
-def _binary(operator: str, left: Nodes, later: Callable[[], Nodes]) -> Nodes:
+def _binary(operator: str, left: Nodes, later: Callable[[], Nodes], environment: Environment) -> Nodes:
     if operator in _LOGIC:
         value = _LOGIC[operator](truth(left), truth(later()))
         return [] if value is None else [literal(value)]
     right = later()
     if operator == "|":
-        return distinct([*left, *right])
+        return distinct([*left, *right], environment)
     if operator == "&":
-        return [literal("".join(str(node.value) for node in (*left, *right)))]
+        return _joined([*left, *right], environment)
     if operator in ("in", "contains"):
         one, many = (left, right) if operator == "in" else (right, left)
-        return [literal(all(any(equal(each, node) for node in many) for each in one))]  # an empty list is in each list
+        return [literal(all(_is_among(each, many, environment) for each in one))]  # an empty list is in each list
     if not left or not right:
         return []
     if operator in ("=", "!=", "~", "!~"):
@@ -183,7 +248,7 @@ def _binary(operator: str, left: Nodes, later: Callable[[], Nodes]) -> Nodes:
     if operator in _COMPARISONS:
         return _compared(_COMPARISONS[operator], left[0], right[0])
     if operator == "+" and isinstance(left[0].value, str):
-        return [literal(str(left[0].value) + str(right[0].value))]
+        return _joined([left[0], right[0]], environment)
     return [literal(_ARITHMETIC[operator](number(left[0]), number(right[0])))]
 
 
@@ -234,11 +299,16 @@ def equal(left: Node, right: Node) -> bool:
     return bool(left.comparable == right.comparable)
 
 
-def distinct(nodes: Sequence[Node]) -> Nodes:
+def _is_among(node: Node, nodes: Nodes, environment: Environment) -> bool:
+    environment.budget.spend(len(nodes))
+    return any(equal(node, other) for other in nodes)
+
+
+def distinct(nodes: Sequence[Node], environment: Environment) -> Nodes:
     """The nodes without duplicates."""
     unique: Nodes = []
     for node in nodes:
-        if not any(equal(node, other) for other in unique):
+        if not _is_among(node, unique, environment):
             unique.append(node)
     return unique
 
@@ -312,7 +382,7 @@ def _resolve(focus: Nodes, arguments: list[Tree], environment: Environment) -> N
 
 def _intersect(focus: Nodes, arguments: list[Tree], environment: Environment) -> Nodes:
     other = walk(arguments[0], environment.context, environment)
-    return distinct([node for node in focus if any(equal(node, one) for one in other)])
+    return distinct([node for node in focus if _is_among(node, other, environment)], environment)
 
 
 def _combine(focus: Nodes, arguments: list[Tree], environment: Environment) -> Nodes:
@@ -325,43 +395,62 @@ def _extension(focus: Nodes, arguments: list[Tree], environment: Environment) ->
 
 
 def _skip(focus: Nodes, arguments: list[Tree], environment: Environment) -> Nodes:
-    return focus[max(int(number(walk(arguments[0], focus, environment)[0])), 0) :]
+    return focus[max(_place(arguments[0], focus, environment), 0) :]
 
 
 def _take(focus: Nodes, arguments: list[Tree], environment: Environment) -> Nodes:
-    return focus[: max(int(number(walk(arguments[0], focus, environment)[0])), 0)]
+    return focus[: max(_place(arguments[0], focus, environment), 0)]
 
 
 def _to_integer(focus: Nodes, arguments: list[Tree], environment: Environment) -> Nodes:
-    texts = [str(node.value) for node in focus[:1]]
-    return [Node(int(text), "integer") for text in texts if re.fullmatch(r"[+-]?\d+", text)]
+    texts = [text(node, environment) for node in focus[:1]]
+    return [Node(int(one), "integer") for one in texts if re.fullmatch(r"[+-]?\d+", one)]
 
 
 def _substring(focus: Nodes, arguments: list[Tree], environment: Environment) -> Nodes:
-    start = int(number(walk(arguments[0], focus, environment)[0]))
-    return [literal(str(node.value)[start:]) for node in focus if start < len(str(node.value))]
+    start = _place(arguments[0], focus, environment)
+    texts = [text(node, environment) for node in focus]
+    return [literal(one[start:]) for one in texts if start < len(one)]
 
 
-def _on_text(test: Callable[[str, str], bool]) -> Function:
+def _on_text(test: Callable[[str, str, Environment], bool]) -> Function:
     """A function that tests a text against another; its result is empty if a text is missing."""
 
     def call(focus: Nodes, arguments: list[Tree], environment: Environment) -> Nodes:
         other = walk(arguments[0], focus, environment)
-        return [literal(test(str(node.value), str(other[0].value))) for node in focus[:1] if other and node.has_value]
+        if not other or not focus or not focus[0].has_value:
+            return []
+        return [literal(test(text(focus[0], environment), text(other[0], environment), environment))]
 
     return call
 
 
+def _matches(value: str, expression: str, environment: Environment) -> bool:
+    return _charged(expression, value, environment).fullmatch(value) is not None
+
+
 def _replace_matches(focus: Nodes, arguments: list[Tree], environment: Environment) -> Nodes:
-    text, other = (str(walk(one, focus, environment)[0].value) for one in arguments)
-    try:
-        return [literal(pattern(text).sub(other, str(node.value))) for node in focus]
-    except (IndexError, re.error) as error:
-        raise FhirPathError(f"{other} cannot replace {text}: {error}") from error
+    expression, other = (text(walk(one, focus, environment)[0], environment) for one in arguments)
+    results: Nodes = []
+    for value in [text(node, environment) for node in focus]:
+        _check_length((len(value) + 1) * (len(other) + 1))
+        environment.budget.spend(len(value))  # each character can be a match
+        try:
+            results.append(literal(_charged(expression, value, environment).sub(other, value)))
+        except (IndexError, re.error) as error:
+            raise FhirPathError(f"{other} cannot replace {expression}: {error}") from error
+    return results
+
+
+def _charged(expression: str, value: str, environment: Environment) -> Any:
+    """The compiled regular expression, after its steps over a text have been charged: its size times the length."""
+    compiled = pattern(expression)
+    environment.budget.spend(compiled.programsize * (1 + len(value) // CHARACTERS))
+    return compiled
 
 
 def _html_checks(focus: Nodes, arguments: list[Tree], environment: Environment) -> Nodes:
-    return [literal(is_valid_div(str(node.value))) for node in focus[:1]]
+    return [literal(is_valid_div(text(node, environment))) for node in focus[:1]]
 
 
 def _simple(function: Callable[[Nodes], Nodes]) -> Function:
@@ -369,8 +458,13 @@ def _simple(function: Callable[[Nodes], Nodes]) -> Function:
     return lambda focus, arguments, environment: function(focus)
 
 
+def _of_text(function: Callable[[str], Node]) -> Function:
+    """A function of the first text."""
+    return lambda focus, arguments, environment: [function(text(node, environment)) for node in focus[:1]]
+
+
 @lru_cache(maxsize=256)
-def pattern(text: str) -> Any:
+def pattern(expression: str) -> Any:
     """A regular expression compiled by RE2, which takes linear time: clients choose the text.
 
     Raises:
@@ -384,11 +478,11 @@ def pattern(text: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     try:
-        return re2.compile(text, options)
+        return re2.compile(expression, options)
     except re2.error as error:
         reason = error.args[0]
         shown = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
-        raise FhirPathError(f"{text} is not a pattern that RE2 accepts: {shown}") from error
+        raise FhirPathError(f"{expression} is not a pattern that RE2 accepts: {shown}") from error
 
 
 FUNCTIONS: Mapping[str, Function] = {
@@ -405,30 +499,30 @@ FUNCTIONS: Mapping[str, Function] = {
     "resolve": _resolve,
     "intersect": _intersect,
     "combine": _combine,
-    "union": lambda focus, arguments, environment: distinct(_combine(focus, arguments, environment)),
+    "union": lambda focus, arguments, environment: distinct(_combine(focus, arguments, environment), environment),
     "extension": _extension,
     "skip": _skip,
     "take": _take,
     "toInteger": _to_integer,
     "substring": _substring,
-    "startsWith": _on_text(lambda text, other: text.startswith(other)),
-    "contains": _on_text(lambda text, other: other in text),
-    "matches": _on_text(lambda text, other: pattern(other).fullmatch(text) is not None),
+    "startsWith": _on_text(lambda value, other, _: value.startswith(other)),
+    "contains": _on_text(lambda value, other, _: other in value),
+    "matches": _on_text(_matches),
     "replaceMatches": _replace_matches,
     "htmlChecks": _html_checks,
     "empty": _simple(lambda focus: [literal(not focus)]),
     "count": _simple(lambda focus: [Node(len(focus), "integer")]),
     "first": _simple(lambda focus: focus[:1]),
     "last": _simple(lambda focus: focus[-1:]),
-    "distinct": _simple(distinct),
-    "lower": _simple(lambda focus: [literal(str(node.value).lower()) for node in focus[:1]]),
-    "upper": _simple(lambda focus: [literal(str(node.value).upper()) for node in focus[:1]]),
+    "distinct": lambda focus, arguments, environment: distinct(focus, environment),
+    "lower": _of_text(lambda value: literal(value.lower())),
+    "upper": _of_text(lambda value: literal(value.upper())),
     "tail": _simple(lambda focus: focus[1:]),
     "children": _simple(lambda focus: [child for node in focus for child in node.children()]),
-    "isDistinct": _simple(lambda focus: [literal(len(distinct(focus)) == len(focus))]),
+    "isDistinct": lambda focus, arguments, environment: [literal(len(distinct(focus, environment)) == len(focus))],
     "hasValue": _simple(lambda focus: [literal(len(focus) == 1 and focus[0].has_value)]),
-    "toString": _simple(lambda focus: [literal(str(node.value)) for node in focus[:1]]),
-    "length": _simple(lambda focus: [Node(len(str(node.value)), "integer") for node in focus[:1]]),
+    "toString": _of_text(literal),
+    "length": _of_text(lambda value: Node(len(value), "integer")),
     "trace": _simple(lambda focus: focus),
 }
 """The functions by name. `htmlChecks` is R4's own: whether a narrative uses only allowed HTML."""

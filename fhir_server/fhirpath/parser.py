@@ -8,6 +8,7 @@ name)`, `("call", left, name, arguments)`, `("index", left, right)`, `("binary",
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from decimal import Decimal
 from functools import lru_cache
@@ -32,6 +33,10 @@ _LEVELS = (
     ("*", "/", "div", "mod"),
 )
 """Operators from the loosest to the tightest."""
+MAX_EXPRESSION = 100_000
+"""The most characters of an expression."""
+MAX_DIGITS = 40
+"""The most characters of a number in an expression."""
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 
 
@@ -40,7 +45,7 @@ class FhirPathError(Exception):
 
 
 class TooCostlyError(Exception):
-    """An expression takes more steps than its budget has."""
+    """An expression takes more steps than its budget has, or would build a text that is too long."""
 
 
 @lru_cache(maxsize=1024)
@@ -50,6 +55,8 @@ def parse(text: str) -> Tree:
     Raises:
         FhirPathError: the text is not an expression, or has parts that are not supported.
     """
+    if len(text) > MAX_EXPRESSION:
+        raise FhirPathError(f"an expression may have at most {MAX_EXPRESSION} characters")
     parser = _Parser(text)
     tree = parser.expression(0)
     if parser.tokens:
@@ -71,13 +78,13 @@ class _Parser:
     """Recursive descent; each method consumes the tokens that it reads."""
 
     def __init__(self, text: str) -> None:
-        self.tokens = list(_tokens(text))
+        self.tokens = deque(_tokens(text))
         self._text = text
 
     def _next(self) -> tuple[str, str]:
         if not self.tokens:
             raise FhirPathError(f"{self._text}: the expression is incomplete")
-        return self.tokens.pop(0)
+        return self.tokens.popleft()
 
     def _is(self, *texts: str) -> bool:
         return bool(self.tokens) and self.tokens[0][0] in ("sign", "name") and self.tokens[0][1] in texts
@@ -119,6 +126,8 @@ class _Parser:
             if kind == "string":
                 return ("literal", _unescaped(text[1:-1]))
             if kind == "number":
+                if len(text) > MAX_DIGITS:
+                    raise FhirPathError(f"a number may have at most {MAX_DIGITS} digits")
                 return ("literal", Decimal(text))
             if kind == "variable":
                 return ("variable", text[1:].strip("`"))

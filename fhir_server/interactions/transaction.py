@@ -93,8 +93,6 @@ def transaction(context: RequestContext, dispatch: Dispatch) -> Response:
             texts = [done[one.number] for one in entries]
         else:
             texts = _together(context, entries, dispatch)
-        if meter is not None:
-            meter.check_reply(sum(map(len, texts)))
     answer = Bundle(
         context.server.ids.uuid(),
         f"{kind or 'transaction'}-response",
@@ -202,8 +200,6 @@ def _together(context: RequestContext, entries: list[Entry], dispatch: Dispatch)
     texts: dict[int, str] = {}
     references: list[ReferenceRow] = []
     for one in order:
-        if context.store.meter is not None:
-            context.store.meter.check()
         written: Written | None = None
         if one.method == "GET":
             _check(context, references)
@@ -211,6 +207,8 @@ def _together(context: RequestContext, entries: list[Entry], dispatch: Dispatch)
         else:
             fields, written = _run(context, one)
             texts[one.number] = entry(fields)
+        if context.store.meter is not None:
+            context.store.meter.entered(len(texts[one.number]))
         if written is not None:
             references += written.references
     _check(context, references)

@@ -25,6 +25,8 @@ from fhir_server.wire.json_values import Json
 
 Find = Callable[[str], Json | None]
 """Returns the SearchParameter with a URL, or None."""
+STEPS = 100
+"""The steps that each resource adds to the budget of its request for each search parameter."""
 _OF_A_TYPE = re.compile(r"\(?\s*([A-Z]\w+)\b")
 
 
@@ -150,6 +152,7 @@ def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) ->
     for parameter in own:
         if parameter.kind == "composite":
             continue
+        environment.budget.left += STEPS
         try:
             values = evaluate(parameter.expression, node, environment)
         except TooCostlyError:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from fhir_server import definitions
-from fhir_server.fhirpath.evaluator import Budget, Environment, holds
+from fhir_server.fhirpath.evaluator import Budget, Environment, budget, holds
 from fhir_server.fhirpath.node import Node
 from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError
 from fhir_server.terminology import Library, concepts, contains
@@ -116,8 +116,8 @@ class _Check:
     root: Node
     library: ProfileLibrary
     report: Report
-    budget: Budget = field(default_factory=Budget)
-    """The steps that all invariants of the profile may take together. The remaining invariants are skipped."""
+    budget: Budget = field(default_factory=budget)
+    """The steps that all invariants of the request may take together. The remaining invariants are skipped."""
 
     def members(self, value: Json, element: Element, type_name: str, location: str) -> None:
         """Checks the members of an object."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from json.encoder import encode_basestring
 
 from fhir_server.errors import FhirError
+from fhir_server.wire.http import CONTENT_TYPE, Response
 
 _STORAGE_CODES = "https://hapifhir.io/fhir/CodeSystem/hapi-fhir-storage-response-code"
 
@@ -157,3 +158,11 @@ nothing_matched = replace(
     kind="not-found",
 )
 """A conditional DELETE that matched nothing, with the condition instead of a reference."""
+
+
+def refused(error: FhirError) -> Response:
+    """The reply to a refused request."""
+    headers = [("Content-Type", CONTENT_TYPE)]
+    if error.status == 401:
+        headers.append(("WWW-Authenticate", "Bearer"))
+    return Response(error.status, headers, error_outcome(error).encode())

@@ -86,12 +86,27 @@ def check(
     from collections import Counter
 
     from medagent.benchmarks.medagentbench.tasks.dataset import load_tasks_file, task_warnings
+    from medagent.core.figures import counted
 
     dataset = load_tasks_file(file)
     for warning in task_warnings(dataset):
         print(f"warning: {file}: {warning}")
     types = ", ".join(f"{count} {name}" for name, count in Counter(task.type for task in dataset.tasks).items())
-    print(f"{file}: {len(dataset.tasks)} tasks ({types}), digest {dataset.digest[:16]}")
+    print(f"{file}: {counted(len(dataset.tasks), 'tasks')} ({types}), digest {dataset.digest[:16]}")
+    print(_rules(dataset.constants))
+
+
+def _rules(constants: Any) -> str:
+    """The published clock, codes and thresholds by which the ten types grade a task file."""
+    labs = (constants.magnesium, constants.potassium, constants.glucose, constants.a1c)
+    codes = ", ".join([*(lab.code for lab in labs), constants.blood_pressure_code])
+    return (
+        f"graded with the published rules: it is {constants.now.isoformat()}; the codes are {codes}; magnesium is low "
+        f"up to {constants.magnesium_doses[-1][0]} {constants.magnesium.unit}, potassium below "
+        f"{constants.potassium_low} {constants.potassium.unit}; a result is recent for {constants.look_back_hours} "
+        f"hours, an HbA1c for {constants.a1c_months} months. If your patients need other rules, write your own "
+        "benchmark with a FHIR session (docs/benchmarks.md)"
+    )
 
 
 @app.command("schema")

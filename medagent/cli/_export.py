@@ -156,12 +156,13 @@ def harbor(
 
     Example: medagent export harbor tasks/ --dataset fresh
     """
+    from medagent.core.figures import counted
     from medagent.integrations.harbor.tasks import export_harbor
 
     done = export_harbor(benchmark, folder, values)
     if done.unsolved:
         print(f"without solution/, because the reference agent fails: {', '.join(done.unsolved)}")
-    print(f"{folder}: {done.tasks} tasks. Run them: harbor run -p {folder} -a oracle")
+    print(f"{folder}: {counted(done.tasks, 'tasks')}. Run them: harbor run -p {folder} -a oracle")
 
 
 def _which(benchmark: Any) -> list[Any]:

@@ -175,7 +175,7 @@ def _imported(path: str) -> ModuleType:
     try:
         return importlib.import_module(path.partition(":")[0])
     except Exception as error:
-        raise UserError(f"{path}: cannot be imported: {_reason(error)}") from None
+        raise UserError(f"{path}: cannot be imported: {error_and_place(error)}") from None
 
 
 def _executed(path: str, digest: str, source: str) -> ModuleType:
@@ -195,11 +195,11 @@ def _executed(path: str, digest: str, source: str) -> ModuleType:
         exec(compile(source, str(file), "exec"), vars(module))
     except Exception as error:
         del sys.modules[name], _executed_here[digest]
-        raise UserError(f"{path}: cannot be imported: {_reason(error)}") from None
+        raise UserError(f"{path}: cannot be imported: {error_and_place(error)}") from None
     return module
 
 
-def _reason(error: Exception) -> str:
+def error_and_place(error: Exception) -> str:
     """An exception in one line with its place."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""

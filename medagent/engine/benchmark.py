@@ -94,7 +94,8 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
             flag = next((flag for flag in (field.option.was, field.flag) if recorded.get(flag) is not None), "")
             if flag and field.name not in known:
                 value = recorded[flag]
-                known[field.name] = named_path(run.path, flag, str(value)) if field.option.kind == "path" else value
+                named = field.option.kind != "path" or value == field.default  # the default is in the benchmark's code
+                known[field.name] = value if named else named_path(run.path, flag, str(value))
         return checked(model, {name: value for name, value in known.items() if value is not None})
 
     def named(self, unit: str) -> tuple[Item, int]:

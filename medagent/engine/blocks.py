@@ -148,7 +148,7 @@ class ChecksBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class RecordBlock(Block):
-    """The agent's writes: each POST's URL, with the resource that was or would be stored, or why it was refused."""
+    """The agent's writes: each POST's URL, with the resource that was or would be stored, or why it was not stored."""
 
     name = "record"
     title: str

@@ -237,7 +237,7 @@ class ClusterExecutor:
         opened = await self._client.run(open_here, self._opening, on_error="return")
         for address, problem in opened.items():
             if isinstance(problem, Exception) and not isinstance(problem, LackingError | OSError):
-                raise _readable(address, problem)
+                raise _readable(f"worker {address}", problem)
 
     async def _send(self, worker: str, digest: str) -> None:
         """Send a file of the job to a worker, unless one of the same machine has got it meanwhile."""

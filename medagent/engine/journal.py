@@ -348,8 +348,10 @@ class Journal(Generic[R]):
         return (self.row(unit) for unit in (list(self._places) if units is None else units) if unit in self._places)
 
     def _read(self) -> None:
+        # What every row has is enough here, unless a type has its own `payee`.
+        kind: type[Row] = Row if self._row_type.payee is Row.payee else self._row_type
         for line in checked_lines(self._file):
-            row = parsed_line(self.path, line, self._row_type)
+            row = parsed_line(self.path, line, kind)
             self._place(row.unit, line.start, line.raw)
             self._settle(row)
             self._count(row)
@@ -359,7 +361,7 @@ class Journal(Generic[R]):
         self._places.pop(unit, None)  # the order is that of the last rows
         self._places[unit] = _Place(start, len(line), line[_CHECKSUM].decode("ascii"))
 
-    def _count(self, row: R) -> None:
+    def _count(self, row: Row) -> None:
         self.spent.merge(row.spent)
         self.spent_by.setdefault(row.payee, Spent()).merge(row.spent)
         self.slowest = max(self.slowest, row.seconds)
@@ -371,7 +373,7 @@ class Journal(Generic[R]):
         self.began = min(filter(None, (self.began, row.started)), default="")
         self.ended = max(self.ended, row.timestamp)
 
-    def _settle(self, row: R) -> None:
+    def _settle(self, row: Row) -> None:
         """Make a row its unit's last row."""
         self._status[row.unit] = row.status
         self.unusual.pop(row.unit, None)

@@ -151,6 +151,11 @@ class Spent(CallSpent):
         return Usage(self.prompt, self.completion, self.cached, self.reasoning, unreported=self.unreported or 0)
 
     @property
+    def through_context(self) -> bool:
+        """Whether a call went through medagent, and was not only reported by an agent (`env.spend`)."""
+        return bool(self.latency or self.reused)
+
+    @property
     def unusual(self) -> list[str]:
         """The finish reasons of the calls that the model did not end itself, such as `length`."""
         return [call.finish_reason for call in self.each if call.finish_reason and call.finish_reason not in USUAL]

@@ -193,6 +193,8 @@ async def _carried_out(
         return Scoring(items, grader, journals[JOURNAL], stored, judged)
 
     is_judged = any(one.journal in benchmark.judgements for one in plan.stages)
+    if is_judged:
+        benchmark.source(Run(folder.path, journals), {})  # judges read it; fail before the first call
     units = _selected(plan, journals)
     reused = sum(_is_finished(journals, unit, settings.retry) for unit in units)
     standing = await _stages(plan, journals, folder, scoring({} if is_judged else None), quiet, say)

@@ -9,6 +9,7 @@ exports read only these scores.
 from __future__ import annotations
 
 import json
+import sys
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
@@ -223,6 +224,10 @@ class Judgement(Protocol):
     @property
     def state(self) -> str:
         """The problem if it is not complete: `owed`, `failed` or `unreadable`."""
+
+    @property
+    def votes(self) -> Sequence[tuple[str, bool | None, str, str]]:
+        """The judges' labels and replies, as a `VotesBlock` shows them."""
 
 
 class Grader(ABC, Generic[RowT]):
@@ -487,6 +492,13 @@ async def graded(grader: Grader[RowT], item: Any, row: RowT, judged: Any = None)
     except (MedagentError, RefsolError) as error:
         return Score(reason=str(error), graded=False)
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{last.filename.rpartition('/')[2]}:{last.lineno}"
-        return Score(reason=f"the grader raised {type(error).__name__}: {error} ({place})", graded=False)
+        words = f"the grader raised {type(error).__name__}: {error} ({_place(error, grader)})"
+        return Score(reason=words, graded=False)
+
+
+def _place(error: Exception, grader: Grader[Any]) -> str:
+    """File and line of an error: the last ones in the grader's own file, as its author can correct these."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = getattr(sys.modules.get(type(grader).__module__), "__file__", None)
+    last = next((frame for frame in reversed(frames) if frame.filename == own), frames[-1])
+    return f"{last.filename.rpartition('/')[2]}:{last.lineno}"

@@ -5,8 +5,6 @@ Each line has data set, language, model and judges, so that one file can have th
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from itertools import chain, repeat
 from pathlib import Path
@@ -17,6 +15,7 @@ from medagent._finished import Code
 from medagent.core.errors import UserError
 from medagent.core.writing import write_whole
 from medagent.engine.report import Report
+from refsol.files import csv_text
 
 
 def export_csv(folder: Path, out: Path, code: Code | None = None) -> int:
@@ -26,11 +25,7 @@ def export_csv(folder: Path, out: Path, code: Code | None = None) -> int:
     if not rows:
         raise UserError(f"{folder}: {' '.join(report.notes) or 'it has no graded item'}")
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_whole(out, text.getvalue())
+    write_whole(out, csv_text([columns, *([row.get(name, "") for name in columns] for row in rows)]))
     return len(rows)
 
 

@@ -45,6 +45,9 @@ from medagent.fhir_episodes.tools import Toolbox
 from medagent.sandbox.choose import choose
 from refsol.medagentbench.constants import PUBLISHED
 
+_SAMPLING = ("temperature", "max-tokens", "extra")
+"""Options that reach a model only through `self.context.model`."""
+
 SettingsT = TypeVar("SettingsT", bound=FhirSettings)
 _SOURCE, _ITEM = "source.json", "item.json"
 """Files of a packed item."""
@@ -244,10 +247,16 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         return self.name
 
     def notes(self, run: Run) -> Iterable[str]:
-        """See `Benchmark.notes`: reports that an agent's cost is unknown."""
-        unknown = run.journals is not None and not run.journals.spent.calls
-        if unknown and run.settings.get(OWN_LOOP) == "own":
+        """See `Benchmark.notes`: reports that an agent's cost is unknown, and which options it did not use."""
+        if run.journals is None or run.settings.get(OWN_LOOP) != "own":
+            return
+        spent = run.journals.spent
+        if not spent.calls:
             yield "Cost unknown: the agent owns its loop and reported no model call (env.spend)."
+        default = {one.flag: one.default for one in options(self.Settings)}
+        unused = [f"--{name}" for name in _SAMPLING if run.settings.get(name) not in (None, default[name])]
+        if unused and not spent.through_context:
+            yield f"Warning: no effect of {', '.join(unused)}, as no call went through the agent's self.context.model."
 
     def messages(self, row: EpisodeRow) -> Sequence[ShownMessage]:
         """The conversation: the transcript, or programs and their output."""
@@ -258,9 +267,8 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         for block in super().default_blocks(item, row, score):
             if isinstance(block, ConversationBlock):
                 if row.created:
-                    yield RecordBlock(
-                        "What the POSTs stored", [(one.url, one.resource, one.refused or "") for one in row.created]
-                    )
+                    writes = [(one.url, one.resource, one.not_stored) for one in row.created]
+                    yield RecordBlock("What the POSTs stored, or would have stored", writes)
                 yield ConversationBlock(spoken(row))
             else:
                 yield block

@@ -22,7 +22,7 @@ from medagent.fhir_episodes.session import Program, Session, SessionRules, Turn,
 from medagent.fhir_episodes.task import TaskWords
 from medagent.fhir_episodes.tools import ToolError
 from medagent.models.base import MadeCall, Tool, ToolCall
-from medagent.models.wording import fill, strip_thinking
+from medagent.models.wording import fill, without_thinking
 from medagent.sandbox.base import CallError, Limits, Surface
 from medagent.sandbox.choose import SandboxChoice
 from medagent.sandbox.interpreters import Interpreters
@@ -129,14 +129,17 @@ async def open_session(
 
 
 class CodeSession(Session):
-    """See `Session`. A message is a program, `FINISH(…)`, or neither; each counts as a round."""
+    """See `Session`. A message is a program, `FINISH(…)`, or neither; each counts as a round. Programs in `<think>`
+    blocks are drafts, which are not run.
+    """
 
+    cut_off = "The token limit cut this message off, so nothing of it was run: write a shorter one."
     programs: Programs
     _answer: str | None = None
 
     async def _respond(self, message: str, reasoning: str | None, call: MadeCall | None) -> str:
         """Run the program of a message; returns the reply. Raises SandboxError if the sandbox itself fails."""
-        read = strip_thinking(message) if self._rules.strip_thinking else message
+        read = without_thinking(message) if call is None else message  # a call has a program and no other text
         code = program_of(read)
         if code is None and clean(read).startswith("FINISH("):
             self._keep(Program(message, "", reasoning=reasoning, call=call))

@@ -274,6 +274,8 @@ async def play(session: Session, policy: Policy, observation: str) -> None:
             observation = session.refuse(move.text, move.problem, move.reasoning, move.call)
             if move.finish_reason == CUT:  # the next call would be cut off too
                 session.outcome().status = "cut"
+        elif move.finish_reason == CUT and session.cut_off:
+            observation = session.refuse(move.text, session.cut_off, move.reasoning, move.call, malformed=False)
         else:
             observation = await session.act(move.text, move.reasoning, move.call)
         name_unusable(session.outcome(), move.text, move.finish_reason)

@@ -47,7 +47,7 @@ class SolverAgent(Agent, ABC):
         try:
             action = next(solver)
             while True:
-                action = solver.send((yield action))  # type: ignore[misc]  # `yield` returns the reply
+                action = solver.send((yield action))  # type: ignore[arg-type]  # `yield` returns the reply
         except StopIteration as done:
             yield f"FINISH({json.dumps(done.value, ensure_ascii=False)})"
         except (ValueError, LookupError, TypeError) as error:

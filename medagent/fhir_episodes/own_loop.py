@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
 
@@ -142,11 +143,12 @@ _FHIR = "application/fhir+json"
 
 
 class Watched:
-    """An `EhrSession` that remembers its last reply."""
+    """An `EhrSession` that remembers its last reply. With `head`, a GET has no body in its reply, as for HTTP HEAD."""
 
     def __init__(self, record: EhrSession) -> None:
         self._record = record
         self.last: Reply | None = None
+        self.head = False
 
     @property
     def fixed(self) -> bool:
@@ -159,7 +161,8 @@ class Watched:
 
     async def get(self, target: str) -> Reply:
         """See `EhrSession.get`."""
-        self.last = await self._record.get(target)
+        reply = await self._record.get(target)
+        self.last = replace(reply, text="") if self.head else reply
         return self.last
 
     async def post(self, target: str, body: str) -> Reply:
@@ -206,7 +209,7 @@ class OwnBases:
         if request.method != "POST" or path.rstrip("/").endswith("/_search"):
             pairs = "&".join(filter(None, (query, body)))
             action = f"GET {self._shown}{path.rstrip('/').removesuffix('/_search')}?{pairs}".rstrip("?")
-        record.last = None
+        record.last, record.head = None, request.method == "HEAD"
         try:
             text = await session.act(action)
         except SessionEndedError as error:

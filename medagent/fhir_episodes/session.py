@@ -60,11 +60,20 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The result of one POST: the shown URL, and the stored resource or the server's error."""
+    """The result of one POST: the shown URL, and the stored resource or the server's error.
+
+    If no server could compute what it would have stored, `stored` is False and `resource` is the posted JSON.
+    """
 
     url: str
     resource: dict[str, Any] | None = None
     refused: str | None = None
+    stored: Literal[False] | None = None
+
+    @property
+    def not_stored(self) -> str:
+        """Why no server stored the resource, as shown to readers; empty if one did, or would have."""
+        return "acknowledged, not sent" if self.stored is False else self.refused or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +123,9 @@ class SessionRules:
 class Session:
     """One episode of `task` over `ehr`; `reset`, then `act` until `done`, then `outcome`."""
 
+    cut_off = ""
+    """What the model is told of a message that its token limit cut off. Empty: such a message is acted on."""
+
     def __init__(self, task: TaskWords, ehr: EhrSession, protocol: Protocol, rules: SessionRules) -> None:
         self.task = task
         self._ehr = ehr
@@ -159,11 +171,19 @@ class Session:
         self._outcome.rounds += 1
         return await self._respond(unicode_text(message), reasoning, call)
 
-    def refuse(self, message: str, problem: str, reasoning: str | None = None, call: MadeCall | None = None) -> str:
-        """Record a message that could not be read as an action (a malformed tool call) and the reply to it."""
+    def refuse(
+        self,
+        message: str,
+        problem: str,
+        reasoning: str | None = None,
+        call: MadeCall | None = None,
+        *,
+        malformed: bool = True,
+    ) -> str:
+        """Record a message that is not an action (a malformed tool call, a cut-off program) and the reply to it."""
         self._check_open()
         self._outcome.rounds += 1
-        self._outcome.malformed += 1
+        self._outcome.malformed += malformed
         return self._refuse(unicode_text(message), problem, reasoning, call)
 
     async def _respond(self, message: str, reasoning: str | None, call: MadeCall | None) -> str:
@@ -328,13 +348,14 @@ class Session:
         except TooMuchError as error:
             return self._kept(Write(url, refused=f"not carried out: {error}"))
         if reply is None:
-            return self._kept(Write(url, refused="not sent: writes are only acknowledged"))
+            return self._kept(_posted(url, body))
         return self._kept(_written(url, reply))
 
     def _kept(self, write: Write) -> str:
         """Record the result of a POST; returns the stored resource's id, or the POST's number if there is none."""
         self._outcome.writes.append(write)
-        return str((write.resource or {}).get("id", len(self._outcome.writes)))
+        stored = {} if write.stored is False else write.resource or {}
+        return str(stored.get("id", len(self._outcome.writes)))
 
 
 def clean(message: str) -> str:
@@ -347,6 +368,14 @@ def read_of(requested: str, sent: str, reply: Reply) -> Read:
     if not reply.ok:
         return Read(requested, sent, refused=f"HTTP status {reply.status}. {diagnostics(reply)}")
     return Read(requested, sent, read_page(reply.text).ids)
+
+
+def _posted(url: str, body: str) -> Write:
+    """A POST that is only acknowledged, and of which no server can tell what it would have stored."""
+    resource = json_value(unicode_json(body))
+    if not isinstance(resource, dict):
+        return Write(url, refused="not sent: the body is not a JSON object")
+    return Write(url, resource, stored=False)
 
 
 def _written(url: str, reply: Reply) -> Write:

@@ -59,6 +59,16 @@ class Judged:
         return {judge: one for judge, verdicts in self.verdicts.items() for one in verdicts if one.query == query}
 
     @property
+    def votes(self) -> list[tuple[str, bool | None, str, str]]:
+        """Each judge's labels and replies, for people. Only the benchmark knows which label is for the answer."""
+        return [
+            (judge, None, f"{one.query}: {label}" if one.query else label, one.reply or "")
+            for judge, verdicts in self.verdicts.items()
+            for one in verdicts
+            for label in [one.label or one.state]
+        ]
+
+    @property
     def made(self) -> bool:
         """Whether every call was made, including those that failed."""
         return all(one.reply is not None or one.failed for verdicts in self.verdicts.values() for one in verdicts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _FIELD = re.compile(r"\{([a-z_]+)\}")
+_THINKING = re.compile(r"^[ \t]*<think>.*?(?:</think>|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def fill(template: str, **values: str) -> str:
@@ -19,3 +20,10 @@ def strip_thinking(message: str) -> str:
         return message
     _, closed, rest = start.partition("</think>")
     return rest.lstrip() if closed else message
+
+
+def without_thinking(message: str) -> str:
+    """The message without its `<think>…</think>` blocks that begin a line, wherever they are; one that is not closed
+    goes on to the end.
+    """
+    return _THINKING.sub("", message)

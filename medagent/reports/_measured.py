@@ -93,6 +93,9 @@ def _model(report: Report) -> Iterator[str]:
     set_ = isinstance(temperature, int | float) and temperature >= 0
     yield who(report)
     yield f"served as {', '.join(spent.served)}" if spent.served else ""
+    if settings.get("agent-loop") == "own" and not spent.through_context:
+        yield "sampling: the agent's own"
+        return
     yield f"temperature {temperature:g}" if set_ else "temperature of its own"
     yield f"max tokens {limit}" if limit else "max tokens of the endpoint"
     for name in ("trial-seed", "extra", "strip-thinking", "cache"):

@@ -20,14 +20,21 @@ from medagent.engine.blocks import (
 )
 from medagent.engine.report import ItemView, ShownMessage
 from medagent.engine.rows import FAILED, Row
-from medagent.engine.scores import Scored
+from medagent.engine.scores import Judgement, Scored
 
 _MARKS = {"found": "=", "missed": "-", "extra": "+"}
 
 
-def item_view(benchmark: Benchmark[Any, Any], one: Scored, row: Row) -> ItemView:
-    """A unit: its texts and messages, then its outcome as lines."""
-    blocks = benchmark.blocks(one.item, row, one.score)
+def item_view(
+    benchmark: Benchmark[Any, Any], one: Scored, row: Row, judged: Judgement | None = None, *, reported: bool = False
+) -> ItemView:
+    """A unit: its texts and messages, then its outcome as lines, with the judges' labels and replies.
+
+    `reported`: the score is from a report, without the parts that the benchmark's blocks need.
+    """
+    blocks = list(benchmark.blocks(one.item, row, None if reported else one.score))
+    if judged is not None and not any(isinstance(block, VotesBlock) for block in blocks):
+        blocks.append(VotesBlock(judged.votes))
     conversation = next((block.messages for block in blocks if isinstance(block, ConversationBlock)), None)
     messages = [ShownMessage(one.role, one.text, one.reasoning) for one in conversation or ()] or list(
         benchmark.messages(row)
@@ -84,12 +91,14 @@ def _of_block(block: Block) -> Iterator[str]:
     """The lines of a block that add to the messages and the verdict."""
     match block:
         case RecordBlock(writes=writes):
-            for url, resource, refused in writes:
-                yield f"POST {url}: {'stored' if resource is not None else f'not stored: {refused}'}"
+            for url, _, refused in writes:
+                yield f"POST {url}: {f'not stored: {refused}' if refused else 'stored'}"
         case AnswerBlock(accepted=accepted) if accepted:
             yield f"accepted: {'; '.join(accepted)}"
         case VotesBlock(votes=votes):
-            yield from (f"judge {judge}: {label}" for judge, _, label, _ in votes)
+            for judge, _, label, reply in votes:
+                yield f"judge {judge}: {label}"
+                yield from (f"  {line}" for line in reply.splitlines())
         case FactsBlock(title=title, facts=facts) if title != "What decides":
             yield f"{title}: " + "; ".join(f"{name}: {value}" for name, value in facts)
         case SetsBlock(title=title, rows=rows, note=note):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def carry_out(plan: Any, benchmark: Any, *, as_json: bool, quiet: bool, rewrite:
     from medagent.terminal.signals import leave_in_time, run_to_end
 
     async def work() -> Any:
-        made = await plan if inspect.isawaitable(plan) else plan
+        made = await _planned(plan, benchmark) if inspect.isawaitable(plan) else plan
         if not quiet and (noise := noise_before(made, benchmark)):
             say(noise)
         async with _rewritten(made.folder, rewrite, say):
@@ -55,6 +55,22 @@ def carry_out(plan: Any, benchmark: Any, *, as_json: bool, quiet: bool, rewrite:
     finally:
         leave_in_time(code, before)
     raise typer.Exit(code)
+
+
+async def _planned(plan: Awaitable[Any], benchmark: Any) -> Any:
+    """The plan. Raises UserError, with the place in the code, for an exception of a benchmark that is not installed."""
+    from medagent.core.errors import MedagentError, UserError
+    from medagent.core.plugins import error_and_place
+    from refsol.errors import RefsolError
+
+    try:
+        return await plan
+    except (MedagentError, RefsolError):
+        raise
+    except Exception as error:
+        if not benchmark.reference:
+            raise
+        raise UserError(f"{benchmark.reference}: {error_and_place(error)}") from error
 
 
 @asynccontextmanager

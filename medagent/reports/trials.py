@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import count, takewhile
 
+from medagent.core.figures import counted
 from medagent.engine.report import TableLine, TableSection
 from medagent.reports.tables import named
 from refsol.trials import Rates, by_type, flipping, rates, reliability
@@ -28,7 +29,9 @@ def flip_notes(outcomes: Mapping[str, Sequence[bool]]) -> list[str]:
     flips = [f"{task} {shares[task]:.0%}".replace("%", " %") for task in flipping(outcomes)]
     if not flips:
         return ["Every task ended alike in all its trials."]
-    return [f"Right in some trials and wrong in others: {len(flips)} of {len(shares)} tasks: {named(flips)}"]
+    return [
+        f"Right in some trials and wrong in others: {len(flips)} of {counted(len(shares), 'tasks')}: {named(flips)}"
+    ]
 
 
 def _line(name: str, group: Rates, depths: Sequence[int]) -> TableLine:

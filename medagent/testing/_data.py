@@ -9,13 +9,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from fhir_server.clock import SteppingClock
 from fhir_server.server import DEFAULT_BASE, Server
 from medagent.core.closing import Closing
 from medagent.core.errors import UserError
 from medagent.testing._fhir import FhirDouble, Writes
 
 NOW = datetime(2023, 11, 13, 10, 15, tzinfo=UTC)
-"""The start of a double's clock, which is the current time of the bundled hospital."""
+"""The start of a double's clock, which is the current time of the bundled hospital. Data without `meta.lastUpdated`
+is as of then, too, so that a double's own writes are later.
+"""
 HOSPITAL = "hospital"
 
 
@@ -119,7 +122,7 @@ def _imported(paths: list[Path]) -> Server:
 
     server = Server.open(None)
     try:
-        server.load((read.line for read in read_resources(paths)), refused=refused)
+        server.load((read.line for read in read_resources(paths)), refused=refused, clock=SteppingClock(NOW))
     except BaseException:
         server.close()
         raise

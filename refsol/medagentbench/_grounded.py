@@ -16,7 +16,8 @@ from refsol.json_values import objects
 from refsol.medagentbench._deciding import deciding_test
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.grade import task_type
-from refsol.reads import HARMLESS, Grounds, Query, Read, grounds_of, has_reading, pages, searched, spares_time
+from refsol.medagentbench.tasks import LOINC
+from refsol.reads import FORM, LABORATORY, Grounds, Query, Read, grounds_of, has_reading, pages, searched, spares_time
 from refsol.verdict import Verdict
 
 NEEDS_NO_READING = frozenset({"task3", "task8"})
@@ -32,7 +33,11 @@ _DATES = (
     re.compile(r"\b(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>\d{4})\b"),
 )
 """The forms in which a task writes a birth date."""
-_NAME = re.compile(r"(?P<field>name|family|given)(:(exact|contains))?")
+_NAME = re.compile(
+    r"(?<![\w'’-])(?=(?P<first>[^\W\d_][\w'’-]+)(?P<comma>,?) (?P<second>[^\W\d_][\w'’-]+))"  # (?=: pairs overlap
+)
+"""Two neighbouring words: `Ann Lee` or `Lee, Ann`."""
+_NAME_PARAMETER = re.compile(r"(?P<field>family|given)(:(exact|contains))?")
 
 
 def grounds(
@@ -61,7 +66,7 @@ def _unread(task: Mapping[str, Any], verdict: Verdict, constants: Constants, rea
     if times := [fact.time for fact in facts if fact.time is not None]:
         return [f"{test.code} at {time}" for time in times if not has_reading(reads, patient, test.code, time)]
     window = (constants.window_start, constants.now) if kind in _IN_WINDOW else None
-    query = Query("Observation", patient, test.code, window=window, categories=frozenset({"laboratory"}))
+    query = Query("Observation", patient, f"{LOINC}|{test.code}", window=window, category=LABORATORY)
     return [] if searched(reads, query) else [f"a complete search of {test.code}"]
 
 
@@ -73,8 +78,7 @@ def _unread_patient(task: Mapping[str, Any], reads: Sequence[Read]) -> list[str]
             for answer in answers
             if not any(_is_patient(one, answer) for read in reads for one in read.resources)
         ]
-    words = f"{task.get('context') or ''}\n{task.get('instruction') or ''}"
-    done = any(_looks_for(read, words) and pages(reads, read)[1] for read in reads)
+    done = any(_looks_for(read, task) and pages(reads, read)[1] for read in reads)
     return [] if done else ["a complete search of Patient by name or birth date"]
 
 
@@ -83,27 +87,51 @@ def _is_patient(resource: Mapping[str, Any], mrn: str) -> bool:
     return resource.get("resourceType") == "Patient" and mrn in known
 
 
-def _looks_for(read: Read, words: str) -> bool:
+def _looks_for(read: Read, task: Mapping[str, Any]) -> bool:
     """Whether a search of Patient, by name or birth date from the task's text or without either, must return the right
     patient.
     """
     if not read.path.endswith("/Patient") or not read.is_bundle or read.only_counts:
         return False
-    searched = {
-        name: values for name, values in read.parameters.items() if name not in HARMLESS and name != "_revinclude"
-    }
-    return all(_fits(name, value, words) for name, values in searched.items() for value in values)
+    nobody = Query("Patient", "")
+    return all(
+        FORM[name](value, nobody) if name in FORM else _fits(name, value, task)
+        for name, values in read.parameters.items()
+        for value in values
+    )
 
 
-def _fits(name: str, value: str, words: str) -> bool:
+def _fits(name: str, value: str, task: Mapping[str, Any]) -> bool:
+    instruction = str(task.get("instruction") or "")
     if name == "birthdate":
-        return any(spares_time(part, (day, day)) for part in value.split(",") for day in _dates(words))
-    return bool(_NAME.fullmatch(name)) and all(_is_word(part, words) for part in re.split(r"[\s,]+", value))
+        days = _dates(f"{task.get('context') or ''}\n{instruction}")
+        return any(spares_time(part, (day, day)) for part in value.split(",") for day in days)
+    parameter, names = _NAME_PARAMETER.fullmatch(name), _name(instruction)
+    if parameter is None or names is None:
+        return False
+    named = names[parameter["field"]]
+    if name.endswith(":exact"):
+        return named in value.split(",")
+    return any(named.lower().startswith(part.strip().lower()) for part in value.split(","))
 
 
-def _is_word(part: str, words: str) -> bool:
-    """Whether a text is a word of the task or the start of one, as in a search by name."""
-    return bool(re.search(rf"\b{re.escape(part)}", words, re.IGNORECASE))
+def _name(instruction: str) -> dict[str, str] | None:
+    """The family and given name: the last two neighbouring names before the birth date."""
+    dates = [match.start() for pattern in _DATES for match in pattern.finditer(instruction)]
+    pairs = [
+        match
+        for match in _NAME.finditer(instruction, 0, min(dates, default=len(instruction)))
+        if _is_name(match["first"]) and _is_name(match["second"])
+    ]
+    if not pairs:
+        return None
+    first, second = pairs[-1]["first"], pairs[-1]["second"]
+    return {"family": first, "given": second} if pairs[-1]["comma"] else {"family": second, "given": first}
+
+
+def _is_name(word: str) -> bool:
+    """Whether a word begins with a capital letter and is not an abbreviation such as MRN."""
+    return word[0].isupper() and not word.isupper()
 
 
 def _dates(words: str) -> list[datetime]:

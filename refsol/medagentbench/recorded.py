@@ -91,7 +91,7 @@ class ResultsFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A POST and its result: the stored resource, or None if the server rejected it."""
+    """A POST and its result: the stored resource, or None if the server rejected it or did not get it."""
 
     url: str
     resource: Any
@@ -308,7 +308,9 @@ def _episode(row: Any) -> RecordedEpisode:
     if created is not None:
         if not isinstance(created, list) or not all(isinstance(one, dict) for one in created):
             raise FaultsError([Fault("is not a list of objects", ("created",))])
-        created = tuple(Created(str(one.get("url")), one.get("resource")) for one in created)
+        created = tuple(
+            Created(str(one.get("url")), None if one.get("stored") is False else one.get("resource")) for one in created
+        )
     return RecordedEpisode(row["task_id"], trial, status, created, tuple(_messages(row.get("transcript"))))
 
 

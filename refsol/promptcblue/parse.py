@@ -93,7 +93,8 @@ def read_lines(file: BinaryIO, *, answered: bool = True, edition: Edition | None
         yield Problem("line 1", "a JSON list; write JSON lines instead, one object per line")
         return
     if not first or _is_gbk(file):
-        yield Problem("whole file", "not UTF-8, probably GBK; save it as UTF-8" if first else "has no lines")
+        gbk = "not UTF-8, probably GBK; save it as UTF-8, or use --encoding gbk of `promptcblue parse`"
+        yield Problem("whole file", gbk if first else "has no lines")
         return
     seen: dict[str, set[object]] = {}
     for number, raw in enumerate(raw_lines(file), 1):
@@ -141,7 +142,13 @@ def _is_gbk(file: BinaryIO) -> bool:
         others = [char for char in data.decode("gb18030") if char > "\x7f"]
     except UnicodeDecodeError:
         return False
-    return 3 * sum("\u3000" <= char <= "\u9fff" or "\uff00" <= char <= "\uffef" for char in others) > 2 * len(others)
+    return 3 * sum(map(_is_common, others)) > 2 * len(others)
+
+
+def _is_common(character: str) -> bool:
+    """Whether a character is a Chinese mark, or on the first level of GB 2312 (bytes B0 to D7)."""
+    first, *second = character.encode("gb2312", "ignore") or b"\0"
+    return bool(second) and (first in (0xA1, 0xA3) or 0xB0 <= first <= 0xD7)
 
 
 def load_json(text: str) -> Any:

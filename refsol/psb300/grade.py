@@ -36,7 +36,7 @@ from refsol.psb300._reply import Reply, ReplyFault
 from refsol.psb300._rules import RULE_SETS, RuleName, rule_name
 from refsol.psb300._ruling import Case, Evidence, Ruling
 from refsol.psb300.chart import Chart, ChartFault, Search
-from refsol.reads import Query, Read, has_read, searched
+from refsol.reads import LABORATORY, Query, Read, has_read, searched
 from refsol.verdict import Check, Verdict, decide, show, ungraded
 
 
@@ -101,6 +101,20 @@ def _more(missing: Sequence[str]) -> str:
     return f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
 
 
+_VITALS = "http://hl7.org/fhir/observation-category|vital-signs"
+_LOINC, _CPT = "http://loinc.org", "http://www.ama-assn.org/go/cpt"
+_TOKENS: Mapping[str, tuple[str, str | None]] = {
+    "HEARTRATE": (_LOINC, _VITALS),
+    "TSH": (_LOINC, LABORATORY),
+    "FT4": (_LOINC, LABORATORY),
+    "QTCINTERVAL": (_LOINC, None),
+    "C64.2": ("http://hl7.org/fhir/sid/icd-10-cm", None),
+    "74177": (_CPT, None),
+    "90686": (_CPT, None),
+}
+"""The system and the category of each code, where all hospitals use the same ones."""
+
+
 def unread(evidence: Evidence, patient: str, reads: Sequence[Read]) -> list[str]:
     """The resources and searches of the evidence that the agent did not read, as texts. Empty if it read all.
 
@@ -109,7 +123,9 @@ def unread(evidence: Evidence, patient: str, reads: Sequence[Read]) -> list[str]
     missing = [reference for reference in evidence.resources if not has_read(reads, reference)]
     for search in evidence.searches:
         for code in search.code.split(",") if search.code else [None]:
-            query = Query(search.kind, patient, code, search.status, evidence.window)
+            system, category = _TOKENS.get(code or "", ("", None))
+            token = f"{system}|{code}" if system else code
+            query = Query(search.kind, patient, token, search.status, evidence.window, category)
             if not searched(reads, query):
                 missing.append(f"{search.kind}?{f'code={code}' if code else f'status={search.status}'}")
     return missing

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from refsol.errors import InputError
-from refsol.files import Encoding, InputFile, csv_rows, id_of, json_object
+from refsol.files import Encoding, InputFile, anything, csv_rows, id_of, json_object
 
 Variant = Literal["husimpleqa", "simpleqa", "simpleqa-verified", "chinese-simpleqa"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
@@ -37,7 +37,8 @@ class _Format:
     question: str
     answer: str
     id: str
-    group: Callable[[dict[str, Any]], Any]
+    group_field: str
+    group: Callable[[Any], Any] = anything
 
 
 def read_items(path: Path, variant: Variant = "husimpleqa", *, encoding: Encoding = "utf-8") -> list[GoldQuestion]:
@@ -58,7 +59,7 @@ def read_items(path: Path, variant: Variant = "husimpleqa", *, encoding: Encodin
             for name, fault in faults.items():
                 file.fault(fault, line=line, place=name)
             if not faults:
-                group = form.group(row)
+                group = form.group(row.get(form.group_field))
                 items.append(
                     GoldQuestion(
                         id=id_of(row.get(form.id), line),
@@ -71,6 +72,16 @@ def read_items(path: Path, variant: Variant = "husimpleqa", *, encoding: Encodin
     if not items:
         raise InputError(f"{path}: has no questions")
     return items
+
+
+def without_groups(items: Sequence[GoldQuestion], variant: Variant) -> list[str]:
+    """A warning if no question has a group, which suggests that the file is of another variant."""
+    if any(item.group for item in items):
+        return []
+    return [
+        f"no row has the field {_FORMATS[variant].group_field} with the group of {variant}; if the file is of another "
+        "variant, name it with --variant"
+    ]
 
 
 def duplicate_ids(items: Sequence[GoldQuestion]) -> dict[str, list[int]]:
@@ -97,22 +108,18 @@ def _fault(row: dict[str, Any], name: str) -> str | None:
     return None if value.strip() else "is empty"
 
 
-def _topic_of_metadata(row: dict[str, Any]) -> Any:
+def _topic_of(text: Any) -> Any:
     """SimpleQA's `metadata` is a Python dictionary as text; the group is its `topic`."""
     try:
-        metadata = ast.literal_eval(row.get("metadata") or "")
+        metadata = ast.literal_eval(text or "")
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None
     return metadata.get("topic") if isinstance(metadata, dict) else None
 
 
-def _field(name: str) -> Callable[[dict[str, Any]], Any]:
-    return lambda row: row.get(name)
-
-
 _FORMATS: dict[Variant, _Format] = {
-    "husimpleqa": _Format(json_rows, False, "question", "answer", "qid", _field("hu_specific_dim")),
-    "simpleqa": _Format(_problem_rows, True, "problem", "answer", "id", _topic_of_metadata),
-    "simpleqa-verified": _Format(_problem_rows, True, "problem", "answer", "original_index", _field("topic")),
-    "chinese-simpleqa": _Format(json_rows, False, "question", "answer", "id", _field("primary_category")),
+    "husimpleqa": _Format(json_rows, False, "question", "answer", "qid", "hu_specific_dim"),
+    "simpleqa": _Format(_problem_rows, True, "problem", "answer", "id", "metadata", _topic_of),
+    "simpleqa-verified": _Format(_problem_rows, True, "problem", "answer", "original_index", "topic"),
+    "chinese-simpleqa": _Format(json_rows, False, "question", "answer", "id", "primary_category"),
 }

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, get_args
 
+from refsol.files import csv_text
 from refsol.simpleqa.metrics import Bounds, Tally, Treatment, share
 from refsol.simpleqa.score import VOTES, JudgedSet, Section, in_order, label_of, outcome_of, votes_of
 from refsol.simpleqa.verdict import Rule
@@ -93,15 +92,13 @@ def as_csv(scored: Iterable[tuple[JudgedSet, Sequence[Section]]]) -> str:
     """
     lines = [(judged, section) for judged, sections in scored for section in sections]
     groups = in_order(name for _, section in lines for name in section.groups)
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     figures = (f"{name or NAMELESS} {column}" for name in ("total", *groups) for column in _COLUMNS)
-    writer.writerow(["model", "language", "judge", *figures])
+    rows = [["model", "language", "judge", *figures]]
     for judged, section in lines:
         tallies = [section.total, *(section.groups.get(name, Tally()) for name in groups)]
         cells = (cell for tally in tallies for cell in _cells(tally))
-        writer.writerow([judged.model, section.name, " + ".join(judged.judges), *cells])
-    return out.getvalue()
+        rows.append([judged.model, section.name, " + ".join(judged.judges), *cells])
+    return csv_text(rows)
 
 
 def _cells(tally: Tally) -> list[str]:

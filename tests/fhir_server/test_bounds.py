@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from time import process_time
 from typing import Any
 
+import httpx
 import pytest
 
 from fhir_server import Overlay, Request, Response, Server
+from fhir_server.app import create_app
 from fhir_server.bounds import Bounds, Meter, OverBoundsError, UnfinishedError
-from tests.fhir_server.ward import JSON, said, seen
+from tests.fhir_server.ward import JSON, said, seen, send
 
 NOW = datetime(2023, 11, 13, 10, 15, tzinfo=UTC)
 NEGATED = "Observation?" + "&".join(f"code:not=X{n}" for n in range(40)) + "&_total=accurate"
@@ -99,3 +103,71 @@ def test_more_values_than_sqlite_takes_is_the_requests_fault(server: Server) -> 
     query = "&".join("_id=" + ",".join(f"{n}x{m}" for m in range(10_000)) for n in range(26))
     status, words = said(server.handle(Request("GET", f"/fhir/Observation?{query}")))
     assert (status, words) == (400, "The request cannot be answered: too many SQL variables")
+
+
+DOUBLED = "Patient.id" + ".select($this & $this)" * 24
+"""A text of 33 million characters."""
+REPLACED = "Patient.id" + ".replaceMatches('.', '01234567')" * 12
+NESTED = "%resource.descendants().where(" * 3 + "$this.exists()" + ").exists()" * 3
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        (DOUBLED, "too many steps"),
+        (REPLACED, "too many steps"),
+        (f"Patient.name.skip({'9' * 100_000})", "at most"),
+        (f"Patient.name.skip({'9' * 41})", "a number may have at most 40 digits"),
+        ("Patient.name.skip(9999999999)", "at most 1000000000"),
+        (f"Patient.name.where({NESTED})", "too many steps"),
+    ],
+)
+def test_an_expression_takes_no_more_memory_and_time_than_its_budget(expression: str, words: str) -> None:
+    name = {"family": "x" * 9, "given": ["y"] * 40}
+    person = {"resourceType": "Patient", "id": "p1", "name": [name] * 40}
+    parts = [{"name": "type", "valueCode": "delete"}, {"name": "path", "valueString": expression}]
+    patch = {"resourceType": "Parameters", "parameter": [{"name": "operation", "part": parts}]}
+    with Server.open(None) as server:
+        assert send(server, "PUT", "Patient/p1", person).status == 201
+        start = process_time()
+        status, text = said(send(server, "PATCH", "Patient/p1", patch))
+        assert (status, words in text) == (400, True), text[-300:]
+        own = {"resourceType": "SearchParameter", "status": "active", "code": "own", "base": ["Patient"]}
+        own |= {"type": "string", "url": "http://x/own", "name": "own", "description": "d", "expression": expression}
+        if words == "too many steps":
+            assert send(server, "POST", "SearchParameter", own).status == 400
+        assert process_time() - start < 5
+
+
+def test_all_operations_and_resources_of_a_request_share_one_budget() -> None:
+    path = "Patient.name.where(%resource.descendants().count() = 0)"
+    parts = [{"name": "type", "valueCode": "delete"}, {"name": "path", "valueString": path}]
+    patch = {"resourceType": "Parameters", "parameter": [{"name": "operation", "part": parts}] * 50}
+    with Server.open(None) as server:
+        person = {"resourceType": "Patient", "id": "p1", "name": [{"family": "x", "given": ["y"]}] * 80}
+        assert send(server, "PUT", "Patient/p1", person).status == 201
+        one = {**patch, "parameter": patch["parameter"][:1]}
+        assert send(server, "PATCH", "Patient/p1", one).status == 200
+        status, text = said(send(server, "PATCH", "Patient/p1", patch))
+        assert (status, "too many steps" in text) == (400, True)
+
+
+def test_a_batch_on_a_port_builds_no_more_than_the_largest_answer(server: Server) -> None:
+    reads = [{"request": {"method": "GET", "url": "Observation?_count=1000"}}] * 1000
+    create = {"request": {"method": "POST", "url": "Observation"}, "resource": {**seen("Patient/p1"), "id": "new"}}
+    before = _total(server)
+
+    async def ask_app() -> httpx.Response:
+        transport = httpx.ASGITransport(create_app(server))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as client:
+            body = {"resourceType": "Bundle", "type": "batch", "entry": [create, *reads]}
+            return await client.post("/fhir", json=body, headers=dict(JSON))
+
+    reply = asyncio.run(ask_app())
+    assert reply.status_code == 413
+    assert "the answer is over 100 MB" in reply.json()["issue"][0]["diagnostics"]
+    assert _total(server) == before
+
+
+def _total(server: Server) -> Any:
+    return json.loads(server.handle(Request("GET", "/fhir/Observation?_summary=count")).text)["total"]

@@ -7,6 +7,7 @@ import csv
 import http.server
 import io
 import json
+import shutil
 import sys
 import tarfile
 import threading
@@ -82,6 +83,18 @@ def test_no_two_lines_of_figures_look_alike(results: Path, tmp_path: Path, name:
     if name.startswith("simpleqa"):
         assert {row["language"] for row in rows} >= {"en", "hu", "all"}
         assert {row["judges"] for row in rows} == {"j strict-j"}
+
+
+def test_a_cell_that_a_spreadsheet_would_run_is_text(results: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(results / "v2_old_m", folder)
+    about = json.loads((folder / "run.json").read_text())
+    about["settings"]["model"] = "=HYPERLINK(1)"
+    (folder / "run.json").write_text(json.dumps(about))
+    (folder / "report.json").unlink()
+    assert medagent("export", "csv", folder, tmp_path / "groups.csv").code == 0
+    with (tmp_path / "groups.csv").open(encoding="utf-8", newline="") as file:
+        assert {row["model"] for row in csv.DictReader(file)} == {"'=HYPERLINK(1)"}
 
 
 def test_trajectories_have_actions_as_tool_calls_and_replies_as_observations(results: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any, Literal
+from zipfile import ZipFile
 
 import pytest
 from hypothesis import given
@@ -91,6 +92,23 @@ def test_a_gb18030_file_is_told_from_gbk(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [b'{"a": 1}\n{"b": "caf\xe9 au lait"}', CHINESE.encode() + b"\n" + b"\xe6"])
 def test_a_file_with_a_damaged_byte_is_not_taken_for_gbk(tmp_path: Path, data: bytes) -> None:
     assert refused(lambda: read_text(written(tmp_path, data)))[0].startswith("f.json:2: is not UTF-8 at byte ")
+
+
+def test_a_zip_archive_is_one_line(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "f.json", "w") as archive:
+        archive.writestr("a", bytes(range(256)) * 9)
+    for read in (read_json, read_jsonl):
+        assert refused(lambda read=read: read(tmp_path / "f.json", anything)) == [
+            "f.json: is a ZIP archive; unpack it, and name a file in it"
+        ]
+
+
+@pytest.mark.parametrize("encoding", ["iso8859-2", "cp1252"])
+def test_a_european_file_is_not_taken_for_gbk(tmp_path: Path, encoding: str) -> None:
+    data = '{"a": 1}\n{"a": "Übelkeit, Müdigkeit und Fieber"}\n'.encode(encoding)
+    assert refused(lambda: read_jsonl(written(tmp_path, data), anything)) == [
+        "f.json:2: is not UTF-8 at byte 8 of the line"
+    ]
 
 
 def test_text_in_the_wrong_encoding_is_named(tmp_path: Path) -> None:

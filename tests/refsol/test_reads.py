@@ -9,14 +9,24 @@ from typing import Any
 import pytest
 
 from refsol.history import HistoryMessage
-from refsol.reads import Query, Read, has_reading, reads_before_post, resource_in, searched, spares_time
+from refsol.reads import (
+    LABORATORY,
+    Query,
+    Read,
+    has_read,
+    has_reading,
+    reads_before_post,
+    resource_in,
+    searched,
+    spares_time,
+)
 from tests.shared_data import SHARED, need
 
 BASE = "http://localhost:8080/fhir"
 NOW = datetime(2023, 11, 13, 10, 15, tzinfo=UTC)
 START = datetime(2023, 11, 12, 10, 15, tzinfo=UTC)
-MG = Query("Observation", "S1", "MG", window=(START, NOW), categories=frozenset({"laboratory"}))
-EVER = Query("Observation", "S1", "MG", categories=frozenset({"laboratory"}))
+MG = Query("Observation", "S1", "http://loinc.org|MG", window=(START, NOW), category=LABORATORY)
+EVER = Query("Observation", "S1", "http://loinc.org|MG", category=LABORATORY)
 
 
 def reading(time: str = "2023-11-13T05:00:00+00:00", code: str = "MG", patient: str = "S1") -> dict[str, Any]:
@@ -27,6 +37,7 @@ def reading(time: str = "2023-11-13T05:00:00+00:00", code: str = "MG", patient: 
         "subject": {"reference": f"Patient/{patient}"},
         "code": {"coding": coding},
         "effectiveDateTime": time,
+        "valueQuantity": {"value": 1.8},
     }
 
 
@@ -46,7 +57,8 @@ def get(url: str, body: dict[str, Any] | None = None) -> Read:
         "Observation?subject=Patient/S1&code=http://loinc.org%7CMG,K&_count=50&_sort=-date",
         "Observation?patient=S1",
         f"Observation?patient={BASE}/Patient/S1&category=laboratory",
-        "Observation?patient:Patient=S1&code=MG&_elements=code,effectiveDateTime",
+        "Observation?patient:Patient=S1&code=MG&_include=Observation:subject&_pretty=true&_total=accurate",
+        f"Observation?patient=S1&category={LABORATORY}",
         "Observation?patient.identifier=S1&code=MG&date=ge2023-11-12",
         "Observation?patient=S1&code=MG&date=ge2023-11-12T10:15:00%2B00:00&date=le2023-11-13",
         "Observation?patient=S1&code=MG&date=ge2023-11-12T10:15:00+00:00",
@@ -75,6 +87,19 @@ def test_searches_that_cover_the_window(url: str) -> None:
         "Observation?patient=S1&code:text=MG",
         "Patient?_id=S1",
         "Patient?name=Ann&_revinclude=Observation:patient",
+        "Observation?patient=S1&code=http://snomed.info/sct%7CMG",
+        "Observation?patient=S1&code=%7CMG",
+        "Observation?patient=S1&category=http://hl7.org/fhir/observation-category%7Claboratory",
+        "Observation?patient.identifier=http://example.org%7CS1&code=MG",
+        "Observation?subject=Group/S1&code=MG",
+        "Observation?subject=http://elsewhere/fhir/Patient/S1&code=MG",
+        "Observation?patient=S1&code=MG&_offset=5000",
+        "Observation?patient=S1&_elements=status",
+        "Observation?patient=S1&_summary=text",
+        "Observation?patient=S1&code=MG&_lastUpdated=gt2030",
+        "Patient?_id=S1&birthdate=1800-01-01&_revinclude=Observation:patient",
+        "Patient?identifier=http://example.org%7CS1&_revinclude=Observation:patient",
+        "Patient/S1/$everything?_since=2030-01-01",
         "Patient/S2/$everything",
         "Patient/S1/$everything?_type=Patient",
         "Condition?patient=S1",
@@ -142,10 +167,23 @@ def test_a_reading_is_of_the_patient_code_and_moment() -> None:
     assert not has_reading([get("Observation?code=MG", bundle(bare))], "S1", "MG", "2023-11-13T05:00:00Z")
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("Observation", "valueQuantity"), ("Procedure", "performedPeriod"), ("MedicationRequest", "medicationReference")],
+)
+def test_a_resource_is_read_with_its_value(kind: str, value: str) -> None:
+    bare: dict[str, Any] = {"resourceType": kind, "id": "7", "status": "final"}
+    assert not has_read([get(f"{kind}?_elements=status", bundle(bare))], f"{kind}/7")
+    assert has_read([get(kind, bundle({**bare, value: {}}))], f"{kind}/7")
+    without = {name: one for name, one in reading().items() if name != "valueQuantity"}
+    read = get("Observation?patient=S1&_elements=code,effectiveDateTime", bundle(without))
+    assert not has_reading([read], "S1", "MG", "2023-11-13T05:00:00Z")
+
+
 XML = """<Bundle xmlns="http://hl7.org/fhir"><link><relation value="next"/><url value="http://x?p=2"/></link><entry>
 <resource><Observation><id value="o"/><code><coding><code value="MG"/></coding></code>
 <subject><reference value="Patient/S1"/></subject><effectiveDateTime value="2023-11-13T05:00:00+00:00"/>
-</Observation></resource></entry></Bundle>"""
+<valueQuantity><value value="1.8"/></valueQuantity></Observation></resource></entry></Bundle>"""
 
 
 def test_replies_in_xml() -> None:

@@ -114,6 +114,6 @@ class TaskGrader(Grader[EpisodeRow]):
 
 def _recorded(row: EpisodeRow, task: Task) -> Recorded:
     messages = tuple(HistoryMessage(turn.role, acted(turn)) for turn in row.transcript)
-    created = tuple(Created(write.url, write.resource) for write in row.created)
+    created = tuple(Created(write.url, None if write.stored is False else write.resource) for write in row.created)
     item = ResultItem.model_validate(result_item(row, task))
     return Recorded(item, RecordedEpisode(row.task_id, row.trial, row.status, created, messages))

@@ -16,6 +16,7 @@ from medagent.benchmarks.medagentbench.results.files import results_file
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
 from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, VERSIONS, Dataset, load_dataset, load_tasks_file
 from medagent.core.errors import UserError
+from medagent.core.figures import counted
 from medagent.core.named_paths import named_path
 from medagent.core.options import checked
 from medagent.core.version import versions
@@ -178,4 +179,4 @@ def _notes(answers: RecordedRun, duplicates: list[str], dataset: Dataset) -> Ite
     if duplicates:
         yield f"Duplicates in the file, of which only the first was graded: {named(duplicates)}"
     if absent := len({task.id for task in dataset.tasks} - {item.task_id for item in answers.items}):
-        yield f"{absent} tasks of the task set are not in the file."
+        yield f"{counted(absent, 'tasks')} of the task set {'is' if absent == 1 else 'are'} not in the file."

@@ -67,7 +67,7 @@ def episode_blocks(item: TaskItem, row: EpisodeRow, score: Score | None) -> Iter
         if score.checks:
             yield ChecksBlock([(one.name, one.passed, one.expected, one.actual) for one in score.checks])
     if row.created:
-        writes = [(one.url, one.resource, one.refused or "") for one in row.created]
+        writes = [(one.url, one.resource, one.not_stored) for one in row.created]
         yield RecordBlock("Resources that the POSTs created, or would have created", writes)
     if row.transcript:
         title = "Transcript" if whole else "POSTs and their replies (the file has no other messages)"

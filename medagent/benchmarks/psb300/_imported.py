@@ -67,7 +67,7 @@ def import_published(file: Path) -> Import:
     digest = hashlib.sha256(raw).hexdigest()
     warnings = list(_differences(tasks, json.loads(raw))) if digest != PUBLISHED_DIGEST else []
     if digest != PUBLISHED_DIGEST:
-        form = "; ".join(warnings) or "it has the published form, but other texts"
+        form = "; ".join(warnings) or "it has the published form, but other texts or another layout"
         warnings = [f"{file}: is not the published file (SHA-256 {digest[:16]}…): {form}"]
     files = {TASK_FILE: raw.decode("utf-8")}
     functions = _functions(file)

@@ -36,6 +36,7 @@ from medagent.judging.rubric import Subject
 from medagent.models.base import Message
 from refsol.agreement import Labelled
 from refsol.answers import AskedItem
+from refsol.simpleqa.data import without_groups
 from refsol.simpleqa.export import as_json, rows_as_json
 from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
 from refsol.simpleqa.prompts import ModelPrompt
@@ -118,7 +119,10 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
             decides={**_decided(settings, prompt, data), **who.digests()},
             command=self.command,
             prepare=prepare,
-            warnings=shared_ids([_question(item, item.id) for item in chosen]),
+            warnings=[
+                *without_groups([item.gold for item in items], settings.variant),
+                *shared_ids([_question(item, item.id) for item in chosen]),
+            ],
         )
         return judged_plan(plan, self, panel, model=who.label, batches=settings.batches(folder))
 

@@ -23,6 +23,7 @@ from a2a.helpers import get_artifact_text, get_message_text, new_text_message
 from a2a.types.a2a_pb2 import Role, SendMessageRequest, TaskState
 from a2a.utils.errors import A2AError
 
+from fhir_server.access import is_loopback
 from medagent.core.errors import ModelError, StopRunError, UserError
 from medagent.core.scrub import error_text
 from medagent.models.base import Completion, Message, Model, Tool, Usage
@@ -30,6 +31,8 @@ from medagent.models.client import ForeignHostError, GuardedClient, TooLongError
 from medagent.models.settings import ModelSettings
 
 _FAILED = (TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_REJECTED, TaskState.TASK_STATE_CANCELED)
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+"""Names of this machine, which are one host: a card may use another one than the base URL."""
 
 
 @dataclass(slots=True)
@@ -49,6 +52,8 @@ class A2AModel(Model):
             raise UserError("an A2A agent needs its address: --base-url http://host:port")
         self._url = settings.base_urls[0]
         hosts = {urlsplit(self._url).hostname or "", *settings.allow_hosts}
+        if any(map(is_loopback, hosts)):
+            hosts |= _LOOPBACK
         self._http = GuardedClient(hosts, settings.timeout_s, settings.max_reply_bytes)
         self._client: Any = None
         self._opening = asyncio.Lock()

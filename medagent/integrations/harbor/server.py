@@ -20,10 +20,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from fhir_server.app import create_app
-from fhir_server.episodes import Record, refused
+from fhir_server.episodes import Record
 from fhir_server.errors import FhirError
 from fhir_server.processes.http import serving
 from fhir_server.wire.http import Request, Response, split_target
+from fhir_server.wire.outcome import refused
 from medagent.core.errors import UserError
 from medagent.fhir_data.embedded import EmbeddedEhr, imported_file
 from medagent.fhir_episodes.fhir_base import API_BASE, refusal

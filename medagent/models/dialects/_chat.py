@@ -23,6 +23,9 @@ from medagent.models.dialects.base import (
 from medagent.models.settings import ModelSettings
 from refsol.json_values import as_object, objects
 
+MAX_FINGERPRINT = 200
+"""The characters of a provider's `system_fingerprint` that are kept."""
+
 
 class _Function(BaseModel):
     name: Text = ""
@@ -125,7 +128,7 @@ def _read(reply: dict[str, Any]) -> Completion:
         tool_calls=calls,
         finish_reason=choice.finish_reason or None,
         model=whole.model or None,
-        fingerprint=whole.system_fingerprint or None,
+        fingerprint=whole.system_fingerprint[:MAX_FINGERPRINT] or None,
         original=_original(reply["choices"][0]["message"], calls),
     )
 

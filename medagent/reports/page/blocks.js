@@ -25,8 +25,9 @@ const BLOCKS = {
       h("tbody", null, block.checks.map(([name, passed, expected, actual]) => h("tr", { class: passed ? null : "miss" }, h("td", { class: `stateword ${passed ? "ok" : "no"}` }, passed ? "✓" : "✗ fails"), h("td", null, name), h("td", { class: "mono" }, expected), h("td", { class: "mono" }, actual))))))));
   },
   record: (block) => section(block.title, block.writes.map(([url, resource, refused]) => h("div", { class: "turn" },
-    h("p", null, h("span", { class: "verb" }, "POST"), url), resource === null ? h("p", { class: "no" }, `✗ not stored: ${refused}`)
-      : [h("p", { class: "ok" }, `✓ stored as ${textOf(resource.resourceType)}/${textOf(resource.id)}`), folded("The resource as stored", () => laidOut(resource))]))),
+    h("p", null, h("span", { class: "verb" }, "POST"), url), refused ? h("p", { class: "no" }, `✗ not stored: ${refused}`)
+      : h("p", { class: "ok" }, `✓ stored as ${textOf(resource.resourceType)}/${textOf(resource.id)}`),
+    resource === null ? null : folded(refused ? "The posted resource" : "The resource as stored", () => laidOut(resource))))),
   verdicts: (block) => section("The rules differ on this item", h("table", null, h("tbody", null, block.verdicts.map(([name, correct, reason]) => h("tr", null, h("th", { scope: "row" }, name), h("td", { class: `stateword ${GLYPH[correct][2]}` }, `${GLYPH[correct][0]} ${GLYPH[correct][1]}`), h("td", null, reason)))))),
   sets: (block) => {
     const words = { found: ["✓ found", "ok"], missed: ["✗ missed", "no"], extra: ["+ extra", "na"] };

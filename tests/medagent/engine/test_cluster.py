@@ -90,10 +90,9 @@ def run(
 ) -> tuple[Summary, dict[str, WhereRow]]:
     """A run on a cluster, or on two worker processes of its own."""
     journal = Journal(path / "j.jsonl", WhereRow)
-    watch: Watch[WhereRow] = Watch(Progress(quiet=True))
     try:
         executor = ClusterExecutor(on, None if on else 2, 4)
-        return asyncio.run(run_units(job, numbers(count), journal, executor, watch, limits)), {
+        return asyncio.run(run_units(job, numbers(count), journal, executor, Watch(Progress(quiet=True)), limits)), {
             row.unit: row for row in journal.rows()
         }
     finally:

@@ -22,6 +22,7 @@ from medagent.fhir import HttpEpisodes
 from medagent.integrations.a2a._assess import Assessment, Assessor, outcome, summary
 from medagent.models.settings import ModelSettings
 from tests.command import medagent as command
+from tests.conftest import NetworkRefusedError
 from tests.medagent.benchmarks.medagentbench.http_agent import play
 from tests.serving import serving
 from tests.shared_data import ROOT
@@ -256,8 +257,18 @@ def test_a_card_that_names_another_host_gets_no_message_unless_it_is_allowed() -
     from medagent.integrations.a2a.run import Purple, create_app
 
     with serving(later := _Later()) as url:
+        later.app = create_app(Purple(ByText(ModelSettings(name="x"))), "http://agent.invalid", "purple", "answers")
+        with pytest.raises(StopRunError, match=r"another host: a request to agent\.invalid.*--allow-host agent"):
+            _asked(url)
+        with pytest.raises(NetworkRefusedError, match=r"look up agent\.invalid"):  # it would be sent
+            _asked(url, allow_hosts=["agent.invalid"])
+
+
+def test_a_card_with_another_name_of_this_machine_is_the_same_host() -> None:
+    pytest.importorskip("a2a", reason="the extra a2a is not installed")
+    from medagent.integrations.a2a.run import Purple, create_app
+
+    with serving(later := _Later()) as url:
         elsewhere = url.replace("127.0.0.1", "localhost")
         later.app = create_app(Purple(ByText(ModelSettings(name="x"))), elsewhere, "purple", "answers")
-        with pytest.raises(StopRunError, match=r"another host: a request to localhost.*--allow-host localhost"):
-            _asked(url)
-        _asked(url, allow_hosts=["localhost"])
+        _asked(url)

@@ -99,6 +99,13 @@ def test_a_benchmark_of_somebodys_is_judged_checked_and_compared(tmp_path: Path)
     assert people["differ"] == [{"unit": "Norway", "first": "wrong", "second": "right"}]
 
 
+def test_show_prints_the_judges_labels_and_replies(tmp_path: Path) -> None:
+    with ModelServer(reply=World()) as server:
+        run(server, tmp_path, "good", "mute")
+    shown = medagent("show", tmp_path / "capitals_r1_m", "Norway", "--benchmark", CAPITALS_PY).out
+    assert "judge good: wrong\n  It is wrong.\njudge mute: unreadable\n  Hard to say.\n" in shown
+
+
 def test_an_unreadable_reply_leaves_its_unit_unscored_and_is_asked_for_again(tmp_path: Path) -> None:
     world = World()
     with ModelServer(reply=world) as server:

@@ -57,6 +57,11 @@ def test_the_finish_reason_is_kept_in_one_vocabulary(api: str, word: str | None,
     assert completion.started <= completion.ended
 
 
+def test_a_fingerprint_is_cut() -> None:
+    with ModelServer(lambda _: reply("chat", "x") | {"system_fingerprint": "f" * 10**6}) as server:
+        assert ask(settings(server.url)).fingerprint == "f" * 200
+
+
 @pytest.mark.parametrize("text", ["", "FINISH([1"])
 @pytest.mark.parametrize(
     ("api", "word"),

@@ -50,6 +50,13 @@ def test_data_of_every_form(form: str, fhir_data: FhirData, tmp_path: Path) -> N
     assert fhir_data(source) is fhir_data(source)
 
 
+def test_a_history_lists_the_version_that_the_test_wrote_before_the_loaded_one(fhir_data: FhirData) -> None:
+    with fhir_data.double(PATIENT) as fhir:
+        fhir.put({**PATIENT, "active": True})
+        history = fhir.get("Patient/p1/_history")
+    assert [entry["resource"]["meta"]["versionId"] for entry in history["entry"]] == ["2", "1"]
+
+
 @pytest.mark.parametrize(
     ("source", "seed", "words"),
     [

@@ -32,6 +32,7 @@ def observation(code: str, time: str, patient: str = MRN) -> dict[str, Any]:
         "code": {"coding": [{"code": code}]},
         "subject": {"reference": f"Patient/{patient}"},
         "effectiveDateTime": time,
+        "valueQuantity": {"value": 2},
     }
 
 
@@ -135,18 +136,25 @@ WORDS = "What is the MRN of Ann-Marie Lee, born 14 March 1964?"
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("name=Lee&birthdate=1964-03-14", True),
+        ("family=Lee&birthdate=1964-03-14", True),
+        ("birthdate=1964-03-14", True),
         ("given=ann-marie&family=LEE", True),
         ("family:exact=Lee", True),
         ("birthdate=ge1964-03-01&birthdate=le1964-03", True),
         ("_count=5000", True),
-        ("name=Le", True),
-        ("name=Leo", False),
+        ("family=Le", True),
+        ("family=Leo", False),
+        ("family=Ann-Marie", False),
+        ("given=What", False),
+        ("name=Lee", False),
+        ("name=MRN", False),
+        ("birthdate=1964-03-14&_offset=5000", False),
+        ("birthdate=1964-03-14&_elements=id", False),
         ("birthdate=1964-03-15", False),
         ("identifier=S1", False),
         ("_id=S1", False),
-        ("name=Lee&gender=male", False),
-        ("name=Lee&_summary=count", False),
+        ("family=Lee&gender=male", False),
+        ("family=Lee&_summary=count", False),
     ],
 )
 def test_a_patient_who_is_not_there_needs_a_search_by_what_the_task_says(query: str, expected: bool) -> None:
@@ -157,6 +165,24 @@ def test_a_patient_who_is_not_there_needs_a_search_by_what_the_task_says(query: 
     page = {**body, "link": [{"relation": "next", "url": f"{BASE}?_getpages=1"}]}
     found = grounded("task1", '["Patient not found"]', MadeUpEhr(), (f"Patient?{query}", page), **nobody)
     assert found.grounded is False, "a page is missing"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "MRN of Ann Lee, born 14 March 1964?",
+        "Lee, Ann (DOB 1964-03-14): MRN, please.",
+        "Find MRN. Name: Ann Lee. Birth date: March 14, 1964.",
+        "Hi, I have Ann Lee on the phone, date of birth 14-Mar-1964. Which MRN is that?",
+        "What's the MRN of the patient with name Ann Lee and DOB of 1964-03-14? Otherwise Not Found.",
+        "Identify Patient Ann Lee, born 1964-03-14.",
+    ],
+)
+def test_the_name_is_the_one_before_the_birth_date(words: str) -> None:
+    nobody = {"sol": ["Patient not found"], "instruction": words}
+    for query, expected in (("given=Ann&family=Lee", True), ("family=Ann", False), ("given=Patient", False)):
+        found = grounded("task1", '["Patient not found"]', MadeUpEhr(), (f"Patient?{query}", NONE), **nobody)
+        assert found.grounded is expected, query
 
 
 def test_types_whose_text_says_everything_need_no_reading() -> None:

@@ -89,6 +89,7 @@ BAD_LINES: dict[str, tuple[bytes, str]] = {
     "empty": (b"\xef\xbb\xbf \n", "whole file: has no lines"),
     "broken JSON": (b'{"input": "x", \n', "line 1: not JSON: Expecting property name"),
     "GBK": ('{"input": "患者出现发热、咳嗽"}\n'.encode("gbk") * 3, "whole file: not UTF-8, probably GBK"),
+    "cp1252": ('{"input": "Übelkeit, Müdigkeit"}'.encode("cp1252"), "line 1: not UTF-8 at byte 12"),
     "not UTF-8": (b'{"input": "\xff"}', "line 1: not UTF-8 at byte 12"),
     "no object": (b'"text"', "line 1: a JSON str, not an object"),
     "a JSON list": (b" [\n{}\n]", "line 1: a JSON list; write JSON lines instead"),

@@ -70,6 +70,7 @@ class TestUnread:
             (f"http://x/Procedure?patient={MRN}&code=http://www.ama-assn.org/go/cpt|90686&_count=5", True),
             (f"http://x/Patient/{MRN}/$everything", True),
             (f"http://x/Patient?_id={MRN}&_revinclude=Procedure:patient", True),
+            (f"http://x/Procedure?patient={MRN}&code=http://loinc.org|90686", False),
             (f"http://x/Procedure?patient={MRN}&code=90687", False),
             (f"http://x/Procedure?patient={MRN}&date=ge2023-01-01", False),
             ("http://x/Procedure?patient=S7654321&code=90686", False),
@@ -95,6 +96,8 @@ class TestUnread:
     def test_a_window_may_be_searched_alone(self) -> None:
         url = f"http://x/Observation?patient={MRN}&code=HEARTRATE&category=vital-signs"
         assert self.missing(3, [], Read(f"{url}&date=ge2023-11-07T00:00:00Z", _bundle())) == []
+        other = url.replace("vital-signs", "laboratory")
+        assert self.missing(3, [], Read(other, _bundle())) == ["Observation?code=HEARTRATE"]
         assert self.missing(3, [], Read(f"{url}&date=ge2023-11-07T20:00:00Z", _bundle())) == [
             "Observation?code=HEARTRATE"
         ]

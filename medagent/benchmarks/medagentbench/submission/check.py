@@ -156,7 +156,14 @@ def _claims(settings: dict[str, object]) -> Iterator[str]:
     yield "the agent's messages"
     if settings.get("system-digest"):
         yield "the system prompt"
-    yield from ("tokens", "cost", "times", "versions and commit", "that no other run was made and left out")
+    yield from (
+        "tokens",
+        "cost",
+        "times",
+        "versions and commit",
+        "programs, notes, items and table",
+        "that no other run was made and left out",
+    )
 
 
 def _replay(checked: Checked, folder: Path, tasks: Dataset, rows: Rows, data: tuple[str, EhrFile]) -> None:
@@ -284,6 +291,10 @@ def _episode_problems(tasks: Dataset, rows: Rows, trials: object) -> Iterator[st
     `trials` is the number in `run.json`. The rows may have more trials, if a later command added them.
     """
     number = max([trials if isinstance(trials, int) else 1, *(row.trial for row in rows.values())])
+    due = number * len(tasks.tasks)
+    if due > 2 * len(rows) + len(tasks.tasks):
+        yield f"{number} trials of {len(tasks.tasks)} tasks are {due} episodes, but the journal has {len(rows)}"
+        return
     units = {f"{task.id}#{trial}" for task in tasks.tasks for trial in range(1, number + 1)}
     for unit in sorted(units - set(rows)):
         yield f"{unit}: its episode is missing"

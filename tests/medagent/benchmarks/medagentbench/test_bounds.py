@@ -84,6 +84,24 @@ def test_a_reply_over_20_mb_is_the_agents_error_and_not_owed(
     assert len(json.dumps(row)) < 20_000
 
 
+def test_an_expression_that_would_build_too_long_a_text_is_the_agents_error(tmp_path: Path, record: Path) -> None:
+    own = {"resourceType": "SearchParameter", "status": "active", "code": "own", "base": ["Patient"], "type": "string"}
+    own |= {"url": "http://x/own", "name": "own", "description": "d"}
+    own["expression"] = "Patient.id" + ".select($this & $this)" * 24
+
+    def reply(request: dict[str, Any]) -> str:
+        first = len(request["messages"]) == 1
+        return f"POST {BASE}/SearchParameter\n{json.dumps(own)}" if first else "FINISH([1])"
+
+    with ModelServer(reply) as model:
+        words = ["--model", "m", "--base-url", model.url, "--writes", "execute", "--ehr", record]
+        ran = run(tmp_path, *words, "--ids", "task2_1")
+    assert ran.code == 0, ran.err + ran.out
+    (row,) = episodes(next(tmp_path.iterdir())).values()
+    assert row["status"] == "completed"
+    assert "takes too many steps" in row["transcript"][2]["content"], row["transcript"][2]["content"][:500]
+
+
 BATCH = json.dumps({"resourceType": "Bundle", "type": "batch", "entry": [{"request": {"method": "GET"}}] * 501})
 HEAVY = "Observation?" + "&".join(f"code:not=some-code-{n}" for n in range(190)) + "&_total=accurate"
 """So long that it goes to the thread at once."""

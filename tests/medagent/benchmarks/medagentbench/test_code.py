@@ -196,6 +196,45 @@ def test_a_call_that_is_no_program_is_answered_in_a_line(tmp_path: Path) -> None
     assert {one["output"] for one in row["programs"][:3]} == {"call python with one argument, code, a text"}
 
 
+THOUGHT = f"<think>\nPerhaps\n{fenced('1 / 0')}\n</think>\n{fenced('finish([2])')}"
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "answer"),
+    [
+        ([], THOUGHT, "[2]"),
+        (["--strip-thinking"], THOUGHT, "[2]"),
+        ([], f"{THOUGHT}\n<think>\n{fenced('finish([3])')}", "[2]"),
+        ([], f"<think>\n{fenced('finish([3])')}\n</think>\nFINISH([4])", "[4]"),
+        ([], fenced("finish(['<think>'])"), '["<think>"]'),
+    ],
+)
+def test_programs_in_thoughts_are_drafts(words: list[str], text: str, answer: str, tmp_path: Path) -> None:
+    working("bwrap")
+    with ModelServer(reply=text) as server:
+        model = ("--model", "m", "--base-url", server.url, "--ids", "task2_1")
+        run(tmp_path, "--protocol", "code", *words, *model)
+    (row,) = rows(tmp_path / "v2_r1_m")
+    assert (row["status"], row["answer"]) == ("completed", answer)
+
+
+def test_a_message_that_was_cut_off_is_not_run(tmp_path: Path) -> None:
+    working("bwrap")
+
+    def reply(request: dict[str, Any]) -> Any:
+        if said(request):
+            return fenced("finish([2])")
+        choice = {"index": 0, "message": {"role": "assistant", "content": "```python\nfinish([1])\n# and"}}
+        return {"id": "x", "object": "chat.completion", "created": 0, "model": "m",
+                "choices": [{**choice, "finish_reason": "length"}]}  # fmt: skip
+
+    with ModelServer(reply=reply) as server:
+        run(tmp_path, "--protocol", "code", "--model", "m", "--base-url", server.url, "--ids", "task2_1")
+    (row,) = rows(tmp_path / "v2_r1_m")
+    assert (row["status"], row["answer"], row["malformed"]) == ("completed", "[2]", 0)
+    assert row["programs"][0]["output"].startswith("The token limit cut this message off")
+
+
 def test_rounds_are_programs(tmp_path: Path) -> None:
     working("bwrap")
     with ModelServer(reply=fenced("get('metadata')['resourceType']\nget('metadata')['resourceType']")) as server:

@@ -47,6 +47,15 @@ def test_what_is_done_over_http_has_the_verdict_of_a_run(server: HttpEpisodes, k
     assert nop.verdict() == idle.verdict()
 
 
+@pytest.mark.parametrize(("method", "read"), [("GET", True), ("HEAD", False)])
+def test_only_a_reply_with_a_body_is_a_reading(server: HttpEpisodes, method: str, read: bool) -> None:
+    answers = next(task.sol for task in medagent.tasks() if task.id == "task1_1")
+    with server.open("task1_1") as e:
+        httpx.request(method, f"{e.base}/Patient?identifier={answers[0]}", headers=e.headers)
+        e.finish(answers)
+    assert (e.verdict().correct, e.verdict().grounded) == (True, read)
+
+
 def test_the_prompt_names_base_and_token_and_the_transcript_neither(server: HttpEpisodes) -> None:
     with server.open("task1_1") as e:
         token = e.headers["Authorization"].removeprefix("Bearer ")

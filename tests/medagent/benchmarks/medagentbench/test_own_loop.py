@@ -13,6 +13,7 @@ import pytest
 import medagent
 from medagent.core.errors import UserError
 from tests.command import medagent as command
+from tests.loopback import ModelServer
 from tests.shared_data import ROOT
 
 BASE = "http://localhost:8080/fhir/"
@@ -109,6 +110,49 @@ def test_a_run_of_an_agent_that_owns_its_loop(
         assert "Cost unknown" not in notes
     else:
         assert "Cost unknown: the agent owns its loop and reported no model call (env.spend)." in notes
+
+
+class Heads(medagent.Agent):
+    """Gives the right answers, and sends HEAD in place of each GET."""
+
+    async def solve(self, task: Any, prompt: str, env: medagent.Env) -> str:
+        *acts, finish = REFERENCE[task.id]
+        async with httpx.AsyncClient(trust_env=False) as client:
+            for action in acts:
+                if action.startswith("GET "):
+                    reply = await client.head(action.removeprefix("GET ").replace(BASE.rstrip("/"), env.http))
+                    assert (reply.status_code, reply.content) == (200, b"")
+                else:
+                    await env.act(action)
+        return finish
+
+
+def test_an_agent_that_gets_no_body_has_read_nothing(actions: dict[str, list[str]]) -> None:
+    items = run(Heads).items
+    assert [item.correct for item in items] == [True] * 10
+    assert {item.grounded for item in items} == {None, False}
+
+
+def test_sampling_that_no_call_got_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    report = run(Spends, limit=1, model="m", temperature=0.9, max_tokens=77)
+    shown = command("show", report.folder).out
+    assert "sampling: the agent's own" in shown
+    assert "temperature 0.9" not in shown
+    assert "no effect of --temperature, --max-tokens, as no call went through" in " ".join(report.notes)
+
+
+def test_sampling_of_calls_through_the_context_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Asks(medagent.Agent):
+        async def solve(self, task: Any, prompt: str, env: medagent.Env) -> list[Any]:
+            await self.context.model.complete([medagent.Message("user", prompt)])
+            return []
+
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with ModelServer(reply="[]") as server:
+        report = run(Asks, limit=1, model="m", base_url=[server.url], temperature=0.9, max_tokens=77)
+    assert "temperature 0.9, max tokens 77" in command("show", report.folder).out
+    assert "no effect" not in " ".join(report.notes)
 
 
 def test_a_pack_of_such_a_run_is_done_again(actions: dict[str, list[str]], shift: Path, tmp_path: Path) -> None:

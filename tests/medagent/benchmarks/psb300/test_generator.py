@@ -103,7 +103,7 @@ def test_a_set_of_a_seed_is_run_and_exported(small: Path, tmp_path: Path) -> Non
         "--ids",
         "task9_1",
     )
-    assert (harbor.code, "1 tasks" in harbor.out) == (0, True), harbor.err
+    assert (harbor.code, ": 1 task." in harbor.out) == (0, True), harbor.err
     assert (tmp_path / "harbor" / "task9_1" / "solution" / "acts.json").is_file()
     refused = medagent("run", "psb-300", "--agent", "nop", "--split", "dev", *words)
     assert (refused.code, "has no splits: task1 has 2 tasks" in refused.err) == (1, True)

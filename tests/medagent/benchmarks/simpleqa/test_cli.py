@@ -60,6 +60,12 @@ def test_run_judge_score_and_agree(tmp_path: Path) -> None:
     assert "H05/en: not_attempted / incorrect" in out
 
 
+def test_a_csv_cell_that_a_spreadsheet_would_run_is_text(tmp_path: Path) -> None:
+    folder = _opencompass(tmp_path / "oc", ["A", "B"], "=J")
+    _, out, _ = medagent("simpleqa", "score", folder, "--csv")
+    assert {row["judge"] for row in csv.DictReader(io.StringIO(out))} == {"'=J"}
+
+
 def test_a_judge_and_people(tmp_path: Path) -> None:
     folder = _opencompass(tmp_path / "oc", ["A", "B", "C", "?"])
     labels = write_items(tmp_path / "labels.jsonl", [{"id": n, "label": "correct"} for n in (0, 1, 3, 9)])

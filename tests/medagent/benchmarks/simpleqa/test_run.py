@@ -229,6 +229,16 @@ def test_duplicate_ids_are_told_apart_and_warned_of(tmp_path: Path, capsys: pyte
     assert [row["id"] for row in results(run_folder(tmp_path))["rows"]] == ["H01#1", "H02", "H01#3"]
 
 
+def test_a_file_of_another_variant_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = write_items(tmp_path / "data.jsonl", bundled_rows()[:2])
+    with ModelServer(reply=Oracle()) as server:
+        run(server, tmp_path, data=data, lang=("hu",))
+        assert "--variant" not in capsys.readouterr().err
+        run(server, tmp_path, data=data, lang=("zh",), variant="chinese-simpleqa")
+    warning = "warning: no row has the field primary_category with the group of chinese-simpleqa; if the file is of"
+    assert warning in capsys.readouterr().err
+
+
 def test_rows_without_an_id_go_by_their_line(tmp_path: Path) -> None:
     rows = [{key: value for key, value in row.items() if key != "qid"} for row in bundled_rows()[:2]]
     data = write_items(tmp_path / "data.jsonl", rows)

@@ -125,7 +125,7 @@ def test_what_could_not_be_graded_is_exit_code_2_and_shown(tmp_path: Path) -> No
     assert code == 2
     assert "Not graded: 'task2_1': the answer is not a JSON text but list: [60]" in out
     assert "Duplicates in the file, of which only the first was graded: task2_1" in out
-    assert "1 tasks of the task set are not in the file." in out
+    assert "1 task of the task set is not in the file." in out
     assert "rate of all" in out
 
 

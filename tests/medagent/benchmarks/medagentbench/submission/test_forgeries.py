@@ -182,6 +182,14 @@ def drop_trial(files: Files) -> None:
     del files["results.2.json"]
 
 
+def many_trials(files: Files) -> None:
+    files["run.json"]["places"]["trials"] = 10**9
+
+
+def high_trial(files: Files) -> None:
+    row(files).update(unit=f"{TASK}#100000000", trial=100_000_000)
+
+
 def repeat_episode(files: Files) -> None:
     files["episodes.jsonl"].append(copy.deepcopy(row(files)))
 
@@ -293,6 +301,8 @@ FORGERIES = [
     Forgery("an order in the results file", 1, JOURNAL, forget_post),
     Forgery("a dropped episode", 1, f"{UNIT}: its episode is missing", drop_episode),
     Forgery("a dropped trial", 1, "task10_1#2: its episode is missing", drop_trial),
+    Forgery("a billion trials", 1, "but the journal has ", many_trials),
+    Forgery("a trial with a high number", 1, "100000000 trials of ", high_trial),
     Forgery("a duplicated episode", 1, f"{UNIT}: has another row after its completed one", repeat_episode),
     Forgery(
         "an attempt that did not count",

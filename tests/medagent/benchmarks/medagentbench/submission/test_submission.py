@@ -22,6 +22,7 @@ def test_a_pack_says_what_is_verified_and_what_is_claimed(made: tuple[Path, Path
     assert verified.endswith("; results files; score")
     assert claimed == (
         "claimed only: agent reference; the agent's messages; tokens; cost; times; versions and commit; "
+        "programs, notes, items and table; "
         "that no other run was made and left out"
     )
     assert unchecked.startswith("could not be checked: max-rounds 8: no episode reached it (most messages: ")

@@ -27,7 +27,10 @@ def test_the_example_of_the_docs_is_a_task_file(tmp_path: Path) -> None:
     path = written(tmp_path, example)
     checked = medagent("data", "check", path)
     assert (checked.code, checked.err) == (0, "")
-    assert re.fullmatch(rf"{re.escape(str(path))}: 2 tasks \(1 task9, 1 task1\), digest [0-9a-f]{{16}}\n", checked.out)
+    tasks, rules = checked.out.splitlines()
+    assert re.fullmatch(rf"{re.escape(str(path))}: 2 tasks \(1 task9, 1 task1\), digest [0-9a-f]{{16}}", tasks)
+    for one in ("2023-11-13T10:15", "MG, K, GLU, A1C, BP", "1.9 mg/dL", "3.5 mmol/L", "24 hours", "docs/benchmarks.md"):
+        assert one in rules
 
 
 def test_the_schema_names_every_field_and_the_types() -> None:
@@ -73,11 +76,16 @@ def test_what_is_wrong_is_said_in_words(tmp_path: Path, tasks: Any, problems: li
         assert "pydantic" not in ran.err
 
 
+def test_one_task_is_counted_as_one(tmp_path: Path) -> None:
+    task = {"id": "a", "type": "task1", "instruction": "x", "sol": ["S1"]}
+    assert ": 1 task (1 task1), digest" in medagent("data", "check", written(tmp_path, [task])).out
+
+
 def test_tasks_that_nobody_can_grade_are_warnings(tmp_path: Path) -> None:
     tasks = [{"id": "a", "type": "task1", "instruction": " "}, {"id": "b", "type": "task4", "instruction": "x"}]
     checked = medagent("data", "check", written(tmp_path, tasks))
     assert checked.code == 0
-    assert [line.partition(".json: ")[2] for line in checked.out.splitlines()[:-1]] == [
+    assert [line.partition(".json: ")[2] for line in checked.out.splitlines()[:-2]] == [
         "[0] 'a': has no sol, so it cannot be graded",
         "[0] 'a': has an empty instruction",
         "[1] 'b': has no eval_MRN, so it cannot be graded",
