@@ -69,7 +69,7 @@ class ModelChoice:
     @property
     def label(self) -> str:
         """Its name in tables and folders."""
-        return _label(self.settings.name, self.plugin)
+        return self.settings.name if self.plugin is None else self.plugin.name
 
     def open(self, concurrency: int) -> ChatModel:
         """Open the model; the caller closes it with `aclose`. Raises UserError if it cannot be used."""
@@ -165,7 +165,7 @@ class AgentChoice:
         if self.known is not None:
             return self.known.label
         if self.agent is not None:
-            return _label(self.agent.path, self.agent) + self._cell
+            return self.agent.name + self._cell
         assert self.model is not None
         return self.model.label
 
@@ -287,13 +287,6 @@ def _made(plugin: Plugin, argument: Any, arguments: Mapping[str, Any]) -> Any:
         raise
     except Exception as error:
         raise UserError(f"{plugin.path}: cannot be created: {type(error).__name__}: {error}") from error
-
-
-def _label(name: str, plugin: Plugin | None) -> str:
-    """A model's name, or the name of a class with the start of its digest."""
-    if plugin is None:
-        return name
-    return plugin.path.rpartition(":")[2]
 
 
 _CLASS = re.compile(r"^class +(\w+) *[(:]", re.MULTILINE)

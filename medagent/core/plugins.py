@@ -53,19 +53,23 @@ class Plugin:
     source: str | None = None
     instance: Any = field(default=None, compare=False)
 
+    @property
+    def name(self) -> str:
+        """The name of the class."""
+        return self.path.rpartition(":")[2]
+
     def load(self) -> Any:
         """Load the class. Raises UserError if the import fails, the class does not exist, or its source has changed."""
         if self.path in _given:
             return _given[self.path].cls
-        name = self.path.rpartition(":")[2]
         if self.source is None:
             check_module(self.path.partition(":")[0], self.digest)
         module = _imported(self.path) if self.source is None else _executed(self.path, self.digest, self.source)
         try:
-            return getattr(module, name)
+            return getattr(module, self.name)
         except AttributeError:
             classes = ", ".join(sorted(key for key, value in vars(module).items() if isinstance(value, type))) or "none"
-            raise UserError(f"{self.path}: has no {name}; its classes: {classes}") from None
+            raise UserError(f"{self.path}: has no {self.name}; its classes: {classes}") from None
 
 
 def is_import_path(text: str) -> bool:

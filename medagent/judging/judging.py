@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic
 
-from pydantic import ValidationError
-
 from medagent.agents.calls import Call
 from medagent.core.errors import UserError
 from medagent.core.writing import write_changed
@@ -21,7 +19,7 @@ from medagent.engine.plan import Stage
 from medagent.judging.calls import PanelCalls, Replies, call_job
 from medagent.judging.judged import Judged
 from medagent.judging.panel import Panel, panel_lines
-from medagent.judging.rows import JUDGEMENTS, ExchangeRow, replies_in
+from medagent.judging.rows import JUDGEMENTS, ExchangeRow, replies_in, stored_lines
 from medagent.judging.rubric import P, Rubric, Subject
 
 PANELS = "judgings.jsonl"
@@ -50,17 +48,8 @@ class Judging(Generic[P]):
         self._path = folder / PANELS
 
     def panels(self) -> list[Panel[P]]:
-        """All panels, the latest last. A last line without a newline is ignored: it was not written completely."""
-        if not self._path.exists():
-            return []
-        kind, panels = panel_lines(self.rubric), []
-        for number, line in enumerate(self._path.read_bytes().splitlines(keepends=True), 1):
-            if line.endswith(b"\n"):
-                try:
-                    panels.append(kind.validate_json(line))
-                except ValidationError:
-                    raise UserError(f"{self._path}:{number}: is damaged; repair or remove that line") from None
-        return panels
+        """All panels, the latest last."""
+        return stored_lines(self._path, panel_lines(self.rubric))
 
     def judges(self) -> list[str]:
         """The names of all judges of all panels."""

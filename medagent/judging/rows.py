@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from medagent.agents.calls import Call, ReplyRow
+from medagent.core.errors import UserError
 from medagent.engine.journal import JournalFile, checked_lines, parsed_line
 
+T = TypeVar("T")
 JUDGEMENTS = "judgements.jsonl"
 """The journal of judgements."""
 
@@ -56,3 +58,17 @@ def replies_in(journal: Path) -> Iterator[Reply]:
             reply = parsed_line(journal, line, Reply)
             if reply.status != "cancelled":
                 yield reply
+
+
+def stored_lines(path: Path, kind: TypeAdapter[T]) -> list[T]:
+    """The values of a file of JSON lines. A missing file is empty. A last line without a newline is ignored: it was not
+    written completely. Raises UserError that names a damaged line.
+    """
+    values = []
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True) if path.exists() else (), 1):
+        if line.endswith(b"\n"):
+            try:
+                values.append(kind.validate_json(line))
+            except ValidationError:
+                raise UserError(f"{path}:{number}: is damaged; repair or remove that line") from None
+    return values

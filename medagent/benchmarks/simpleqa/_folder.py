@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from medagent.benchmarks.judge_labels import Place
 from medagent.benchmarks.simpleqa._rubric import SimpleqaRubric
@@ -20,7 +20,7 @@ from medagent.engine.folder import read_run
 from medagent.engine.plan import JOURNAL
 from medagent.judging.judging import Judging
 from medagent.judging.panel import Panel
-from medagent.judging.rows import replies_in
+from medagent.judging.rows import replies_in, stored_lines
 from medagent.judging.rubric import Subject
 from refsol.simpleqa.data import GoldQuestion
 from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
@@ -76,16 +76,8 @@ class RunFiles:
         return (self.path / "questions.jsonl").is_file() and (self.path / "run.json").is_file()
 
     def questions(self) -> list[Question]:
-        """The questions of the run. A last line without a newline is ignored: it was not written completely."""
-        path = self.path / "questions.jsonl"
-        questions = []
-        for number, line in enumerate(path.read_bytes().splitlines(keepends=True) if path.exists() else (), 1):
-            if line.endswith(b"\n"):
-                try:
-                    questions.append(_QUESTION.validate_json(line))
-                except ValidationError:
-                    raise UserError(f"{path}:{number}: is damaged; repair or remove that line") from None
-        return questions
+        """The questions of the run."""
+        return stored_lines(self.path / "questions.jsonl", _QUESTION)
 
     def gold_questions(self) -> list[GoldQuestion]:
         """The questions by the names in their rows, each once."""
