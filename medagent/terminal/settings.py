@@ -71,7 +71,9 @@ def _values(fields: Sequence[Any], passed: Mapping[str, Any]) -> dict[str, Any]:
         if field.name in passed and field.option.hint:
             hint(field.flag, field.option.hint)
         elif field.name in passed and field.option.part:
-            hint(field.flag, f"write {field.written}={passed[field.name]}")
+            value = passed[field.name]
+            shown = f"{value:g}" if isinstance(value, float) else value
+            hint(field.flag, f"write {field.written}={shown}")
     values = by_field(fields, passed)
     for flag, parts in _parts(fields).items():
         texts = values.pop(_keyword(flag), [])
