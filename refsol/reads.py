@@ -22,11 +22,9 @@ from xml.etree import ElementTree
 from refsol.history import HistoryMessage
 from refsol.json_values import as_object, objects
 from refsol.resources import codes, subject_id
+from refsol.verdict import Verdict
 
 _DATE = re.compile(r"(?P<prefix>[a-z]{2})?(?P<moment>\d{4}.*)")
-
-
-LABORATORY = "http://terminology.hl7.org/CodeSystem/observation-category|laboratory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,10 +370,6 @@ def _name(element: ElementTree.Element) -> str:
     return str(element.tag).rpartition("}")[2]
 
 
-Unread = Callable[[Sequence[Read]], Sequence[str]]
-"""Describes the deciding data that is missing from some reads."""
-
-
 @dataclass(frozen=True, slots=True)
 class Grounds:
     """`grounded` is True for a right item whose agent read the deciding data, and False for any other graded item. It
@@ -390,20 +384,26 @@ class Grounds:
 
 NO_READING = Grounds(None, "needs no reading")
 """The task's text has everything."""
-UNKNOWN = Grounds(None, "cannot be told")
+UNKNOWN = Grounds(None, "unknown")
 """No transcript with reads is stored."""
 NOT_GRADED = Grounds(None)
 
 
-def grounds_of(correct: bool | None, unread: Unread | None, transcript: Sequence[HistoryMessage]) -> Grounds:
-    """The grounds of an item. `unread` is None if nothing has to be read; `transcript` is empty if none is stored."""
-    if correct is None:
+def grounds(verdict: Verdict, transcript: Sequence[HistoryMessage]) -> Grounds:
+    """The grounds of an item. `transcript` is empty if none with reads is stored."""
+    if verdict.correct is None:
         return NOT_GRADED
-    if unread is None:
+    if verdict.needed is None:
         return NO_READING
     if not transcript:
         return UNKNOWN
-    if not correct:
+    if not verdict.correct:
         return Grounds(False)
-    missing = unread(reads_before_post(transcript))
+    missing = unread(verdict, transcript)
     return Grounds(not missing, f"had not read {', '.join(missing)}" if missing else "")
+
+
+def unread(verdict: Verdict, transcript: Sequence[HistoryMessage]) -> list[str]:
+    """What an agent must have read before its first POST and did not read, as texts."""
+    reads = reads_before_post(transcript)
+    return [text for needed in verdict.needed or () for text in needed.unread(reads)]

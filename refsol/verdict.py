@@ -10,7 +10,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from refsol.reads import Read
 
 Branch = Literal["query", "order", "no order"]
 """What was right: an answer to a query, an order, or no order."""
@@ -46,6 +49,13 @@ class Because:
     facts: tuple[Fact, ...] = ()
 
 
+class Needed(Protocol):
+    """Something that an agent must have read."""
+
+    def unread(self, reads: Sequence[Read]) -> list[str]:
+        """What is missing from these reads, as texts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """The outcome of one rule. `expected` and `actual` are for people, not for parsing."""
@@ -70,6 +80,8 @@ class Verdict:
     because: Because | None = None
     accepted: tuple[Any, ...] = ()
     """The answers that count as right; empty if the answer does not count."""
+    needed: Sequence[Needed] | None = ()
+    """What an agent must have read; None if the task's text has everything."""
 
 
 def ungraded(reason: str) -> Verdict:
@@ -77,15 +89,21 @@ def ungraded(reason: str) -> Verdict:
     return Verdict(None, (), reason)
 
 
-def decide(checks: Sequence[Check], branch: Branch, because: Because, accepted: tuple[Any, ...]) -> Verdict:
+def decide(
+    checks: Sequence[Check],
+    branch: Branch,
+    because: Because,
+    accepted: tuple[Any, ...],
+    needed: Sequence[Needed] | None = (),
+) -> Verdict:
     """Right if every check passed. The reason names the first failed check and the number of others."""
     failed = [check for check in checks if not check.passed]
     if not failed:
-        return Verdict(True, tuple(checks), "all checks passed", branch, because, accepted)
+        return Verdict(True, tuple(checks), "all checks passed", branch, because, accepted, needed)
     first = failed[0]
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
     reason = f"{first.name}: expected {first.expected}, got {first.actual}{more}"
-    return Verdict(False, tuple(checks), reason, branch, because, accepted)
+    return Verdict(False, tuple(checks), reason, branch, because, accepted, needed)
 
 
 def show(value: object) -> str:

@@ -1,8 +1,8 @@
 """The answer key of a task set: the facts that its verdicts need, read once from any EHR, so that anyone can grade
 offline.
 
-The rules determine these facts: they are run on a source that records every query. Of a patient's observations, the key
-has those that can decide a verdict. It has the digest of its tasks.
+The rules determine these facts: they are run on a source that records every search. Of a patient's observations, the
+key has those that can decide a verdict. It has the digest of its tasks.
 """
 
 from __future__ import annotations
@@ -10,33 +10,39 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from refsol.clinical.faults import DataFault
+from refsol.clinical.sources import Resource, Source
 from refsol.errors import FactsError, InputError
 from refsol.files import read_json
-from refsol.medagentbench import clinical
+from refsol.json_values import as_object
 from refsol.medagentbench.constants import PUBLISHED, Constants
-from refsol.medagentbench.facts import Facts, Observation, Patient
-from refsol.medagentbench.grade import evaluate_unanswered, task_type
+from refsol.medagentbench.grade import UngradableError, chart_of, task_type, type_of
+from refsol.medagentbench.rules import OFFICIAL
 from refsol.schema import validator
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerKey:
-    """The facts of a task set. A patient who is not in the EHR is None."""
+class AnswerKey(BaseModel):
+    """The facts of a task set, as in its file.
+
+    `tasks` is the digest of the task set. A patient is `[birth date]`, or null if the EHR does not have the patient.
+    Readings are `[time, value]` under `MRN CODE`, in the server's order.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     tasks: str
-    """`digest_tasks` of the task set."""
-    patients: dict[str, Patient | None] = field(default_factory=dict)
-    observations: dict[tuple[str, str], tuple[Observation, ...]] = field(default_factory=dict)
+    patients: dict[str, tuple[str | None] | None] = {}
+    readings: dict[str, list[tuple[str | None, int | float | None]]] = {}
 
 
 class KeyEhr:
-    """An answer key's file as a source of facts. Raises InputError if the file is not an answer key.
+    """An answer key's file as a source of charts. Raises InputError if the file is not an answer key.
 
     A fact that is not in the key raises FactsError; it does not count as absent from the record.
     """
@@ -52,19 +58,23 @@ class KeyEhr:
                 f"{self.path}: is the answer key of another task set; name the right tasks (--tasks) or key (--key)"
             )
 
-    def patient(self, mrn: str) -> Patient | None:
-        """The patient with this identifier. Raises FactsError."""
-        try:
-            return self._key.patients[mrn]
-        except KeyError:
-            raise FactsError(f"{self.path}: does not have the patient {mrn}") from None
+    def search(self, kind: str, **query: str) -> Sequence[Resource]:
+        """The patient with an identifier, or a patient's readings of a code that can decide. Raises FactsError."""
+        if kind == "Patient":
+            return self._patients(query["identifier"])
+        name = f"{query['patient']} {query['code']}"
+        if name not in self._key.readings:
+            raise FactsError(f"{self.path}: does not have the readings of {query['code']} of {query['patient']}")
+        return [
+            {"resourceType": "Observation", "effectiveDateTime": time, "valueQuantity": {"value": value}}
+            for time, value in self._key.readings[name]
+        ]
 
-    def observations(self, mrn: str, code: str) -> Sequence[Observation]:
-        """The readings that can decide, in the server's order. Raises FactsError."""
-        try:
-            return self._key.observations[mrn, code]
-        except KeyError:
-            raise FactsError(f"{self.path}: does not have the readings of {code} of {mrn}") from None
+    def _patients(self, mrn: str) -> Sequence[Resource]:
+        if mrn not in self._key.patients:
+            raise FactsError(f"{self.path}: does not have the patient {mrn}")
+        entry = self._key.patients[mrn]
+        return [] if entry is None else [{"resourceType": "Patient", "birthDate": entry[0]}]
 
 
 def digest_tasks(tasks: Sequence[Mapping[str, Any]]) -> str:
@@ -80,29 +90,70 @@ def _own_type(task: Mapping[str, Any]) -> list[str]:
     return [] if kind == str(task["id"]).partition("_")[0] else [kind]
 
 
-def build_key(tasks: Sequence[Mapping[str, Any]], facts: Facts, constants: Constants = PUBLISHED) -> AnswerKey:
+def build_key(tasks: Sequence[Mapping[str, Any]], facts: Source, constants: Constants = PUBLISHED) -> AnswerKey:
     """Collect the facts that decide these tasks. Raises FactsError if they cannot be read."""
-    recorder = _Recorder(facts, AnswerKey(digest_tasks(tasks)), constants)
+    key = AnswerKey(tasks=digest_tasks(tasks))
     for task in tasks:
-        evaluate_unanswered(task, recorder, constants)
-        if recorder.failure is not None:
-            raise recorder.failure
-    return recorder.key
+        recorder = _Recorder(facts)
+        used: dict[int, Resource] = {}
+        complete = True
+        for rules in (OFFICIAL, replace(OFFICIAL, until_now=True)):
+            try:
+                chart = chart_of(task, recorder, rules, constants)
+                type_of(task, constants).ruled(chart)
+            except UngradableError:
+                continue
+            except DataFault:  # what cannot be read or compared decides the verdict, so all is kept
+                complete = False
+                continue
+            used |= {id(one): one for look in chart.looked for one in look.used}
+        recorder.write(key, used if complete else None)
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorder:
+    """Forwards searches to a source, each once, and records the results. See `Source`."""
+
+    source: Source
+    results: dict[tuple[str, ...], Sequence[Resource]] = field(default_factory=dict)
+
+    def search(self, kind: str, **query: str) -> Sequence[Resource]:
+        key = (kind, *query.values())
+        if key not in self.results:
+            self.results[key] = self.source.search(kind, **query)
+        return self.results[key]
+
+    def write(self, key: AnswerKey, used: Mapping[int, Resource] | None) -> None:
+        """Write the results into a key; of the readings only those that are used. None: all are used."""
+        for (kind, patient, *rest), found in self.results.items():
+            if kind == "Patient":
+                key.patients[patient] = (_text(found[0].get("birthDate")),) if found else None
+            else:
+                place = f"{patient} {''.join(rest)}"
+                kept = [*key.readings.get(place, []), *(_reading(one) for one in found if _is_in(one, used))]
+                key.readings[place] = [one for one in map(_reading, found) if one in kept]
+
+
+def _is_in(resource: Resource, used: Mapping[int, Resource] | None) -> bool:
+    return used is None or id(resource) in used
+
+
+def _reading(resource: Resource) -> tuple[str | None, int | float | None]:
+    value = as_object(resource.get("valueQuantity")).get("value")
+    usable = isinstance(value, int | float) and not isinstance(value, bool)
+    return _text(resource.get("effectiveDateTime")), value if usable else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def key_text(key: AnswerKey) -> str:
     """A key as JSON, one fact per line; the same facts give the same text."""
-    stored = _KeyFile(
-        tasks=key.tasks,
-        patients={mrn: None if patient is None else (patient.birth_date,) for mrn, patient in key.patients.items()},
-        readings={
-            f"{mrn} {code}": [(reading.time, reading.value) for reading in readings]
-            for (mrn, code), readings in key.observations.items()
-        },
-    ).model_dump(mode="json")
     lines = [
         f'"{name}": {{\n' + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(part.items())) + "\n}"
-        for name, part in stored.items()
+        for name, part in key.model_dump(mode="json").items()
         if isinstance(part, dict)
     ]
     return "{\n" + ",\n".join([f'"tasks": "{key.tasks}"', *lines]) + "\n}\n"
@@ -118,66 +169,4 @@ def write_key(path: Path, key: AnswerKey) -> None:
 
 def read_key(path: Path) -> AnswerKey:
     """Read a key. Raises InputError with file and place."""
-    stored = read_json(path, validator(_KeyFile), expected="an answer key is expected")
-    patients = {mrn: None if entry is None else Patient(entry[0]) for mrn, entry in stored.patients.items()}
-    observations = {}
-    for name, readings in stored.readings.items():
-        mrn, _, code = name.rpartition(" ")
-        observations[mrn, code] = tuple(Observation(time, value) for time, value in readings)
-    return AnswerKey(stored.tasks, patients, observations)
-
-
-class _KeyFile(BaseModel):
-    """The file: a patient is `[birth date]` or null, readings are `[time, value]` under `MRN CODE`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    tasks: str
-    patients: dict[str, tuple[str | None] | None]
-    readings: dict[str, list[tuple[str | None, int | float | None]]]
-
-
-class _Recorder:
-    """Forwards queries to a source of facts and records the replies in a key."""
-
-    def __init__(self, facts: Facts, key: AnswerKey, constants: Constants) -> None:
-        self._facts = facts
-        self._constants = constants
-        self.key = key
-        self.failure: FactsError | None = None
-
-    def patient(self, mrn: str) -> Patient | None:
-        try:
-            self.key.patients[mrn] = self._facts.patient(mrn)
-        except FactsError as error:
-            self.failure = error
-            raise
-        return self.key.patients[mrn]
-
-    def observations(self, mrn: str, code: str) -> Sequence[Observation]:
-        try:
-            observations = self._facts.observations(mrn, code)
-        except FactsError as error:
-            self.failure = error
-            raise
-        self.key.observations[mrn, code] = _used(observations, self._constants)
-        return observations
-
-
-def _used(observations: Sequence[Observation], constants: Constants) -> tuple[Observation, ...]:
-    """The observations that can decide a verdict: those of the look-back window, the latest, and the latest until now.
-
-    If one cannot be read or compared, this decides the verdict, so all are included.
-    """
-    try:
-        read = [(clinical.read_measurement(observation, ""), observation) for observation in observations]
-        measured = [measurement for measurement, _ in read]
-        used = [
-            *clinical.since(measured, constants.window_start),
-            clinical.latest(measured),
-            clinical.latest(clinical.until(measured, constants.now)),
-        ]
-    except clinical.DataError:
-        return tuple(observations)
-    places = {id(measurement) for measurement in used}
-    return tuple(observation for measurement, observation in read if id(measurement) in places)
+    return read_json(path, validator(AnswerKey), expected="an answer key is expected")

@@ -6,19 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from refsol.clinical.chart import Chart
+from refsol.clinical.evidence import Deciding
+from refsol.clinical.faults import DataFault
+from refsol.clinical.floor import Baselines, FloorItem
+from refsol.clinical.rules import Reply, RuleSet
+from refsol.clinical.sources import Source
+from refsol.clinical.task_type import verdict
 from refsol.errors import FactsError
-from refsol.history import HistoryError, ends_in_attempt, extract_posts, read_messages
+from refsol.history import HistoryError, read_messages
 from refsol.json_values import json_value
-from refsol.medagentbench.clinical import DataError
 from refsol.medagentbench.constants import PUBLISHED, Constants
-from refsol.medagentbench.facts import Facts
 from refsol.medagentbench.recorded import RecordedEpisode
-from refsol.medagentbench.rules import RULE_SETS, RuleName, RuleSet, rule_name
-from refsol.medagentbench.tasks import TASKS, AgentOutput, Case, Evaluation
-from refsol.verdict import MISSING, NO_ANSWER, Check, Verdict, decide, show, ungraded
+from refsol.medagentbench.rules import RULE_SETS, RuleName, TaskChart, rule_name
+from refsol.medagentbench.types import TYPES, MabType
+from refsol.verdict import MISSING, NO_ANSWER, Check, Verdict, show, ungraded
 
 
-class _UngradableError(ValueError):
+class UngradableError(ValueError):
     """The item itself cannot be graded. The text gives the reason."""
 
 
@@ -26,7 +31,7 @@ def grade_item(
     task: Mapping[str, Any],
     answer: str | None,
     history: Sequence[Any],
-    facts: Facts,
+    facts: Source,
     *,
     base: str | None = None,
     rules: RuleName = "official",
@@ -41,29 +46,18 @@ def grade_item(
     """
     rule_set = RULE_SETS[rule_name(rules)]
     try:
-        output = _output(answer, history, rule_set, constants, episode)
-        case = _case(task, output, facts, base, rule_set, constants)
-        verdict = _judge(task, case, answer)
-        if rule_set.lenient and not verdict.correct:
-            bounded = _judge(task, replace(case, bounded=True), answer)
-            verdict = bounded if bounded.correct else verdict
-    except (_UngradableError, HistoryError) as error:
+        reply = _reply(answer, history, rule_set, constants, episode)
+        kind, chart = type_of(task, constants), chart_of(task, facts, rule_set, constants, base)
+        graded = _judge(kind, chart, reply)
+        if rule_set.lenient and not graded.correct:
+            bounded = chart_of(task, facts, replace(rule_set, until_now=True), constants, base)
+            other = _judge(kind, bounded, reply)
+            graded = other if other.correct else graded
+    except (UngradableError, HistoryError) as error:
         return ungraded(str(error))
     except FactsError as error:
         return ungraded(f"the facts could not be read: {str(error).partition(chr(10))[0]}")
-    return verdict
-
-
-def evaluate_unanswered(task: Mapping[str, Any], facts: Facts, constants: Constants = PUBLISHED) -> Evaluation | None:
-    """What `official` requires of a task before any agent acts: the branch and the accepted answers.
-
-    None if the task or its facts do not allow a verdict.
-    """
-    nothing = AgentOutput(MISSING, (), attempted=False, unanswered_post=False)
-    try:
-        return TASKS[_type(task)](_case(task, nothing, facts, None, RULE_SETS["official"], constants))
-    except (_UngradableError, DataError, FactsError):
-        return None
+    return graded
 
 
 def task_type(task: Mapping[str, Any]) -> str:
@@ -71,57 +65,77 @@ def task_type(task: Mapping[str, Any]) -> str:
     return str(task.get("type") or str(task.get("id")).partition("_")[0])
 
 
-def _judge(task: Mapping[str, Any], case: Case, answer: Any) -> Verdict:
-    completed = Check("completed", answer is not None, "an answer", "none" if answer is None else "an answer")
-    try:
-        evaluation = TASKS[_type(task)](case)
-    except DataError as error:
-        data = Check("data", False, "data that a verdict can rest on", str(error))
-        return Verdict(False, (completed, data), f"the data, not the agent: {error}")
-    if not isinstance(answer, str | None) and any(check.name == "answer" for check in evaluation.checks):
-        raise _UngradableError(f"the answer is not a JSON text but {type(answer).__name__}: {show(answer)}")
-    return decide((completed, *evaluation.checks), evaluation.branch, evaluation.because, evaluation.accepted)
-
-
-def _case(
-    task: Mapping[str, Any],
-    output: AgentOutput,
-    facts: Facts,
-    base: str | None,
-    rules: RuleSet,
-    constants: Constants,
-) -> Case:
-    mrn, sol = task.get("eval_MRN"), task.get("sol")
-    if _type(task) == "task1":
-        if sol is None:
-            raise _UngradableError(f"{task['id']} states no answer (sol)")
-    elif not isinstance(mrn, str) or not mrn:
-        raise _UngradableError(f"{task['id']} names no patient (eval_MRN)")
-    base = (base or constants.base).rstrip("/") + "/"
-    return Case(mrn if isinstance(mrn, str) else "", sol, output, facts, base, rules, constants)
-
-
-def _type(task: Mapping[str, Any]) -> str:
+def type_of(task: Mapping[str, Any], constants: Constants = PUBLISHED) -> MabType:
+    """The type of a task, with the constants of its data set. Raises UngradableError."""
     kind = task_type(task)
-    if kind not in TASKS:
-        raise _UngradableError(f"unknown task type {kind!r}; known: {', '.join(TASKS)}")
-    return kind
+    if kind not in TYPES:
+        raise UngradableError(f"unknown task type {kind!r}; known: {', '.join(TYPES)}")
+    return TYPES[kind](constants)
 
 
-def _output(
+def chart_of(
+    task: Mapping[str, Any], facts: Source, rules: RuleSet, constants: Constants, base: str | None = None
+) -> Chart:
+    """The chart of a task's patient. Raises UngradableError if the task names no patient."""
+    mrn = task.get("eval_MRN")
+    if task_type(task) == "task1":
+        if task.get("sol") is None:
+            raise UngradableError(f"{task['id']} states no answer (sol)")
+    elif not isinstance(mrn, str) or not mrn:
+        raise UngradableError(f"{task['id']} names no patient (eval_MRN)")
+    base = (base or constants.base).rstrip("/") + "/"
+    return TaskChart(facts, mrn if isinstance(mrn, str) else "", constants.now, rules, base=base, task=task)
+
+
+def baselines(tasks: Sequence[Mapping[str, Any]], facts: Source, constants: Constants = PUBLISHED) -> Baselines:
+    """The scores of agents that read nothing, for one task set under the official rules."""
+    items = []
+    for task in tasks:
+        try:
+            chart_of(task, facts, RULE_SETS["official"], constants)
+            kind = type_of(task, constants)
+        except UngradableError:
+            continue
+        words = f"{task.get('context') or ''}\n{task.get('instruction') or ''}"
+        items.append(FloorItem(str(task["id"]), kind, words, _charts(task, facts, constants)))
+    return Baselines(items)
+
+
+def deciding(task: Mapping[str, Any], facts: Source, constants: Constants = PUBLISHED) -> Deciding | None:
+    """The laboratory test that decides a task, for a picture. None if no test does, or if the facts allow none."""
+    try:
+        chart = chart_of(task, facts, RULE_SETS["official"], constants)
+        type_of(task, constants).ruled(chart)
+    except (UngradableError, DataFault, FactsError):
+        return None
+    return Deciding.of(chart)
+
+
+def _charts(task: Mapping[str, Any], facts: Source, constants: Constants) -> Any:
+    return lambda: chart_of(task, facts, RULE_SETS["official"], constants)
+
+
+def _judge(kind: MabType, chart: Chart, reply: Reply) -> Verdict:
+    try:
+        ruling = kind.ruled(chart)
+    except DataFault as error:
+        done = Check("completed", reply.raw is not None, "an answer", "none" if reply.raw is None else "an answer")
+        data = Check("data", False, "data that a verdict can rest on", str(error))
+        return Verdict(False, (done, data), f"the data, not the agent: {error}")
+    if not isinstance(reply.raw, str | None) and ruling.answers is not None:
+        raise UngradableError(f"the answer is not a JSON text but {type(reply.raw).__name__}: {show(reply.raw)}")
+    return verdict(ruling, reply, chart)
+
+
+def _reply(
     answer: Any, history: Sequence[Any], rules: RuleSet, constants: Constants, episode: RecordedEpisode | None
-) -> AgentOutput:
+) -> Reply:
     if episode is not None and episode.failed_elsewhere:
-        raise _UngradableError(f"the episode ended as {episode.status}: not the agent's doing")
+        raise UngradableError(f"the episode ended as {episode.status}: not the agent's doing")
+    if not rules.stored:
+        return Reply.of(answer, read_messages(history), rules, constants.acknowledgement)
+    if episode is None or episode.created is None:
+        raise UngradableError("no record of what the server stored: `state` reads episodes.jsonl beside the results")
     parsed = json_value(answer, MISSING) if isinstance(answer, str) else NO_ANSWER if answer is None else MISSING
-    if rules.stored:
-        if episode is None or episode.created is None:
-            raise _UngradableError(
-                "no record of what the server stored: `state` reads episodes.jsonl beside the results"
-            )
-        posts = episode.stored_posts
-        return AgentOutput(parsed, posts, attempted=bool(posts), unanswered_post=False)
-    messages = read_messages(history)
-    attempted = any(message.is_post_action if rules.lenient else message.is_attempt for message in messages)
-    posts = extract_posts(messages, constants.acknowledgement)
-    return AgentOutput(parsed, posts, attempted, ends_in_attempt(messages))
+    posts = episode.stored_posts
+    return Reply(parsed, posts, attempted=bool(posts), unanswered=False, raw=answer)

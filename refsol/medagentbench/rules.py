@@ -1,93 +1,85 @@
-"""The differences between the three rule sets. All other rules of a task are shared (`tasks.py`).
+"""The three rule sets. The task types are in `types.py`; these are the ways in which a reply is compared.
 
-`official` is the published grader. `fair` accepts the official form or another form that a clinician or FHIR would
-accept. `state` is `fair` on what the server stored, without what its parser drops.
+`official` is the published grader: observed behaviour. `fair` accepts the official form or any form that a clinician or
+FHIR would accept. `state` is `fair` on what the server stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+import sys
+from dataclasses import replace
+from typing import Any, Literal
 
+from refsol.clinical.chart import Chart
+from refsol.clinical.meanings import About, Amount, At, Coded, Instant, Near, Note, Over, Route, distance
+from refsol.clinical.orders import lookup
+from refsol.clinical.rules import RuleSet
 from refsol.errors import InputError
-from refsol.medagentbench.matchers import Matcher, at, contains, either, equal, optional, some, word
 
 RuleName = Literal["official", "fair", "state"]
 
 
-@dataclass(frozen=True, slots=True)
-class RuleSet:
-    """What a rule set accepts."""
+class TaskChart(Chart):
+    """A chart as the published grader reads it: the patient by identifier, and every number that is not infinite."""
 
-    name: RuleName
-    spellings: Callable[[str], tuple[str, ...]]
-    """The texts that are accepted for a stored time."""
-    iv: Matcher
-    """`dosageInstruction[0].route` of an intravenous order."""
-    oral: Matcher
-    """`dosageInstruction[0].route` of an oral order."""
-    rate: Callable[[int, int], Matcher]
-    """`rateQuantity` for a number of grams over a number of hours."""
-    note: Callable[[str], Matcher]
-    """`note` of a referral with a text."""
-    lenient: bool
-    """Whether an upper bound at now, another order of two posts, and prose with the word POST are accepted."""
-    stored: bool
-    """Whether posts are read from what the server stored, not from the transcript."""
+    identifier = "identifier"
 
-    def time(self, time: str) -> Matcher:
-        """A text for this time."""
-        return either(*map(equal, self.spellings(time)))
+    def is_number(self, value: Any) -> bool:
+        """See `Chart.is_number`."""
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
-def _with_zulu(text: str) -> tuple[str, ...]:
-    for zone, other in (("+00:00", "Z"), ("Z", "+00:00")):
-        if text.endswith(zone):
-            return text, text.removesuffix(zone) + other
-    return (text,)
+def _contains(actual: Any, text: str) -> bool:
+    return isinstance(actual, str | list | dict) and text in actual
 
 
-def _route(official: Matcher, words: tuple[str, ...], codes: tuple[str, ...]) -> Matcher:
-    """The official plain text, or a CodeableConcept that states the route as text or as a coding."""
-    coding = either(at(("code",), either(*map(equal, codes))), at(("display",), word(*words)))
-    return either(official, at(("text",), word(*words)), at(("coding",), some(coding)))
+def _coded(meaning: Coded, actual: Any, _: Chart) -> bool:
+    first = lookup(actual, "coding[0]")
+    return bool(lookup(first, "system") == meaning.code.system and lookup(first, "code") == meaning.code.code)
 
 
-def _rate(grams: int, hours: int) -> Matcher:
-    return equal({"value": hours, "unit": "h"})
+def _at(meaning: At, actual: Any, _: Chart) -> bool:
+    text = meaning.time.isoformat()
+    shown = {"second": len(text), "minute": len("2023-11-13T10:15"), "hour": len("2023-11-13T10:")}[meaning.to]
+    return bool(actual == text) if meaning.to == "second" else _contains(actual, text[:shown])
 
 
-def _rate_or_grams_per_hour(grams: int, hours: int) -> Matcher:
-    speed = grams // hours if grams % hours == 0 else grams / hours
-    return either(_rate(grams, hours), equal({"value": speed, "unit": "g/h"}))
+def _route(meaning: Route, actual: Any, _: Chart) -> bool:
+    if meaning.text == "IV":
+        return bool(actual == "IV")
+    return isinstance(actual, str) and actual.lower().strip() == meaning.text
 
 
-def _note(text: str) -> Matcher:
-    return at(("text",), contains(text))
+def _amount(meaning: Amount, actual: Any, _: Chart) -> bool:
+    if not meaning.tolerance:
+        return bool(actual == meaning.json())
+    near = distance(lookup(actual, "value"), meaning.value) <= meaning.tolerance
+    return near and bool(lookup(actual, "unit") == meaning.unit)
 
 
-def _note_or_notes(text: str) -> Matcher:
-    return either(_note(text), some(_note(text)))
-
-
-# SNOMED CT 47625008 and 26643006; HL7 v3 RouteOfAdministration IV and PO.
-_IV = _route(equal("IV"), ("iv", "intravenous", "intravenous route"), ("47625008", "IV"))
-_ORAL = _route(word("oral"), ("oral", "oral route", "po"), ("26643006", "PO"))
-
-OFFICIAL = RuleSet("official", lambda text: (text,), equal("IV"), word("oral"), _rate, _note, False, False)
-FAIR = RuleSet("fair", _with_zulu, _IV, _ORAL, _rate_or_grams_per_hour, _note_or_notes, True, False)
-STATE = RuleSet(
-    "state",
-    FAIR.spellings,
-    optional(_IV),
-    optional(_ORAL),
-    FAIR.rate,
-    FAIR.note,
-    lenient=True,
-    stored=True,
+OFFICIAL = RuleSet(
+    "official",
+    forms={
+        About: lambda meaning, actual, _: bool(actual == meaning.json()),
+        Amount: _amount,
+        At: _at,
+        Coded: _coded,
+        Instant: lambda meaning, actual, _: bool(actual == meaning.text),
+        Near: lambda meaning, actual, _: distance(actual, meaning.value) < meaning.tolerance,
+        Note: lambda meaning, actual, _: _contains(lookup(actual, "text"), meaning.text),
+        Over: lambda meaning, actual, _: bool(lookup(actual, "rateQuantity") == meaning.json()["rateQuantity"]),
+        Route: _route,
+    },
+    lenient=False,
+    urls=True,
+    in_order=True,
+    prose_counts=True,
+    units=False,
+    until_now=False,
 )
-RULE_SETS: dict[RuleName, RuleSet] = {rules.name: rules for rules in (OFFICIAL, FAIR, STATE)}
+FAIR = replace(OFFICIAL, name="fair", lenient=True, in_order=False, prose_counts=False)
+STATE = replace(FAIR, name="state", stored=True)
+RULE_SETS: dict[RuleName, RuleSet] = {"official": OFFICIAL, "fair": FAIR, "state": STATE}
 
 
 def rule_name(text: str) -> RuleName:

@@ -1,0 +1,235 @@
+"""What follows from a chart's record: what an agent must have read, the reason of a ruling, and the deciding facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from refsol._moments import distance_words, length_words, margin_words
+from refsol.clinical.chart import drug_text, performed
+from refsol.clinical.codes import Lab
+from refsol.clinical.faults import DataFault
+from refsol.clinical.records import Compared, Looked, ref
+from refsol.json_values import as_object, objects
+from refsol.reads import Query, Read, has_read, has_reading, searched
+from refsol.verdict import Because, Fact, Needed
+
+if TYPE_CHECKING:
+    from refsol.clinical.chart import Chart
+    from refsol.clinical.rulings import Ruling
+    from refsol.clinical.sources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One read of a rule, which an agent must have made too: its resources, or a search that shows their absence."""
+
+    look: Looked
+    patient: str
+    now: datetime
+
+    def unread(self, reads: Sequence[Read]) -> list[str]:
+        """What is missing from these reads, as texts."""
+        if self.look.search.kind == "Patient":
+            return [] if any(self._has_birth_date(read) for read in reads) else [f"the birthDate of {self.patient}"]
+        if self.look.used:
+            return [self._named(one) for one in self.look.used if not self._is_read(one, reads)]
+        return [text for query, text in self._queries() if not searched(reads, query)]
+
+    def _has_birth_date(self, read: Read) -> bool:
+        return any(is_patient(one, self.patient) and one.get("birthDate") for one in read.resources)
+
+    def _is_read(self, resource: Resource, reads: Sequence[Read]) -> bool:
+        lab, time = self.look.lab, resource.get("effectiveDateTime")
+        if lab is not None and isinstance(time, str):
+            return has_reading(reads, self.patient, lab.code, time)
+        return has_read(reads, ref(resource))
+
+    def _named(self, resource: Resource) -> str:
+        lab, time = self.look.lab, resource.get("effectiveDateTime")
+        return f"{lab.code} at {time}" if lab is not None and time else ref(resource)
+
+    def _queries(self) -> Iterator[tuple[Query, str]]:
+        """The searches that show the absence, one for each code."""
+        search = self.look.search
+        window = None if search.start is None else (search.start, self.now)
+        for code in search.codes or (None,):
+            token = None if code is None else f"{code.system}|{code.code}" if code.system else code.code
+            category = code.category or None if isinstance(code, Lab) else None
+            query = Query(search.kind, self.patient, token, search.status or None, window, category)
+            yield query, f"a complete search of {search.kind if code is None else code.code}"
+
+
+def is_patient(resource: Resource, patient: str) -> bool:
+    """Whether a resource is the Patient with this id or identifier."""
+    known = [resource.get("id"), *(one.get("value") for one in objects(resource.get("identifier")))]
+    return resource.get("resourceType") == "Patient" and patient in known
+
+
+def evidence(chart: Chart) -> tuple[Needed, ...]:
+    """What an agent must have read. Empty if the rule read nothing."""
+    own = (needed for needed, _ in chart.required)
+    return (*(Evidence(look, chart.patient, chart.now) for look in _looked(chart)), *own)
+
+
+def because(chart: Chart, ruling: Ruling) -> Because:
+    """The reason of a ruling: the reads, the limits that decided, and what follows."""
+    looked = [fact for look in _looked(chart) for fact in _facts(look, chart)]
+    facts = (*looked, *(fact for _, fact in chart.required))
+    if ruling.because:
+        return Because(ruling.because, facts)
+    reads = [_read_words(look, chart) for look in _looked(chart)]
+    limits = list(_limits(chart.compared, chart))
+    parts = "; ".join([*reads, *([", ".join(limits)] if limits else [])])
+    follows = {"query": "", "no order": "nothing to order", "order": " and ".join(one.words for one in ruling.due)}
+    consequence = follows[ruling.branch]
+    arrow = " → " if limits else "; "
+    return Because(f"{parts}{arrow}{consequence}" if consequence and parts else parts or consequence, facts)
+
+
+def _looked(chart: Chart) -> list[Looked]:
+    """The reads of a rule, each once."""
+    once = {(look.search, look.what, tuple(map(id, look.used))): look for look in chart.looked}
+    return list(once.values())
+
+
+def _window(look: Looked, chart: Chart) -> str:
+    start = look.search.start
+    return "in the record" if start is None else f"of the last {length_words(chart.now - start)}"
+
+
+def _name(look: Looked) -> str:
+    search = look.search
+    if look.what:
+        return look.what
+    return " or ".join(code.label for code in search.codes) or str(search)
+
+
+def _read_words(look: Looked, chart: Chart) -> str:
+    name, window = _name(look), _window(look, chart)
+    if not look.used:
+        status = f"{look.search.status} " if look.search.status else ""
+        return f"no {status}{name} {window}"
+    if look.how in ("all", "mean"):
+        unit = look.lab.unit if look.lab else ""
+        values = [as_object(one.get("valueQuantity")).get("value") for one in look.used]
+        listed = f"{name} {window}: {', '.join(map(str, values))} {unit}".rstrip()
+        if look.how == "all":
+            return listed
+        return f"{listed}; their mean is {sum(values) / len(values):.6g}"
+    return "; ".join(_used_words(look, one, chart) for one in look.used)
+
+
+def _used_words(look: Looked, resource: Resource, chart: Chart) -> str:
+    """`last magnesium 1.2 mg/dL at 2023-11-13T05:12:00+00:00, 5 h before now`."""
+    fact = _fact(look, resource, "")
+    value = "" if fact.value is None else f" {fact.value}"
+    what = f"last {_name(look)}" if look.how == "last" else _name(look)
+    unit = f" {fact.unit}" if fact.unit and fact.value is not None else ""
+    if fact.time is None:
+        return f"{what}{value}{unit}"
+    return f"{what}{value}{unit} at {fact.time}{_distance(fact.time, chart.now)}"
+
+
+def _distance(text: str, now: datetime) -> str:
+    try:
+        return f", {distance_words(datetime.fromisoformat(text), now)}"
+    except ValueError:
+        return ""
+
+
+def _facts(look: Looked, chart: Chart) -> Iterator[Fact]:
+    window = _window(look, chart)
+    lab = look.lab
+    if not look.used:
+        name = lab.code if lab else str(look.search)
+        yield Fact(name, None, lab.unit or None if lab else None, None, f"none {window}")
+    role = {"last": "latest", "all": "one", "mean": "one", "first": "first"}[look.how]
+    for one in look.used:
+        yield _fact(look, one, look.role or f"{role} {window}")
+
+
+def _fact(look: Looked, resource: Resource, role: str) -> Fact:
+    lab = look.lab
+    if look.what == "birthDate":
+        return Fact("birthDate", resource.get("birthDate"), None, None, role)
+    if lab is not None:
+        value = as_object(resource.get("valueQuantity")).get("value")
+        return Fact(lab.code, value, lab.unit or None, resource.get("effectiveDateTime"), role)
+    text = drug_text(resource) if "medicationCodeableConcept" in resource else None
+    return Fact(ref(resource), text, None, _time(resource), role)
+
+
+def _time(resource: Resource) -> str | None:
+    try:
+        time = performed(resource) or resource.get("authoredOn") or resource.get("onsetDateTime")
+    except DataFault:
+        return None
+    return time if isinstance(time, str) else None
+
+
+def _limits(compared: Sequence[Compared], chart: Chart) -> Iterator[str]:
+    """The limits that decided, in words: for a value the range in which it is, for a time its side of the limit."""
+    values: dict[tuple[int, ...], list[Compared]] = {}
+    for one in compared:
+        if one.what == "value":
+            values.setdefault(tuple(map(id, one.used)), []).append(one)
+        else:
+            yield _side(one)
+    for group in values.values():
+        yield range_words(group)
+
+
+def _side(one: Compared) -> str:
+    margin = margin_words(one.actual, one.limit) if one.actual.tzinfo is not None else ""
+    limit = one.words or one.limit.isoformat()
+    return f"{'' if one.outcome else 'not '}before {limit}{margin}"
+
+
+def range_words(compared: Sequence[Compared]) -> str:
+    """The range of a value that some comparisons show: `below 1`, `1 to below 1.5`, `1.5 to 1.9`, `above 1.9`."""
+    lower = [one for one in compared if (one.op in (">", ">=")) == one.outcome]
+    upper = [one for one in compared if (one.op in ("<", "<=")) == one.outcome]
+    low = max(lower, key=lambda one: one.limit, default=None)
+    high = min(upper, key=lambda one: one.limit, default=None)
+    open_low = low is not None and _excludes(low)
+    open_high = high is not None and _excludes(high)
+    if low is not None and high is not None:
+        start = f"above {low.limit:g}" if open_low else f"{low.limit:g}"
+        return f"{start} to {'below ' if open_high else ''}{high.limit:g}"
+    if high is not None:
+        return f"{'below' if open_high else 'not above'} {high.limit:g}"
+    if low is not None:
+        return f"{'above' if open_low else 'not below'} {low.limit:g}"
+    return ""
+
+
+def _excludes(one: Compared) -> bool:
+    """Whether the limit itself is outside of the range: `<` and `>` if they hold, `<=` and `>=` if they do not."""
+    return (one.op in ("<", ">")) == one.outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """The laboratory test that decided, for a picture: its window, the limits with words, and the readings used."""
+
+    lab: Lab
+    start: datetime | None
+    limits: tuple[tuple[float, str], ...]
+    used: tuple[Mapping[str, Any], ...]
+    is_mean: bool
+
+    @classmethod
+    def of(cls, chart: Chart) -> Deciding | None:
+        """The first test that a rule read. None if it read none."""
+        look = next((one for one in _looked(chart) if one.lab is not None), None)
+        if look is None or look.lab is None:
+            return None
+        own = set(map(id, look.used))
+        values = [one for one in chart.compared if one.what == "value" and own & set(map(id, one.used))]
+        times = [one.limit for one in chart.compared if one.what == "time" and own & set(map(id, one.used))]
+        limits = {one.limit: range_words([one]) for one in values}
+        start = look.search.start or next(iter(times), None)
+        return cls(look.lab, start, tuple(limits.items()), look.used, look.how == "mean")

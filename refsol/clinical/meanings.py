@@ -1,0 +1,396 @@
+"""What a value of a reply must mean: the JSON that a right reply has, and the forms that count as the same.
+
+`json` writes the value; `accepts` compares a value by its clinical meaning. A rule set of a published grader may compare
+a meaning in its own way (`RuleSet.forms`). A test never raises: a value that is missing or of another type fails it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from refsol.clinical.codes import Code
+from refsol.json_values import as_object, objects
+from refsol.verdict import MISSING, show
+
+if TYPE_CHECKING:
+    from refsol.clinical.chart import Chart
+
+
+class Meaning:
+    """A requirement for one value."""
+
+    def json(self) -> Any:
+        """The value in a right reply."""
+        raise NotImplementedError
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """Whether a value means the same."""
+        return bool(actual == self.json())
+
+    @property
+    def expected(self) -> str:
+        """The requirement as text."""
+        return show(self.json())
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """The texts that an instruction must contain, so that an agent can write the value without the chart."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Is(Meaning):
+    """Exactly this JSON value."""
+
+    value: Any
+
+    def json(self) -> Any:
+        """See `Meaning.json`."""
+        return self.value
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class OneOf(Meaning):
+    """One of some JSON values; the first one is written."""
+
+    values: tuple[Any, ...]
+
+    def __init__(self, *values: Any) -> None:
+        object.__setattr__(self, "values", values)
+
+    def json(self) -> Any:
+        """See `Meaning.json`."""
+        return self.values[0]
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        return any(actual == value for value in self.values)
+
+    @property
+    def expected(self) -> str:
+        """See `Meaning.expected`."""
+        return " or ".join(map(show, self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class Near(Meaning):
+    """A number at most `tolerance` away."""
+
+    value: float
+    tolerance: float
+
+    def json(self) -> Any:
+        """See `Meaning.json`."""
+        return float(self.value)
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        return distance(actual, self.value) <= self.tolerance
+
+    @property
+    def expected(self) -> str:
+        """See `Meaning.expected`."""
+        return f"{float(self.value)!r} ± {self.tolerance}"
+
+
+@dataclass(frozen=True, slots=True)
+class Coded(Meaning):
+    """A CodeableConcept with this code among its codings. A coding without a system counts."""
+
+    code: Code
+
+    def json(self) -> Any:
+        """See `Meaning.json`."""
+        coding = {"system": self.code.system, "code": self.code.code, "display": self.code.name}
+        named = {"text": self.code.name} if self.code.name else {}
+        return {"coding": [{name: value for name, value in coding.items() if value}], **named}
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        return any(
+            one.get("code") == self.code.code and one.get("system") in (self.code.system, None)
+            for one in objects(as_object(actual).get("coding"))
+        )
+
+    @property
+    def expected(self) -> str:
+        """See `Meaning.expected`."""
+        return f"{self.code.system}|{self.code.code}"
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """See `Meaning.stated`."""
+        return (self.code.code,)
+
+
+Unit = Literal["second", "minute", "hour"]
+
+
+@dataclass(frozen=True, slots=True)
+class At(Meaning):
+    """A time, equal to the second, the minute or the hour, in any zone. Without a zone it is in that of the task, but a
+    time to the second needs one.
+    """
+
+    time: datetime
+    to: Unit = "minute"
+
+    def json(self) -> Any:
+        """See `Meaning.json`."""
+        return self.time.isoformat()
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        try:
+            moment = datetime.fromisoformat(actual)
+        except (TypeError, ValueError):
+            return False
+        if moment.tzinfo is None:
+            if self.to == "second" or len(actual) <= len("2023-11-13"):
+                return False
+            moment = moment.replace(tzinfo=self.time.tzinfo)
+        length = timedelta(**{f"{self.to}s": 1})
+        start = self.time.replace(microsecond=0)
+        if self.to != "second":
+            start = start.replace(second=0)
+        if self.to == "hour":
+            start = start.replace(minute=0)
+        return start <= moment < start + length
+
+    @property
+    def expected(self) -> str:
+        """See `Meaning.expected`."""
+        return show(self.json()) + ("" if self.to == "second" else f" (to the {self.to})")
+
+
+@dataclass(frozen=True, slots=True)
+class Instant(Meaning):
+    """A time as the chart writes it; the same instant in another form counts."""
+
+    text: str
+
+    def json(self) -> Any:
+        """See `Meaning.json`."""
+        return self.text
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        if actual == self.text:
+            return True
+        try:
+            moment = datetime.fromisoformat(actual)
+            return moment.replace(microsecond=0) == datetime.fromisoformat(self.text).replace(microsecond=0)
+        except (TypeError, ValueError):
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class Route(Meaning):
+    """A route of a drug: `IV`, `oral`, `SC`, or any other as text. As a text, or as a CodeableConcept."""
+
+    text: str
+
+    WORDS: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "IV": ("iv", "intravenous", "intravenous route"),
+        "oral": ("oral", "oral route", "po"),
+        "SC": ("sc", "subcutaneous", "subcutaneous route"),
+        "IM": ("im", "intramuscular", "intramuscular route"),
+    }
+    CODES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "IV": ("47625008", "IV"),
+        "oral": ("26643006", "PO"),
+        "SC": ("34206005", "SQ"),
+        "IM": ("78421000", "IM"),
+    }
+    """Codes of SNOMED CT and of HL7 v3 RouteOfAdministration."""
+
+    def json(self) -> Any:
+        """See `Meaning.json`."""
+        return self.text
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        concept = as_object(actual)
+        codings = objects(concept.get("coding"))
+        texts = [actual, concept.get("text"), *(one.get("display") for one in codings)]
+        words = self.WORDS.get(self.text, (self.text.lower(),))
+        named = any(isinstance(text, str) and text.strip().lower() in words for text in texts)
+        return named or any(one.get("code") in self.CODES.get(self.text, ()) for one in codings)
+
+
+_UCUM = {"mEq": ("meq",), "h": ("h", "hr", "hour", "hours"), "g": ("g", "gram", "grams")}
+"""Other spellings of a unit, in lower case; UCUM's code is always accepted."""
+
+
+def same_unit(quantity: Mapping[str, Any], unit: str) -> bool:
+    """Whether a Quantity has this unit, as its text or as its UCUM code."""
+    spellings = {unit.lower(), *_UCUM.get(unit, ())}
+    given = [one for one in (quantity.get("unit"), quantity.get("code")) if one is not None]
+    return bool(given) and all(isinstance(one, str) and one.lower() in spellings for one in given)
+
+
+@dataclass(frozen=True, slots=True)
+class Amount(Meaning):
+    """A Quantity: a number within a tolerance, and its unit, with or without the unit's system and code (UCUM)."""
+
+    value: float
+    unit: str
+    tolerance: float = 0.0
+
+    def json(self) -> Any:
+        """See `Meaning.json`."""
+        value = round(float(self.value), 2)
+        return {"value": int(value) if value.is_integer() else value, "unit": self.unit}
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        quantity = as_object(actual)
+        near = distance(quantity.get("value"), self.value) <= max(self.tolerance, 1e-9)
+        return near and same_unit(quantity, self.unit)
+
+    @property
+    def expected(self) -> str:
+        """See `Meaning.expected`."""
+        return f"{self.value:.10g} {self.unit}" + (f" ± {self.tolerance}" if self.tolerance else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Over(Meaning):
+    """An amount given over some hours, at `doseAndRate`: as a duration, a rate per hour, or a ratio."""
+
+    amount: float
+    unit: str
+    hours: float
+
+    def json(self) -> Any:
+        """See `Meaning.json`."""
+        return {"rateQuantity": {"value": self.hours, "unit": "h"}}
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        dosage = as_object(actual)
+        quantity, ratio = as_object(dosage.get("rateQuantity")), as_object(dosage.get("rateRatio"))
+        if quantity:
+            return self._is_duration(quantity) or self._is_rate(quantity)
+        numerator, denominator = as_object(ratio.get("numerator")), as_object(ratio.get("denominator"))
+        length = denominator.get("value", 1)
+        if not (same_unit(numerator, self.unit) and same_unit(denominator, "h")) or not _is_positive(length):
+            return False
+        return distance(numerator.get("value"), self.amount / self.hours * length) < 1e-6
+
+    def _is_duration(self, quantity: Mapping[str, Any]) -> bool:
+        return distance(quantity.get("value"), self.hours) < 1e-9 and same_unit(quantity, "h")
+
+    def _is_rate(self, quantity: Mapping[str, Any]) -> bool:
+        given = [one for one in (quantity.get("unit"), quantity.get("code")) if one is not None]
+        parts = [str(one).replace(" per ", "/").partition("/") for one in given]
+        units = bool(parts) and all(
+            same_unit({"unit": unit.strip()}, self.unit) and same_unit({"unit": time.strip()}, "h")
+            for unit, _, time in parts
+        )
+        return units and distance(quantity.get("value"), self.amount / self.hours) < 1e-6
+
+    @property
+    def expected(self) -> str:
+        """See `Meaning.expected`."""
+        return (
+            f"over {self.hours:g} h (a rateQuantity of {self.hours:g} h, or {self.amount / self.hours:g} {self.unit}/h)"
+        )
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 < value < math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Note(Meaning):
+    """An Annotation, or a list of them, with a text that contains this text."""
+
+    text: str
+
+    def json(self) -> Any:
+        """See `Meaning.json`."""
+        return {"text": self.text}
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        notes = [as_object(actual), *objects(actual)]
+        return any(isinstance(text := one.get("text"), str) and self.text in text for one in notes)
+
+    @property
+    def expected(self) -> str:
+        """See `Meaning.expected`."""
+        return f"a text that contains {show(self.text)}"
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """See `Meaning.stated`."""
+        return (self.text,)
+
+
+@dataclass(frozen=True, slots=True)
+class About(Meaning):
+    """A reference to a patient, relative or on this server; it may have a display, a type and an identifier."""
+
+    patient: str
+
+    def json(self) -> Any:
+        """See `Meaning.json`."""
+        return {"reference": f"Patient/{self.patient}"}
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        reference = as_object(actual).get("reference")
+        return reference in (f"Patient/{self.patient}", f"{chart.base}Patient/{self.patient}")
+
+
+@dataclass(frozen=True, slots=True)
+class Names(Meaning):
+    """JSON whose text, in lower case, names all of some words; a tuple of words are alternatives.
+
+    `writes` is the value in a right reply, because a search for words cannot write one.
+    """
+
+    words: tuple[str | tuple[str, ...], ...]
+    writes: Any = None
+
+    def json(self) -> Any:
+        """See `Meaning.json`."""
+        return self.writes
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        text = "" if actual is MISSING else str(actual).lower()
+        return all(chart.mentions(text, *([word] if isinstance(word, str) else word)) for word in self.words)
+
+    @property
+    def expected(self) -> str:
+        """See `Meaning.expected`."""
+        words = (show(word) if isinstance(word, str) else " or ".join(map(show, word)) for word in self.words)
+        return f"a text with {' and '.join(words)}"
+
+
+def distance(actual: Any, expected: float) -> float:
+    """The distance of a number from the expected one; infinite if it is not a number or is too large."""
+    try:
+        return abs(float(actual - expected)) if isinstance(actual, int | float) else math.inf
+    except OverflowError:
+        return math.inf
+
+
+def plain(value: Any) -> Any:
+    """An accepted answer as JSON: each meaning in it is replaced by the value that it writes."""
+    if isinstance(value, Meaning):
+        return value.json()
+    return [plain(one) for one in value] if isinstance(value, list) else value
+
+
+def in_words(value: Any) -> str:
+    """An accepted answer as text."""
+    if isinstance(value, Meaning):
+        return value.expected
+    return f"[{', '.join(map(in_words, value))}]" if isinstance(value, list) else show(value)

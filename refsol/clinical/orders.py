@@ -1,0 +1,187 @@
+"""Due orders as templates: each field has a meaning, from which a right order is written and a post is compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from refsol.clinical.codes import Code, Drug
+from refsol.clinical.meanings import About, Amount, At, Coded, Is, Meaning, Names, Note, OneOf, Over, Route, Unit
+from refsol.history import Post
+from refsol.verdict import MISSING, Check, show
+
+if TYPE_CHECKING:
+    from refsol.clinical.chart import Chart
+
+_STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
+ENDINGS = ("stopped", "cancelled", "completed", "entered-in-error")
+"""The statuses of a MedicationRequest that end a drug."""
+_RATE = "dosageInstruction[0].doseAndRate[0]"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A requirement for the value at a path of an order (`dosageInstruction[0].route`; empty: the whole order)."""
+
+    path: str
+    meaning: Meaning
+    optional: bool = False
+
+    def check(self, payload: Any, kind: str, chart: Chart) -> Check:
+        """Check the field of a payload. The check's name starts with `kind`, the expected resource type."""
+        actual = chart.rules.look(payload, self.path)
+        right = (self.optional and actual is MISSING) or chart.rules.accepts(self.meaning, actual, chart)
+        return Check(f"{kind} {self.path}".strip(), right, self.meaning.expected, show(actual))
+
+
+@dataclass(frozen=True)
+class Order:
+    """A due post. `kinds` are the resource types that are right; the first one is written.
+
+    `words` describe the order for people, with its dose and time.
+    """
+
+    kinds: tuple[str, ...]
+    fields: tuple[Field, ...]
+    words: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The resource type that is written."""
+        return self.kinds[0]
+
+    def json(self) -> dict[str, Any]:
+        """A right order."""
+        body: dict[str, Any] = {"resourceType": self.kind}
+        for one in self.fields:
+            _put(body, steps(one.path), one.meaning.json())
+        return body
+
+    def check(self, post: Post | None, chart: Chart) -> Iterator[Check]:
+        """All checks of the order on a post. Without a post, all fail."""
+        url, payload = (post.url, post.payload) if post else (MISSING, MISSING)
+        if chart.rules.urls:
+            expected = [chart.base + kind for kind in self.kinds]
+            given = url.rstrip("/") if post and chart.rules.lenient else url
+            yield Check(f"{self.kind} url", given in expected, " or ".join(map(show, expected)), show(url))
+        actual = chart.rules.look(payload, "resourceType")
+        yield Check(f"{self.kind} resourceType", actual in self.kinds, " or ".join(map(show, self.kinds)), show(actual))
+        for one in self.fields:
+            yield one.check(payload, self.kind, chart)
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """The texts that an instruction must contain, so that an agent can place the order without the chart."""
+        return tuple(text for one in self.fields for text in one.meaning.stated)
+
+
+@lru_cache(maxsize=256)  # rules have few paths, and each is looked up for every post
+def steps(path: str) -> tuple[str | int, ...]:
+    """The steps of a path: `a[0].b` is `a`, 0, `b`."""
+    return tuple(int(number) if number else name for number, name in _STEP.findall(path))
+
+
+def lookup(value: Any, path: str) -> Any:
+    """The value at a path; MISSING if a step does not exist or has another type."""
+    for step in steps(path):
+        if isinstance(value, dict):
+            value = value.get(step, MISSING)
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return MISSING
+    return value
+
+
+def _put(body: Any, path: tuple[str | int, ...], value: Any) -> None:
+    """Write a value at a path; lists get one item. An object is merged into one that is already there."""
+    for step, following in zip(path, path[1:], strict=False):
+        new: Any = [] if isinstance(following, int) else {}
+        if isinstance(body, list):
+            if not body:
+                body.append(new)
+            body = body[0]
+        else:
+            body = body.setdefault(step, new)
+    if isinstance(body, list):
+        if not body:
+            body.append({})
+        body[0].update(value)
+    elif not path:
+        body.update(value)
+    else:
+        body[path[-1]] = value
+
+
+Draft = Callable[["Chart"], Order]
+"""An order for any patient and time. A chart makes it an order for its patient, now."""
+
+
+def _draft(kind: str, words: str, *fields: Field, status: Meaning = Is("active"), to: Unit = "second") -> Draft:
+    def order(chart: Chart) -> Order:
+        common = (
+            Field("status", status),
+            Field("intent", Is("order")),
+            Field("subject", About(chart.patient)),
+            Field("authoredOn", At(chart.now, to), optional=not chart.rules.urls),
+        )
+        return Order((kind,), (*fields, *common), words)
+
+    return order
+
+
+def lab_test(
+    code: Code,
+    at: datetime | None = None,
+    priority: str | None = None,
+    note: str | None = None,
+    *,
+    to: Unit = "minute",
+) -> Draft:
+    """A ServiceRequest for a test: its code, when it is due (equal to the minute or the hour), priority and note."""
+    fields = [Field("code", Coded(code))]
+    words = code.label
+    if priority is not None:
+        fields.append(Field("priority", Is(priority)))
+    if at is not None:
+        fields.append(Field("occurrenceDateTime", At(at, to)))
+        words += f" at {at.isoformat(timespec='minutes')[:16]}"
+    if note is not None:
+        fields.append(Field("note", Note(note)))
+    return _draft("ServiceRequest", words, *fields)
+
+
+referral = imaging = lab_test
+"""A ServiceRequest for a referral or for imaging has the same fields as one for a test."""
+
+
+def medication(
+    code: Code,
+    dose: float,
+    unit: str,
+    route: str | None = None,
+    over: float | None = None,
+    tolerance: float | None = None,
+) -> Draft:
+    """A MedicationRequest: the drug, a dose with its unit, a route, and the hours over which the dose is given."""
+    fields = [Field("medicationCodeableConcept", Coded(code))]
+    words = f"{dose:.6g} {unit} of {code.label}"
+    if route is not None:
+        fields.append(Field("dosageInstruction[0].route", Route(route)))
+        words += f", {route}"
+    fields.append(Field(f"{_RATE}.doseQuantity", Amount(dose, unit, tolerance or 0.0)))
+    if over is not None:
+        fields.append(Field(_RATE, Over(dose, unit, over)))
+        words += f" over {over:g} h"
+    return _draft("MedicationRequest", words, *fields, to="minute")
+
+
+def stop(drug: Drug) -> Draft:
+    """A new MedicationRequest that names a drug and has a status that ends it."""
+    names = Names((drug.named_by,), writes={"text": drug.name})
+    drug_field = Field("medicationCodeableConcept", names)
+    return _draft("MedicationRequest", f"stop {drug.label}", drug_field, status=OneOf(*ENDINGS), to="minute")

@@ -1,0 +1,134 @@
+"""Sources of charts: resources in memory, in a file, on a FHIR server, and the GETs of an agent's session.
+
+A search has the parameters `patient`, `code` (one, or several joined by commas), `status`, and for Patient `_id`,
+`identifier` or `birthdate`. It returns FHIR resources as JSON in the server's order, which is the order of insertion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from refsol.errors import FactsError
+from refsol.files import InputFile, json_object
+from refsol.json_values import as_object, objects
+from refsol.resources import Ask, FhirSearches, codes, subject_id
+
+Resource = Mapping[str, Any]
+PAGE = 5000
+"""Page size of a search on a server. Graders read the first page only, as the published ones do."""
+
+
+class Source(Protocol):
+    """Searches resources of a type."""
+
+    def search(self, kind: str, **query: str) -> Sequence[Resource]:
+        """The matching resources. Raises FactsError if they cannot be read."""
+
+
+class Resources:
+    """Resources in memory, in the order in which they are stored.
+
+    A subject matches by its reference's last two segments (`Patient/ID`), and a code by any of its codings, as in a
+    FHIR server's `patient` and `code` searches.
+    """
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._found: dict[tuple[str, ...], dict[int, Resource]] = {}
+        for place, resource in enumerate(resources):
+            for key in _keys(resource):
+                self._found.setdefault(key, {})[place] = resource
+
+    def search(self, kind: str, **query: str) -> Sequence[Resource]:
+        """See `Source.search`."""
+        if kind == "Patient":
+            ((name, value),) = query.items()
+            return list(self._found.get((kind, name, value), {}).values())
+        matches: dict[int, Resource] = {}
+        for code in query.get("code", "").split(","):
+            matches.update(self._found.get((kind, query["patient"], code), {}))
+        found = [matches[place] for place in sorted(matches)]
+        status = query.get("status")
+        return [one for one in found if one.get("status") == status] if status else found
+
+
+def _keys(resource: Resource) -> Iterator[tuple[str, ...]]:
+    kind = str(resource.get("resourceType"))
+    if kind == "Patient":
+        yield kind, "_id", str(resource.get("id"))
+        yield kind, "birthdate", str(resource.get("birthDate"))
+        for identifier in objects(resource.get("identifier")):
+            if isinstance(value := identifier.get("value"), str):
+                yield kind, "identifier", value
+    elif (patient := subject_id(resource)) is not None:
+        for code in ("", *codes(resource)):
+            yield kind, patient, code
+
+
+class NdjsonEhr:
+    """FHIR resources from a file, one per line, without a server. The file is read on first use."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._resources: Resources | None = None
+        self._problem: FactsError | None = None
+
+    def search(self, kind: str, **query: str) -> Sequence[Resource]:
+        """See `Source.search`. Raises FactsError if the file is damaged."""
+        if self._problem is not None:
+            raise self._problem
+        if self._resources is None:
+            try:
+                self._resources = self._read()
+            except FactsError as error:
+                self._problem = error
+                raise
+        return self._resources.search(kind, **query)
+
+    def _read(self) -> Resources:
+        with InputFile(self.path, error=FactsError) as file:
+            resources = [resource for _, resource in file.json_lines(json_object)]
+        if not any(one.get("resourceType") in ("Patient", "Observation") for one in resources):
+            raise FactsError(f"{self.path}: has no FHIR Patient or Observation")
+        return Resources(resources)
+
+
+class SearchEhr:
+    """A FHIR server's searches: one page of up to 5,000 resources per query. Each query is sent once.
+
+    `ask` gets the replies, over HTTP or from a server in the same process. If the server once does not reply, it is not
+    called again: every later query fails immediately with the same message.
+    """
+
+    def __init__(self, base: str, ask: Ask) -> None:
+        self._server = FhirSearches(base, ask)
+
+    def search(self, kind: str, **query: str) -> Sequence[Resource]:
+        """See `Source.search`."""
+        parts = [f"{name}={value}" for name, value in query.items() if value]
+        if kind != "Patient":
+            parts.append(f"_count={PAGE}")
+        return self._server.resources(kind, "&".join(parts))
+
+
+class SessionEhr:
+    """What an agent's session reads: `get` sends a GET to a URL and returns the JSON of the reply. All pages are read.
+
+    Raises ValueError for a reply that is no Bundle.
+    """
+
+    def __init__(self, base: str, get: Callable[[str], Any]) -> None:
+        self._base, self._get = base.rstrip("/"), get
+
+    def search(self, kind: str, **query: str) -> Sequence[Resource]:
+        """See `Source.search`."""
+        parts = [f"{name}={value}" for name, value in query.items() if value]
+        url: str | None = f"{self._base}/{kind}?{'&'.join(parts)}&_count={PAGE}"
+        found: list[Resource] = []
+        while url:
+            bundle = self._get(url)
+            found += [as_object(entry.get("resource")) for entry in objects(bundle.get("entry"))]
+            links = objects(bundle.get("link"))
+            url = next((str(link["url"]) for link in links if link.get("relation") == "next"), None)
+        return found

@@ -1,0 +1,113 @@
+"""A task type: a text and a rule, and what follows from them: the ruling, the verdict and the right reply."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from refsol.clinical.chart import Chart
+from refsol.clinical.evidence import because, evidence
+from refsol.clinical.faults import DataFault, ReplyFault
+from refsol.clinical.meanings import plain
+from refsol.clinical.rules import Reply
+from refsol.clinical.rulings import Ruling
+from refsol.errors import InputError, RefsolError
+from refsol.verdict import Check, Verdict, decide, ungraded
+
+
+class RuleError(InputError):
+    """A rule of an own task type is at fault: it raised an error, or returned something that is not a ruling."""
+
+
+class Pending(BaseException):
+    """A session has not answered a GET of a rule yet. The text is the URL. Not an error: rules must not catch it."""
+
+
+class TaskType:
+    """The base of task types. `text` is the instruction, with `{mrn}` for the patient; `context` comes before it."""
+
+    name: ClassVar[str] = ""
+    """The id of the type."""
+    title: ClassVar[str] = ""
+    """The name in words, for tables."""
+    text: ClassVar[str] = ""
+    context: ClassVar[str] = ""
+
+    def rule(self, chart: Chart) -> Ruling:
+        """What is right for a patient. It reads only the chart, and gives the same ruling for the same chart."""
+        raise NotImplementedError
+
+    @property
+    def words(self) -> str:
+        """The name in words."""
+        return self.title or self.name.replace("_", " ")
+
+    def ruled(self, chart: Chart) -> Ruling:
+        """Run the rule. Raises DataFault, FactsError, and RuleError with the rule's file and line."""
+        try:
+            ruling = self.rule(chart)
+        except (DataFault, RefsolError):
+            raise
+        except Exception as error:
+            *_, frame = traceback.extract_tb(error.__traceback__)
+            raise RuleError(
+                f"{frame.filename}:{frame.lineno}: the rule of {self.name or type(self).__name__} failed: {error!r}"
+            ) from error
+        if not isinstance(ruling, Ruling):
+            code = type(self).rule.__code__
+            raise RuleError(
+                f"{code.co_filename}:{code.co_firstlineno}: the rule of {self.name or type(self).__name__} returned "
+                f"{type(ruling).__name__}; return nothing(…), answer(…) or order(…)"
+            )
+        return ruling.on(chart)
+
+    def judge(self, chart: Chart, reply: Reply) -> Verdict:
+        """Grade a reply. If the chart is at fault, the item is ungraded. Raises FactsError."""
+        try:
+            ruling = self.ruled(chart)
+        except DataFault as error:
+            return ungraded(f"the data, not the agent: {error}")
+        return verdict(ruling, reply, chart)
+
+    def solve(self, chart: Chart) -> Solution:
+        """The right reply. Raises DataFault, FactsError."""
+        return Solution.of(self.ruled(chart), chart)
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A right reply: the answer as JSON text, and the posts as pairs of URL and JSON."""
+
+    answer: str
+    posts: tuple[tuple[str, Mapping[str, Any]], ...]
+
+    @classmethod
+    def of(cls, ruling: Ruling, chart: Chart) -> Solution:
+        """The right reply to a ruling: its first accepted answer, and its orders."""
+        first = ruling.answers[0] if ruling.answers else []
+        posts = tuple((chart.base + one.kind, one.json()) for one in ruling.due)
+        return cls(json.dumps(plain(first), ensure_ascii=False), posts)
+
+
+def verdict(ruling: Ruling, reply: Reply, chart: Chart) -> Verdict:
+    """Compare a reply with a ruling on a chart. A ReplyFault is a failed check, unless an earlier one failed."""
+    reason = because(chart, ruling)
+    accepted = tuple(map(plain, ruling.answers or ()))
+    needed = evidence(chart) or None
+    checks: list[Check] = []
+    try:
+        checks.extend(chart.rules.checks(ruling, reply, chart))
+    except ReplyFault as error:
+        if all(check.passed for check in checks):
+            checks.append(Check(error.check, False, "a reply that can be read", str(error)))
+    return decide(checks, ruling.branch, reason, accepted, needed)
+
+
+def history_of(posts: Sequence[tuple[str, Mapping[str, Any]]], acknowledgement: str) -> Iterator[dict[str, str]]:
+    """The messages of an agent that sends these posts, each accepted."""
+    for url, body in posts:
+        yield {"role": "agent", "content": f"POST {url}\n{json.dumps(body)}"}
+        yield {"role": "user", "content": acknowledgement}

@@ -1,0 +1,219 @@
+"""The ten task types of MedAgentBench. Each is a function of a chart and of the data set's constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from refsol.clinical.chart import Chart
+from refsol.clinical.codes import LABORATORY, LOINC, NDC, SNOMED, Code, Lab, hours
+from refsol.clinical.meanings import About, At, Instant, Is, Meaning, Near
+from refsol.clinical.orders import Field, Order, lab_test, medication, referral
+from refsol.clinical.records import Event
+from refsol.clinical.rulings import Ruling, answer, nothing, order
+from refsol.clinical.task_type import TaskType
+from refsol.medagentbench._lookup import find_patient, note_patient
+from refsol.medagentbench.constants import PUBLISHED, Constants
+from refsol.medagentbench.constants import Lab as Test
+from refsol.verdict import show
+
+NO_RESULT: list[Any] = [-1]
+"""The answer to a query without a matching measurement."""
+NOT_FOUND = "Patient not found"
+
+
+class MabType(TaskType):
+    """A task type with the constants of a data set."""
+
+    def __init__(self, own: Constants = PUBLISHED) -> None:
+        self.own = own
+        self.window = hours(own.look_back_hours)
+
+
+def _lab(test: Test, name: str, decimals: int = 1) -> Lab:
+    return Lab(test.code, LOINC, name, test.unit, decimals, LABORATORY)
+
+
+def _value(level: Event | None) -> list[Any]:
+    return NO_RESULT if level is None else [level.value]
+
+
+class FindPatient(MabType):
+    """Find a patient by name and birth date. A published task states its answer (`sol`)."""
+
+    name, title = "task1", "find a patient"
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        sol = chart.task.get("sol")
+        if sol is None:
+            return answer([find_patient(chart) or NOT_FOUND])
+        note_patient(chart, sol)
+        return Ruling("query", (sol,), because=f"the right answer is {show(sol)}")
+
+
+class Age(MabType):
+    """A patient's age."""
+
+    name, title = "task2", "age"
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        born, age = chart.birth_date, chart.age
+        return Ruling("query", ([age],), because=f"born {born}, so {age} years old on {chart.now.date()}")
+
+
+@dataclass(frozen=True, slots=True)
+class _OneCategory(Meaning):
+    """A list of one concept with one coding. A missing display counts, if the rules are lenient."""
+
+    coding: dict[str, str]
+
+    def json(self) -> Any:
+        return [{"coding": [self.coding]}]
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        concept = actual[0] if isinstance(actual, list) and len(actual) == 1 else None
+        codings = concept.get("coding") if isinstance(concept, dict) else None
+        if codings == [self.coding]:
+            return True
+        bare = {name: self.coding[name] for name in ("system", "code")}
+        return bool(chart.rules.lenient and codings == [bare])
+
+
+class RecordPressure(MabType):
+    """Record a blood pressure. The answer does not count."""
+
+    name, title = "task3", "record blood pressure"
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        vital = {
+            "system": "http://hl7.org/fhir/observation-category",
+            "code": "vital-signs",
+            "display": "Vital Signs",
+        }
+        fields = (
+            Field("category", _OneCategory(vital)),
+            Field("code", Is({"text": self.own.blood_pressure_code})),
+            Field("effectiveDateTime", At(chart.now, "second")),
+            Field("status", Is("final")),
+            Field("valueString", Is(self.own.blood_pressure)),
+            Field("subject", About(chart.patient)),
+        )
+        due = Order(("Observation",), fields, f"record {self.own.blood_pressure}")
+        because = f"the instruction asks to record {self.own.blood_pressure}, now"
+        return Ruling("order", None, (due,), because)
+
+
+class LastMagnesium(MabType):
+    """The last magnesium of the look-back window."""
+
+    name, title = "task4", "last magnesium"
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        return answer(_value(chart.latest(_lab(self.own.magnesium, "magnesium"), self.window)))
+
+
+class ReplaceMagnesium(MabType):
+    """The last magnesium, and an infusion if it is low."""
+
+    name, title = "task5", "replace magnesium"
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        level = chart.latest(_lab(self.own.magnesium, "magnesium"), self.window)
+        if level is None:
+            return nothing()
+        if level > self.own.magnesium_low:
+            return nothing([level.value], [])
+        doses = self.own.magnesium_doses
+        grams = next((grams for below, grams in doses if level < below), doses[-1][1])
+        drug = Code(self.own.magnesium_drug, NDC, "magnesium sulfate")
+        infusion = medication(drug, grams, "g", route="IV", over=grams * self.own.magnesium_hours_per_gram)
+        return order(infusion, answers=([level.value], []))
+
+
+class MeanGlucose(MabType):
+    """The mean glucose of the look-back window, less than 0.1 away."""
+
+    name, title = "task6", "mean glucose"
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        mean = chart.mean(_lab(self.own.glucose, "glucose", 0), self.window)
+        return answer([Near(-1 if mean is None else float(mean), 0.1)])
+
+
+class LastGlucose(MabType):
+    """The last glucose, at any time."""
+
+    name, title = "task7", "last glucose"
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        return answer(_value(chart.latest(_lab(self.own.glucose, "glucose", 0))))
+
+
+class OrderReferral(MabType):
+    """Order an orthopedic referral. The answer does not count."""
+
+    name, title = "task8", "order a referral"
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        code = Code(self.own.referral_code, SNOMED, "orthopedic surgery referral")
+        due = referral(code, priority="stat", note=self.own.referral)
+        return Ruling("order", None, (due,), "the instruction asks for an orthopedic referral, now")
+
+
+class ReplacePotassium(MabType):
+    """The last potassium and, if it is low, its replacement and a test on the next morning."""
+
+    name, title = "task9", "replace potassium"
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        level, low = chart.latest(_lab(self.own.potassium, "potassium")), self.own.potassium_low
+        if level is None or level >= low:
+            return nothing(_value(level), [])
+        # The order of operations matters: the last digit must be the same as in the published grader.
+        dose = (low - level.value) / 0.1 * self.own.potassium_dose
+        drug = Code(self.own.potassium_drug, NDC, "potassium chloride")
+        test = Code(self.own.potassium_test, LOINC, "potassium in serum")
+        follow_up = lab_test(test, at=chart.tomorrow(self.own.follow_up_hour), priority="stat", to="hour")
+        replacement = medication(drug, dose, "mEq", route="oral", tolerance=0.1)
+        return order(replacement, follow_up, answers=(_value(level), []))
+
+
+class Hba1c(MabType):
+    """The last HbA1c with its time, and a new one if the last is too old."""
+
+    name, title = "task10", "HbA1c"
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        level = chart.latest(_lab(self.own.a1c, "HbA1c"))
+        answers = (NO_RESULT if level is None else [level.value, Instant(level.text)], [])
+        if level is not None and not level.before(self.own.a1c_start, f"{self.own.a1c_interval} ago"):
+            return nothing(*answers)
+        test = Code(self.own.a1c_test, LOINC, "HbA1c")
+        return order(lab_test(test, priority="stat"), answers=answers)
+
+
+_CLASSES = (
+    FindPatient,
+    Age,
+    RecordPressure,
+    LastMagnesium,
+    ReplaceMagnesium,
+    MeanGlucose,
+    LastGlucose,
+    OrderReferral,
+    ReplacePotassium,
+    Hba1c,
+)
+TYPES: dict[str, type[MabType]] = {one.name: one for one in _CLASSES}
+"""The types by id."""
+TITLES: dict[str, str] = {one.name: one.title for one in _CLASSES}
