@@ -152,10 +152,9 @@ class Chart:
 
     def active_order(self, *words: str) -> Resource | None:
         """The first active drug order whose text names one of these words."""
-        found = [
-            one for one in self.find("MedicationRequest", status="active") if self.mentions(drug_text(one), *words)
-        ]
-        self.note(Search("MedicationRequest", status="active"), *found[:1], what=" or ".join(words))
+        active = self.find("MedicationRequest", status="active")
+        found = [one for one in active if self.mentions(drug_text(one), *words)][:1]
+        self.note(Search("MedicationRequest", status="active"), *found, what=" or ".join(words))
         return found[0] if found else None
 
     def first(self, kind: str, code: Code, status: str = "") -> Resource | None:

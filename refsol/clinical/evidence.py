@@ -14,6 +14,7 @@ from refsol.clinical.faults import DataFault
 from refsol.clinical.records import Compared, Looked, ref
 from refsol.json_values import as_object, objects
 from refsol.reads import Query, Read, has_read, has_reading, searched
+from refsol.stats import sequential_mean
 from refsol.verdict import Because, Fact, Needed
 
 if TYPE_CHECKING:
@@ -114,11 +115,11 @@ def _read_words(look: Looked, chart: Chart) -> str:
         return f"no {status}{name} {window}"
     if look.how in ("all", "mean"):
         unit = look.lab.unit if look.lab else ""
-        values = [as_object(one.get("valueQuantity")).get("value") for one in look.used]
+        values: list[Any] = [as_object(one.get("valueQuantity")).get("value") for one in look.used]
         listed = f"{name} {window}: {', '.join(map(str, values))} {unit}".rstrip()
         if look.how == "all":
             return listed
-        return f"{listed}; their mean is {sum(values) / len(values):.6g}"
+        return f"{listed}; their mean is {sequential_mean(values):.6g}"
     return "; ".join(_used_words(look, one, chart) for one in look.used)
 
 

@@ -1,7 +1,8 @@
 """What a value of a reply must mean: the JSON that a right reply has, and the forms that count as the same.
 
-`json` writes the value; `accepts` compares a value by its clinical meaning. A rule set of a published grader may compare
-a meaning in its own way (`RuleSet.forms`). A test never raises: a value that is missing or of another type fails it.
+`json` writes the value; `accepts` compares a value by its clinical meaning. A rule set of a published grader may
+compare a meaning in its own way (`RuleSet.forms`). A test never raises: a value that is missing or of another type
+fails it.
 """
 
 from __future__ import annotations
@@ -297,9 +298,8 @@ class Over(Meaning):
     @property
     def expected(self) -> str:
         """See `Meaning.expected`."""
-        return (
-            f"over {self.hours:g} h (a rateQuantity of {self.hours:g} h, or {self.amount / self.hours:g} {self.unit}/h)"
-        )
+        rate = f"{self.amount / self.hours:g} {self.unit}/h"
+        return f"over {self.hours:g} h (a rateQuantity of {self.hours:g} h, or {rate})"
 
 
 def _is_positive(value: Any) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from refsol.clinical.codes import Code, Drug
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
 ENDINGS = ("stopped", "cancelled", "completed", "entered-in-error")
 """The statuses of a MedicationRequest that end a drug."""
+_ACTIVE = Is("active")
 _RATE = "dosageInstruction[0].doseAndRate[0]"
 
 
@@ -99,7 +101,7 @@ def lookup(value: Any, path: str) -> Any:
 
 def _put(body: Any, path: tuple[str | int, ...], value: Any) -> None:
     """Write a value at a path; lists get one item. An object is merged into one that is already there."""
-    for step, following in zip(path, path[1:], strict=False):
+    for step, following in pairwise(path):
         new: Any = [] if isinstance(following, int) else {}
         if isinstance(body, list):
             if not body:
@@ -121,7 +123,7 @@ Draft = Callable[["Chart"], Order]
 """An order for any patient and time. A chart makes it an order for its patient, now."""
 
 
-def _draft(kind: str, words: str, *fields: Field, status: Meaning = Is("active"), to: Unit = "second") -> Draft:
+def _draft(kind: str, words: str, *fields: Field, status: Meaning = _ACTIVE, to: Unit = "second") -> Draft:
     def order(chart: Chart) -> Order:
         common = (
             Field("status", status),

@@ -48,7 +48,7 @@ class TaskType:
     def ruled(self, chart: Chart) -> Ruling:
         """Run the rule. Raises DataFault, FactsError, and RuleError with the rule's file and line."""
         try:
-            ruling = self.rule(chart)
+            ruling: object = self.rule(chart)
         except (DataFault, RefsolError):
             raise
         except Exception as error:

@@ -49,7 +49,7 @@ def _is_named(name: Mapping[str, Any], words: str) -> bool:
 
 
 def note_patient(chart: Chart, sol: Any) -> None:
-    """Record that an agent must have read the patients of an answer, or have looked for a patient who does not exist."""
+    """Record that an agent must have read the patients of an answer, or looked for one who does not exist."""
     answers = tuple(str(one) for one in sol) if isinstance(sol, list) else ()
     fact = Fact("sol", show(sol), None, None, "the right answer")
     chart.required.append((_Lookup(answers, chart.task), fact))

@@ -195,7 +195,7 @@ class Hba1c(MabType):
     def rule(self, chart: Chart) -> Ruling:
         """See `TaskType.rule`."""
         level = chart.latest(_lab(self.own.a1c, "HbA1c"))
-        answers = (NO_RESULT if level is None else [level.value, Instant(level.text)], [])
+        answers: tuple[list[Any], ...] = (NO_RESULT if level is None else [level.value, Instant(level.text)], [])
         if level is not None and not level.before(self.own.a1c_start, f"{self.own.a1c_interval} ago"):
             return nothing(*answers)
         test = Code(self.own.a1c_test, LOINC, "HbA1c")
