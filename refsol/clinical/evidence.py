@@ -185,8 +185,8 @@ def _limits(compared: Sequence[Compared], chart: Chart) -> Iterator[str]:
 
 def _side(one: Compared) -> str:
     margin = margin_words(one.actual, one.limit) if one.actual.tzinfo is not None else ""
-    limit = one.words or one.limit.isoformat()
-    return f"{'' if one.outcome else 'not '}before {limit}{margin}"
+    limit = f"older than {one.age}" if one.age else f"before {one.limit.isoformat()}"
+    return f"{'' if one.outcome else 'not '}{limit}{margin}"
 
 
 def range_words(compared: Sequence[Compared]) -> str:
@@ -214,10 +214,14 @@ def _excludes(one: Compared) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Deciding:
-    """The laboratory test that decided, for a picture: its window, the limits with words, and the readings used."""
+    """The laboratory test that decided, for a picture: its window, the limits with words, and the readings used.
+
+    `start` is the start of the window or the limit of age, None if every reading counts; `window` describes it.
+    """
 
     lab: Lab
     start: datetime | None
+    window: str
     limits: tuple[tuple[float, str], ...]
     used: tuple[Mapping[str, Any], ...]
     is_mean: bool
@@ -230,7 +234,11 @@ class Deciding:
             return None
         own = set(map(id, look.used))
         values = [one for one in chart.compared if one.what == "value" and own & set(map(id, one.used))]
-        times = [one.limit for one in chart.compared if one.what == "time" and own & set(map(id, one.used))]
         limits = {one.limit: range_words([one]) for one in values}
-        start = look.search.start or next(iter(times), None)
-        return cls(look.lab, start, tuple(limits.items()), look.used, look.how == "mean")
+        start, window = look.search.start, "the latest reading counts, however old"
+        if start is not None:
+            window = f"the last {length_words(chart.now - start)} count"
+        for one in chart.compared:
+            if one.what == "time" and own & set(map(id, one.used)):
+                start, window = one.limit, f"not older than {one.age}" if one.age else "not before the limit"
+        return cls(look.lab, start, window, tuple(limits.items()), look.used, look.how == "mean")
