@@ -84,7 +84,7 @@ def candidate(kind: TaskType, chart: Chart) -> Candidate | None:
 
 @dataclass(frozen=True, slots=True)
 class Dealt:
-    """The tasks of a type in their order, and for each branch how many candidates there are and how many were wanted."""
+    """The tasks of a type in their order, what is missing, and how many candidates each branch has."""
 
     chosen: Sequence[Candidate]
     missing: Sequence[str]

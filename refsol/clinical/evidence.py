@@ -202,7 +202,7 @@ def branch_words(chart: Chart) -> str:
 
 
 def is_edge(chart: Chart) -> bool:
-    """Whether a decision was close: a value at its limit, or a time within an hour of a limit or of a window's start."""
+    """Whether a decision was close: a value at its limit, a time within an hour of its limit or of a window's start."""
     starts = [look.search.start for look in chart.looked if look.search.start is not None]
     times = [time for one in chart.touched.values() if (time := _moment(_time(one))) is not None]
     near = any(abs(time - start) < ONE_HOUR for start in starts for time in times)
@@ -211,7 +211,7 @@ def is_edge(chart: Chart) -> bool:
 
 def _is_close(one: Compared) -> bool:
     if one.what == "value":
-        return abs(one.actual - one.limit) <= 10.0 ** -_decimals(one.limit) + 1e-9
+        return bool(abs(one.actual - one.limit) <= 10.0 ** -_decimals(one.limit) + 1e-9)
     return bool(abs(one.actual - one.limit) < ONE_HOUR)
 
 
