@@ -197,7 +197,8 @@ class Paired:
 class Figures:
     """The figures of a run: its tables, its overall line, and the format of values.
 
-    `unusable` is the reason if the score is not a measurement. `details` are further fields of the report.
+    `unusable` is the reason if the score is not a measurement. `group_names` are the groups of items in words.
+    `details` are further fields of the report.
     """
 
     table: Sequence[TableSection] = ()
@@ -207,6 +208,7 @@ class Figures:
     figure: str = "rate"
     count: str = "n"
     unusable: str = ""
+    group_names: Mapping[str, str] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
 
 

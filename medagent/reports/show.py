@@ -87,7 +87,7 @@ def show_run(report: Report) -> None:
     for item in items:
         groups.setdefault(item.group or "(none)", []).append(item)
     row = _rate if rated else _mean
-    rows = [*(row(name, group) for name, group in groups.items()), [], row("all", items)]
+    rows = [*(row(report.named(name), group) for name, group in groups.items()), [], row("all", items)]
     columns = ["right", "graded", "rate", "not graded"] if rated else ["items", "mean score"]
     print_table(Table(["group", *columns], rows, report.folder, "percent" if rated else "score"))
     graded = by_trial(report.items)

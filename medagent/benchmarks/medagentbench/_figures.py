@@ -104,6 +104,7 @@ def figures(
         overall=_line("overall", first, ungraded=False),
         notes=[*notes, *published_notes(published)] if scores else ["No episode has ended, so nothing is graded."],
         count="of",
+        group_names={name: kind.title for name, kind in TYPES.items()},
         details={
             "grades": [grade_document(some, rules, whole=whole) for some in trials.values()],
             "trials": _trials(graded, groups) if several else {},
