@@ -131,9 +131,8 @@ def main() -> int:
         print(f"{kind:8} trained {found:4} of {len(test)}, best behaviour {best:4}")
         trained, constant, count = trained + found, constant + best, count + len(test)
     error = math.sqrt(trained * (1 - trained / count) + constant * (1 - constant / count))
-    print(
-        f"all      trained {trained} of {count} ({trained / count:.1%}), best behaviour {constant} ({constant / count:.1%})"
-    )
+    print(f"all      trained {trained} of {count} ({trained / count:.1%})")
+    print(f"best behaviour of each type: {constant} ({constant / count:.1%})")
     print(f"difference {trained - constant}, two standard errors {2 * error:.0f}")
     return int(trained - constant > 2 * error)
 
