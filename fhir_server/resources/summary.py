@@ -50,10 +50,10 @@ def _selected(value: str, choice: Choice, margin: str) -> str:
 
     `margin` is the line break before the end of each object, with the blanks after it.
     """
-    start, end = value.index("{"), value.rindex("}") + 1
+    start, end = value.index("{"), value.rindex(f"{margin}}}")
     first, following = f'{margin}  "', f',{margin}  "'
     objects = []
-    for one in value[start + len(first) + 1 : end - len(margin) - 1].split(f"{margin}}}, {{{first}"):
+    for one in value[start + len(first) + 1 : end].split(f"{margin}}}, {{{first}"):
         members = []
         for member in one.split(following):
             key, _, item = member.partition('": ')
@@ -63,7 +63,7 @@ def _selected(value: str, choice: Choice, margin: str) -> str:
             if chosen:
                 members.append(member)
         objects.append(f"{{{first}{following.join(members)}{margin}}}" if members else "{ }")
-    return value[:start] + ", ".join(objects) + value[end:]
+    return value[:start] + ", ".join(objects) + value[end + len(margin) + 1 :]
 
 
 @lru_cache(maxsize=64)
