@@ -25,6 +25,7 @@ from tests.medagent.sandbox.trying import (
     working,
 )
 
+NOTHING = "The program ended and printed nothing; print(...) shows a value."
 BOTH = pytest.mark.parametrize("name", NAMES)
 
 
@@ -33,10 +34,11 @@ BOTH = pytest.mark.parametrize("name", NAMES)
     ("code", "told"),
     [
         ("print('a', 1)\n2 + 3", "a 1\n5"),
-        ("x = 1", "(no output)"),
-        ("", "(no output)"),
-        ("# nothing", "(no output)"),
-        ("None", "(no output)"),
+        ("x = 1", NOTHING),
+        ("", NOTHING),
+        ("# nothing", NOTHING),
+        ("print(' ')", NOTHING),
+        ("None", NOTHING),
         ("rows[0]['a']", "1"),
         ("print('é 日本')", "é 日本"),
         ("get('u')['args']", "['u']"),
