@@ -128,6 +128,11 @@ ATTACKS = [
     ),
     Attack("make a namespace", _SYSCALL + "assert libc.unshare(0x10000000) == -1, 'made'\nraise OSError(ctypes.get_errno(), 'refused')", r"PermissionError: \[Errno 1\]"),
     Attack("hide memory", "import os\nprint(os.memfd_create('x'))", "PermissionError: "),
+    Attack(
+        "store attributes",
+        "import os\nopen('/tmp/x', 'w').close()\nos.setxattr('/tmp/x', 'user.x', b'x' * 60_000)",
+        r"PermissionError: \[Errno 1\]",
+    ),
     Attack("raise the limits", "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))", "(ValueError|PermissionError): "),
     Attack("change what the functions are", "import json, builtins\nget = finish = None\njson.dumps = json.loads = None\nbuiltins.len = None\nprint('done')", "done|Stopped: "),
 ]  # fmt: skip
