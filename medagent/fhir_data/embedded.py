@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medagent.core.errors import FhirUnavailableError, UserError
 from medagent.core.paths import cache_dir, file_state
+from medagent.core.waiting import LEFT_WITHIN_S
 from medagent.fhir_data.files import is_sqlite, read_resources
 from medagent.fhir_data.record import EhrSession, Reply, TooMuchError
 
@@ -43,7 +44,7 @@ class EmbeddedEhr:
     def __init__(self, server: Server, now: datetime | None = None) -> None:
         self.server = server
         self._thread = ThreadPoolExecutor(1, "fhir")  # it starts with the first job
-        self._jobs: list[Future[Response]] = []
+        self._jobs: list[Future[Any]] = []
         self.now = now or _published_now()
 
     @classmethod
@@ -83,13 +84,21 @@ class EmbeddedEhr:
             return await asyncio.wrap_future(job)
         except asyncio.CancelledError:
             meter.stop()
-            wait([job])  # the overlay is closed next
             raise
 
+    def drop(self, overlay: Overlay) -> None:
+        """Close an overlay: at once, or in the thread, after its last request there has ended."""
+        self._jobs = [job for job in self._jobs if not job.done()]
+        if self._jobs:
+            self._jobs.append(self._thread.submit(overlay.close))
+        else:
+            overlay.close()
+
     def close(self) -> None:
-        """Close the file."""
-        self._thread.shutdown()
-        self.server.close()
+        """Close the file. If a request in the thread does not end soon, the file stays open until the process ends."""
+        self._thread.shutdown(wait=False)
+        if not wait(self._jobs, LEFT_WITHIN_S).not_done:
+            self.server.close()
 
 
 class _OverlaySession:
@@ -106,9 +115,9 @@ class _OverlaySession:
         self._overlay, self._shadow, self.fixed = self._copy(), None, True
 
     def close(self) -> None:
-        self._overlay.close()
+        self._ehr.drop(self._overlay)
         if self._shadow is not None:
-            self._shadow.close()
+            self._ehr.drop(self._shadow)
 
     async def get(self, target: str) -> Reply:
         return await self._send(self._overlay, "GET", target)

@@ -193,7 +193,10 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         left_out = self.left_out(settings, items, ehr, say)
         units = self._units(settings, items, left_out)
         by_tools = {"protocol": "tools", "code_tool": False}
+        folder = settings.run_folder(self.folder_name(settings), who.label)
         protocol = self.words(settings.model_copy(update=by_tools) if own_loop else settings)
+        if (folder / "run.json").is_file() and not settings.overwrite:
+            protocol = protocol.begun_with(Run(folder).settings.get("prompts-digest"))
         acting = self.acting(settings)
         job = EpisodeJob(
             who,
@@ -208,7 +211,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         data = self.data(settings).model_copy(update={"left_out": tuple(left_out)})
         return Plan(
             settings=settings,
-            folder=settings.run_folder(self.folder_name(settings), who.label),
+            folder=folder,
             data=data,
             stages=(Stage(job, lambda: units),),
             items=items,

@@ -47,29 +47,60 @@ def _quoted(value):
     return "".join(parts)
 
 
+class _Page:
+    def __init__(self, url):
+        bundle = get(url)
+        self.total = bundle.get("total")
+        self.resources = []
+        for entry in bundle.get("entry", []):
+            if "resource" in entry and entry.get("search", {}).get("mode") != "outcome":
+                self.resources.append(entry["resource"])
+        self.following = None
+        for link in bundle.get("link", []):
+            if link.get("relation") == "next":
+                self.following = link.get("url")
+
+    def next(self):
+        return _Page(self.following) if self.following else None
+
+    def __iter__(self):
+        return iter(self.resources)
+
+    def __len__(self):
+        return len(self.resources)
+
+    def __getitem__(self, place):
+        return self.resources[place]
+
+    def __repr__(self):
+        return repr(self.resources)
+
+
 def search(type, **params):
+    one_page = params.get("_count") is not None
+    params = {**params, "_total": params.get("_total", "accurate")} if one_page else {**params, "_count": 200}
     pairs = [f"{_quoted(name)}={_quoted(one)}" for name, value in params.items() if value is not None
              for one in (value if isinstance(value, list) else [value])]
-    if "_count" not in params:
-        pairs.append("_count=200")
-    url = f"{type}?{'&'.join(pairs)}"
+    page = _Page(f"{type}?{'&'.join(pairs)}")
+    if one_page:
+        return page
     resources = []
-    while url:
-        page = get(url)
-        for entry in page.get("entry", []):
-            if "resource" in entry and entry.get("search", {}).get("mode") != "outcome":
-                resources.append(entry["resource"])
-        url = None
-        for link in page.get("link", []):
-            if link.get("relation") == "next":
-                url = link.get("url")
+    while page is not None:
+        resources.extend(page.resources)
+        page = page.next()
     return resources
+
+
+FINISH = finish
 """
-"""`search`, which uses `get`. It uses only features that every sandbox supports."""
+"""`search`, which uses `get`, and a second name of `finish`, since the replies to requests write it in capitals. It
+uses only features that every sandbox supports. monty has no `len` of objects: programs for it use `resources`.
+"""
 _BLOCK = re.compile(
     r"^[ \t]*(?P<fence>`{3,})[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<code>.*?)(?:^[ \t]*(?P=fence)`*[ \t]*$|\Z)",
     re.MULTILINE | re.DOTALL,
 )
+_FINISH = re.compile(r"^[ \t]*FINISH\((?P<answer>.*?)\)[ \t]*$", re.MULTILINE | re.DOTALL)
 _LANGUAGES = ("", "python", "python3", "py", "tool_code")
 _NO_URL = re.compile(r"[\x00-\x20\x7f]")
 
@@ -129,8 +160,8 @@ async def open_session(
 
 
 class CodeSession(Session):
-    """See `Session`. A message is a program, `FINISH(…)`, or neither; each counts as a round. Programs in `<think>`
-    blocks are drafts, which are not run.
+    """See `Session`. A message is a program, `FINISH(…)`, both (the program runs first), or neither; each counts as a
+    round. Programs in `<think>` blocks are drafts, which are not run.
     """
 
     cut_off = "The token limit cut this message off, so nothing of it was run: write a shorter one."
@@ -150,6 +181,9 @@ class CodeSession(Session):
             return self._told(Program(message, self._protocol.no_program, reasoning=reasoning, call=call))
         ran = await self.programs.run(code)
         program = Program(message, self.programs.text(ran), code, ran.limit, reasoning, call)
+        beside = _FINISH.search(_BLOCK.sub("", read))
+        if self._answer is None and beside is not None:
+            self._answer = beside["answer"]
         if self._answer is None:
             return self._told(program)
         self._keep(program)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from medagent.core.errors import UserError
+from medagent.core.options import Setting
 from medagent.models.wording import fill
 from refsol.files import read_text
 from refsol.schema import fault_text
@@ -96,15 +97,16 @@ class Protocol(BaseModel):
     """The protocol's tools; if empty, each function is a tool."""
     finish: str = "answers"
     """Tools only: the parameter of `finish`."""
+    formerly: dict[str, str] = {}
+    """Parts of the prompt, each with its words in the version before."""
 
     @property
     def digest(self) -> str:
         """SHA-256 of all texts that the agent can read."""
         # The digest of a protocol without these texts is the same as before they were introduced.
         later = ("system", "no_program", "tools", "finish")
-        read = self.model_dump_json(
-            exclude={name for name in later if getattr(self, name) == Protocol.model_fields[name].default}
-        )
+        left_out = {name for name in later if getattr(self, name) == Protocol.model_fields[name].default}
+        read = self.model_dump_json(exclude={*left_out, "formerly"})
         return hashlib.sha256(read.encode()).hexdigest()
 
     @property
@@ -114,6 +116,14 @@ class Protocol(BaseModel):
             return None
         listed = [tool.model_dump() for tool in self.tools]
         return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
+
+    def begun_with(self, digest: Setting) -> Protocol:
+        """The protocol of a run that began with this digest: with the earlier prompt if its digest is this one."""
+        prompt = self.prompt
+        for now, before in self.formerly.items():
+            prompt = prompt.replace(now, before)
+        earlier = self.model_copy(update={"prompt": prompt})
+        return earlier if earlier.digest == digest else self
 
     def worded(self, *, prompt: Path | None, system: Path | None) -> Protocol:
         """A copy with the user's prompt and system prompt, from text files.

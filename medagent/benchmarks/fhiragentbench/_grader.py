@@ -151,7 +151,7 @@ def question_figures(
     return Figures(
         table=[one for one in sections if one.lines],
         overall=_line("all", parts).model_copy(update={"grounded": grounded_rate(done)}),
-        notes=list(_notes(whole, source, questions)),
+        notes=list(_notes(whole, parts, source, questions)),
         measure="points",
         figure="accuracy",
         count="decided",
@@ -265,7 +265,14 @@ def short_template(template: str) -> str:
     return words if len(words) <= _TEMPLATE else f"{words[: _TEMPLATE - 20]} … {words[-17:]}"
 
 
-def _notes(whole: Total, source: FhirAgentBenchSettings, questions: Sequence[Question]) -> Iterator[str]:
+def _notes(
+    whole: Total, parts: Sequence[RowPart], source: FhirAgentBenchSettings, questions: Sequence[Question]
+) -> Iterator[str]:
+    if whole.precision_rows and all(one.precision is None for one in parts if one.answerable):
+        yield (
+            "No answer found an id of a right type. Precision covers only questions without true ids "
+            f"({whole.precision_rows}); by the published rule, finding nothing is right for them."
+        )
     if undecided := whole.rows - whole.decided:
         yield (
             f"{undecided} of {whole.rows} answers are not decided and not scored: the comparison without a judge "
