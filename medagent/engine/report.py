@@ -281,6 +281,17 @@ class ItemView:
     decides: Sequence[str] = ()
 
 
+def unit_of(item: str, cluster: str) -> str:
+    """The unit that intervals and tests sample: an item with all its trials, or its cluster of dependent items."""
+    return cluster or item
+
+
+def places(items: Iterable[ItemOutcome]) -> tuple[dict[str, str], dict[str, str]]:
+    """The type of each item, and its unit."""
+    known = list(items)
+    return {one.item: one.group for one in known}, {one.item: unit_of(one.item, one.cluster) for one in known}
+
+
 def by_trial(items: Iterable[ItemOutcome]) -> dict[str, list[bool]]:
     """For each item with graded trials: whether they are right."""
     trials: dict[str, list[bool]] = {}
