@@ -33,7 +33,7 @@ from medagent.benchmarks.medagentbench.submission.pack import (
     packed_protocol,
     unpacked,
 )
-from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, Task, load_dataset, named
+from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task, load_dataset, named, set_of_run
 from medagent.core.errors import UserError
 from medagent.engine.folder import Run, read_run
 from medagent.engine.plan import JOURNAL
@@ -144,7 +144,7 @@ def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) ->
 
 def _dataset_name(pack: Path, settings: PackSettings) -> str:
     """The data set that a pack names. Raises UserError for a folder, because only the user may name folders to read."""
-    name = settings.dataset or BUNDLED
+    name = set_of_run({"dataset": settings.dataset, "tasks-digest": settings.tasks_digest})
     if named(name) is None:
         raise UserError(
             f"{pack}: its data set is the folder {name!a} on the packer's machine; name your copy with --dataset DIR"

@@ -23,7 +23,7 @@ from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.benchmarks.medagentbench.data import dataset_of
 from medagent.benchmarks.medagentbench.results.files import results_path
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
-from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset
+from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, set_of_run
 from medagent.core.errors import UserError
 from medagent.core.named_paths import named_path
 from medagent.core.scrub import hide, remember_environment
@@ -250,7 +250,7 @@ def own_protocol(folder: Path, run: Mapping[str, Any]) -> Protocol | None:
         files = {
             name: Path(named_path(folder, name, places[name])) for name in ("prompt", "system") if places.get(name)
         }
-        dataset = named_path(folder, "dataset", settings.get("dataset") or BUNDLED)
+        dataset = named_path(folder, "dataset", set_of_run(settings))
         all_writes = bool(settings.get("all-writes"))
         protocol = data_set_protocol(dataset, settings.get("version"), settings.get("protocol"), all_writes=all_writes)
         protocol = protocol.worded(prompt=files.get("prompt"), system=files.get("system"))
