@@ -82,7 +82,8 @@ def because(chart: Chart, ruling: Ruling) -> Because:
     if ruling.because:
         return Because(ruling.because, facts)
     reads = [_read_words(look, chart) for look in _looked(chart)]
-    limits = list(_limits(chart.compared, chart))
+    used = {id(one) for look in _looked(chart) for one in look.used}
+    limits = list(_limits([one for one in chart.compared if used.issuperset(map(id, one.used))]))
     parts = "; ".join([*reads, *([", ".join(limits)] if limits else [])])
     follows = {"query": "", "no order": "nothing to order", "order": " and ".join(one.words for one in ruling.due)}
     consequence = follows[ruling.branch]
@@ -171,7 +172,7 @@ def _time(resource: Resource) -> str | None:
     return time if isinstance(time, str) else None
 
 
-def _limits(compared: Sequence[Compared], chart: Chart) -> Iterator[str]:
+def _limits(compared: Sequence[Compared]) -> Iterator[str]:
     """The limits that decided, in words: for a value the range in which it is, for a time its side of the limit."""
     values: dict[tuple[int, ...], list[Compared]] = {}
     for one in compared:
