@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -80,7 +80,7 @@ class Verdict:
     because: Because | None = None
     accepted: tuple[Any, ...] = ()
     """The answers that count as right; empty if the answer does not count."""
-    needed: Sequence[Needed] | None = ()
+    needed: Sequence[Needed] | None = field(default=(), compare=False)
     """What an agent must have read; None if the task's text has everything."""
 
 

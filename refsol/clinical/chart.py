@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from refsol.clinical.codes import Code, Lab
@@ -105,7 +106,7 @@ class Chart:
         try:
             return datetime.fromisoformat(text)
         except (TypeError, ValueError):
-            raise DataFault(f"{ref(resource)}: {text!r} is not a time") from None
+            raise DataFault(f"{resource.get('resourceType')}: {text!r} is not a time") from None
 
     def since(self, events: Sequence[Event], start: datetime | None) -> list[Event]:
         """The events at or after a moment."""
@@ -169,7 +170,7 @@ class Chart:
         """Whether the chart has this condition."""
         return self.first("Condition", code) is not None
 
-    @property
+    @cached_property
     def birth_date(self) -> date:
         """The patient's birth date. Raises DataFault if it is not a full date."""
         found = self.source.search("Patient", **{self.identifier: self.patient})
@@ -200,7 +201,7 @@ class Chart:
     def is_older(self, one: Event, **length: float) -> bool:
         """Whether an event was longer ago than a length of time. See `Event.older_than`."""
         words = " and ".join(f"{value:g} {unit}" for unit, value in length.items())
-        return one.before(self.now - timedelta(**length), f"{words} ago")
+        return one.before(self.now - timedelta(**length), words)
 
 
 def newest(events: Sequence[Event]) -> Event | None:
@@ -209,7 +210,7 @@ def newest(events: Sequence[Event]) -> Event | None:
         return max(events, key=lambda one: one.time, default=None)
     except TypeError:
         naive = next(one for one in events if one.time.utcoffset() is None)
-        raise DataFault(f"{ref(naive.resource)}: {naive.text} has no time zone, but other times have one") from None
+        raise DataFault(f"the time {naive.text} has no zone, but others have one: they cannot be compared") from None
 
 
 def mean(events: Sequence[Event]) -> Number | None:

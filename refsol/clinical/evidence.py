@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from refsol._moments import distance_words, length_words, margin_words
@@ -16,6 +16,8 @@ from refsol.json_values import as_object, objects
 from refsol.reads import Query, Read, has_read, has_reading, searched
 from refsol.stats import sequential_mean
 from refsol.verdict import Because, Fact, Needed
+
+ONE_HOUR = timedelta(hours=1)
 
 if TYPE_CHECKING:
     from refsol.clinical.chart import Chart
@@ -82,8 +84,7 @@ def because(chart: Chart, ruling: Ruling) -> Because:
     if ruling.because:
         return Because(ruling.because, facts)
     reads = [_read_words(look, chart) for look in _looked(chart)]
-    used = {id(one) for look in _looked(chart) for one in look.used}
-    limits = list(_limits([one for one in chart.compared if used.issuperset(map(id, one.used))]))
+    limits = [f"{words}{margin}" for words, margin in _limits(_decisive(chart))]
     parts = "; ".join([*reads, *([", ".join(limits)] if limits else [])])
     follows = {"query": "", "no order": "nothing to order", "order": " and ".join(one.words for one in ruling.due)}
     consequence = follows[ruling.branch]
@@ -97,6 +98,12 @@ def _looked(chart: Chart) -> list[Looked]:
     return list(once.values())
 
 
+def _decisive(chart: Chart) -> list[Compared]:
+    """The comparisons of the resources on which the ruling rests."""
+    used = {id(one) for look in _looked(chart) for one in look.used}
+    return [one for one in chart.compared if used.issuperset(map(id, one.used))]
+
+
 def _window(look: Looked, chart: Chart) -> str:
     start = look.search.start
     return "in the record" if start is None else f"of the last {length_words(chart.now - start)}"
@@ -106,7 +113,7 @@ def _name(look: Looked) -> str:
     search = look.search
     if look.what:
         return look.what
-    return " or ".join(code.label for code in search.codes) or str(search)
+    return " or ".join(dict.fromkeys(code.label for code in search.codes)) or str(search)
 
 
 def _read_words(look: Looked, chart: Chart) -> str:
@@ -128,7 +135,7 @@ def _used_words(look: Looked, resource: Resource, chart: Chart) -> str:
     """`last magnesium 1.2 mg/dL at 2023-11-13T05:12:00+00:00, 5 h before now`."""
     fact = _fact(look, resource, "")
     value = "" if fact.value is None else f" {fact.value}"
-    what = f"last {_name(look)}" if look.how == "last" else _name(look)
+    what = f"last {_name(look)}" if look.how == "last" else look.search.status if look.what else _name(look)
     unit = f" {fact.unit}" if fact.unit and fact.value is not None else ""
     if fact.time is None:
         return f"{what}{value}{unit}"
@@ -160,34 +167,71 @@ def _fact(look: Looked, resource: Resource, role: str) -> Fact:
     if lab is not None:
         value = as_object(resource.get("valueQuantity")).get("value")
         return Fact(lab.code, value, lab.unit or None, resource.get("effectiveDateTime"), role)
-    text = drug_text(resource) if "medicationCodeableConcept" in resource else None
+    text = drug_text(resource) if resource.get("resourceType") == "MedicationRequest" else None
     return Fact(ref(resource), text, None, _time(resource), role)
 
 
 def _time(resource: Resource) -> str | None:
     try:
-        time = performed(resource) or resource.get("authoredOn") or resource.get("onsetDateTime")
+        time = performed(resource)
     except DataFault:
         return None
+    time = time or resource.get("effectiveDateTime") or resource.get("authoredOn")
     return time if isinstance(time, str) else None
 
 
-def _limits(compared: Sequence[Compared]) -> Iterator[str]:
-    """The limits that decided, in words: for a value the range in which it is, for a time its side of the limit."""
+def _limits(compared: Sequence[Compared]) -> Iterator[tuple[str, str]]:
+    """The limits that decided, in words: for a value the range in which it is, for a time its side of the limit. Each
+    with the distance of a time from its limit, if that is small.
+    """
     values: dict[tuple[int, ...], list[Compared]] = {}
     for one in compared:
         if one.what == "value":
             values.setdefault(tuple(map(id, one.used)), []).append(one)
         else:
-            yield _side(one)
+            yield _side(one), margin_words(one.actual, one.limit) if one.actual.tzinfo is not None else ""
     for group in values.values():
-        yield range_words(group)
+        yield range_words(group), ""
 
 
 def _side(one: Compared) -> str:
-    margin = margin_words(one.actual, one.limit) if one.actual.tzinfo is not None else ""
-    limit = one.words or one.limit.isoformat()
-    return f"{'' if one.outcome else 'not '}before {limit}{margin}"
+    limit = f"older than {one.age}" if one.age else f"before {one.limit.isoformat()}"
+    return f"{'' if one.outcome else 'not '}{limit}"
+
+
+def branch_words(chart: Chart) -> str:
+    """The branch of a rule in words: what it did not find, and the limits that decided. Patients of one branch have the
+    same words.
+    """
+    absent = [f"no {_name(look)}" for look in _looked(chart) if not look.used]
+    return ", ".join([*absent, *dict.fromkeys(words for words, _ in _limits(_decisive(chart)))]) or "any"
+
+
+def is_edge(chart: Chart) -> bool:
+    """Whether a decision was close: a value at its limit, a time within an hour of its limit or of a window's start."""
+    starts = [look.search.start for look in chart.looked if look.search.start is not None]
+    times = [time for one in chart.touched.values() if (time := _moment(_time(one))) is not None]
+    near = any(abs(time - start) < ONE_HOUR for start in starts for time in times)
+    return near or any(_is_close(one) for one in chart.compared)
+
+
+def _is_close(one: Compared) -> bool:
+    if one.what == "value":
+        return bool(abs(one.actual - one.limit) <= 10.0 ** -_decimals(one.limit) + 1e-9)
+    return bool(abs(one.actual - one.limit) < ONE_HOUR)
+
+
+def _decimals(limit: float) -> int:
+    """The digits behind the point of a limit, at least those of a value that is one step away from it."""
+    return len(f"{limit:.9g}".partition(".")[2]) or 1
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
 
 
 def range_words(compared: Sequence[Compared]) -> str:
@@ -215,10 +259,14 @@ def _excludes(one: Compared) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Deciding:
-    """The laboratory test that decided, for a picture: its window, the limits with words, and the readings used."""
+    """The laboratory test that decided, for a picture: its window, the limits with words, and the readings used.
+
+    `start` is the start of the window or the limit of age, None if every reading counts; `window` describes it.
+    """
 
     lab: Lab
     start: datetime | None
+    window: str
     limits: tuple[tuple[float, str], ...]
     used: tuple[Mapping[str, Any], ...]
     is_mean: bool
@@ -231,7 +279,11 @@ class Deciding:
             return None
         own = set(map(id, look.used))
         values = [one for one in chart.compared if one.what == "value" and own & set(map(id, one.used))]
-        times = [one.limit for one in chart.compared if one.what == "time" and own & set(map(id, one.used))]
         limits = {one.limit: range_words([one]) for one in values}
-        start = look.search.start or next(iter(times), None)
-        return cls(look.lab, start, tuple(limits.items()), look.used, look.how == "mean")
+        start, window = look.search.start, "the latest reading counts, however old"
+        if start is not None:
+            window = f"the last {length_words(chart.now - start)} count"
+        for one in chart.compared:
+            if one.what == "time" and own & set(map(id, one.used)):
+                start, window = one.limit, f"not older than {one.age}" if one.age else "not before the limit"
+        return cls(look.lab, start, window, tuple(limits.items()), look.used, look.how == "mean")

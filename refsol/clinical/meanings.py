@@ -100,7 +100,7 @@ class Near(Meaning):
 
 @dataclass(frozen=True, slots=True)
 class Coded(Meaning):
-    """A CodeableConcept with this code among its codings. A coding without a system counts."""
+    """A CodeableConcept with this code among its codings; with its system, if the code has one."""
 
     code: Code
 
@@ -113,7 +113,7 @@ class Coded(Meaning):
     def accepts(self, actual: Any, chart: Chart) -> bool:
         """See `Meaning.accepts`."""
         return any(
-            one.get("code") == self.code.code and one.get("system") in (self.code.system, None)
+            one.get("code") == self.code.code and self.code.system in ("", one.get("system"))
             for one in objects(as_object(actual).get("coding"))
         )
 
@@ -150,8 +150,10 @@ class At(Meaning):
             moment = datetime.fromisoformat(actual)
         except (TypeError, ValueError):
             return False
+        if actual[10:11] != "T" or (self.to == "second" and actual[16:17] != ":"):
+            return False  # FHIR requires both
         if moment.tzinfo is None:
-            if self.to == "second" or len(actual) <= len("2023-11-13"):
+            if self.to == "second":
                 return False
             moment = moment.replace(tzinfo=self.time.tzinfo)
         length = timedelta(**{f"{self.to}s": 1})
@@ -223,15 +225,19 @@ class Route(Meaning):
         return named or any(one.get("code") in self.CODES.get(self.text, ()) for one in codings)
 
 
-_UCUM = {"mEq": ("meq",), "h": ("h", "hr", "hour", "hours"), "g": ("g", "gram", "grams")}
+UCUM = "http://unitsofmeasure.org"
+_REFERENCE = {"reference", "type", "identifier", "display"}
+_QUANTITY = {"value", "unit", "system", "code"}
+_SPELLINGS = {"mEq": ("meq",), "h": ("h", "hr", "hour", "hours"), "g": ("g", "gram", "grams")}
 """Other spellings of a unit, in lower case; UCUM's code is always accepted."""
 
 
 def same_unit(quantity: Mapping[str, Any], unit: str) -> bool:
     """Whether a Quantity has this unit, as its text or as its UCUM code."""
-    spellings = {unit.lower(), *_UCUM.get(unit, ())}
+    spellings = {unit.lower(), *_SPELLINGS.get(unit, ())}
     given = [one for one in (quantity.get("unit"), quantity.get("code")) if one is not None]
-    return bool(given) and all(isinstance(one, str) and one.lower() in spellings for one in given)
+    known = quantity.keys() <= _QUANTITY and quantity.get("system", UCUM) == UCUM
+    return known and bool(given) and all(isinstance(one, str) and one.lower() in spellings for one in given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,8 +350,11 @@ class About(Meaning):
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
         """See `Meaning.accepts`."""
-        reference = as_object(actual).get("reference")
-        return reference in (f"Patient/{self.patient}", f"{chart.base}Patient/{self.patient}")
+        given = as_object(actual)
+        return given.keys() <= _REFERENCE and given.get("reference") in (
+            f"Patient/{self.patient}",
+            f"{chart.base}Patient/{self.patient}",
+        )
 
 
 @dataclass(frozen=True, slots=True)

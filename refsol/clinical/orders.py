@@ -146,7 +146,7 @@ def lab_test(
 ) -> Draft:
     """A ServiceRequest for a test: its code, when it is due (equal to the minute or the hour), priority and note."""
     fields = [Field("code", Coded(code))]
-    words = code.label
+    words = f"order {code.label}"
     if priority is not None:
         fields.append(Field("priority", Is(priority)))
     if at is not None:
@@ -171,7 +171,7 @@ def medication(
 ) -> Draft:
     """A MedicationRequest: the drug, a dose with its unit, a route, and the hours over which the dose is given."""
     fields = [Field("medicationCodeableConcept", Coded(code))]
-    words = f"{dose:.6g} {unit} of {code.label}"
+    words = f"order {dose:.6g} {unit} of {code.label}"
     if route is not None:
         fields.append(Field("dosageInstruction[0].route", Route(route)))
         words += f", {route}"

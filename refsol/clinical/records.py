@@ -62,7 +62,7 @@ class Looked:
 class Compared:
     """A comparison: of which resources, what (a value or a time), the operator, the limit, and the outcome.
 
-    `words` describe the limit of a time: `365 days ago`.
+    `age` is the limit of a time as a length of time before now: `365 days`.
     """
 
     used: tuple[Resource, ...]
@@ -71,7 +71,7 @@ class Compared:
     op: str
     limit: Any
     outcome: bool
-    words: str = ""
+    age: str = ""
 
 
 class Number(float):
@@ -147,10 +147,13 @@ class Event:
     def __ge__(self, limit: float) -> bool:
         return self.number >= limit
 
-    def before(self, moment: datetime, words: str = "") -> bool:
-        """Whether this was before a moment. Raises DataFault for a time without a zone."""
+    def before(self, moment: datetime, age: str = "") -> bool:
+        """Whether this was before a moment. `age` says how long before now the moment is: `a year`.
+
+        Raises DataFault for a time without a zone.
+        """
         outcome = ordered(self, moment, lambda one, other: one < other)
-        self.chart.compared.append(Compared((self.resource,), "time", self.time, "<", moment, outcome, words))
+        self.chart.compared.append(Compared((self.resource,), "time", self.time, "<", moment, outcome, age))
         return outcome
 
     def older_than(self, **length: float) -> bool:
@@ -163,7 +166,7 @@ def ordered(one: Event, moment: datetime, test: Callable[[datetime, datetime], b
     try:
         return test(one.time, moment)
     except TypeError:
-        raise DataFault(f"{ref(one.resource)}: {one.text} has no time zone") from None
+        raise DataFault(f"the time {one.text} has no zone and cannot be compared") from None
 
 
 def ref(resource: Mapping[str, Any]) -> str:

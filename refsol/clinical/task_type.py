@@ -79,9 +79,9 @@ class TaskType:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A right reply: the answer as JSON text, and the posts as pairs of URL and JSON."""
+    """A right reply: the answer, and the posts as pairs of URL and JSON."""
 
-    answer: str
+    answer: Any
     posts: tuple[tuple[str, Mapping[str, Any]], ...]
 
     @classmethod
@@ -89,7 +89,7 @@ class Solution:
         """The right reply to a ruling: its first accepted answer, and its orders."""
         first = ruling.answers[0] if ruling.answers else []
         posts = tuple((chart.base + one.kind, one.json()) for one in ruling.due)
-        return cls(json.dumps(plain(first), ensure_ascii=False), posts)
+        return cls(plain(first), posts)
 
 
 def verdict(ruling: Ruling, reply: Reply, chart: Chart) -> Verdict:

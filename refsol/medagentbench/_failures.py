@@ -118,7 +118,8 @@ def _words(fact: Fact) -> str:
 def _answer(verdict: Verdict, answer: Any, *, read: bool) -> Failure:
     """A failure of the answer. `read`: the transcript shows that the deciding data was read."""
     values = [one for one in verdict.accepted if one]
-    tolerance = 0.1 if any(check.expected.endswith("less than 0.1 away") for check in verdict.checks) else 1e-9
+    is_mean = any(check.name == "answer" and "±" in check.expected for check in verdict.checks)
+    tolerance = 0.1 if is_mean else 1e-9
     reply = " ".join(str(answer).split())[:200].encode("utf-8", "backslashreplace").decode()
     if any(_same_values(answer, one, tolerance) for one in values):
         return Failure("wrong-form", f"the value of {show(values[0])}, written as {reply}")

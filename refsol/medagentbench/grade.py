@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import Deciding
 from refsol.clinical.faults import DataFault
 from refsol.clinical.floor import Baselines, FloorItem
+from refsol.clinical.orders import lookup
 from refsol.clinical.rules import Reply, RuleSet
 from refsol.clinical.sources import Source
 from refsol.clinical.task_type import verdict
 from refsol.errors import FactsError
-from refsol.history import HistoryError, read_messages
+from refsol.history import HistoryError, Post, extract_posts, read_messages
 from refsol.json_values import json_value
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.recorded import RecordedEpisode
@@ -137,5 +139,15 @@ def _reply(
     if episode is None or episode.created is None:
         raise UngradableError("no record of what the server stored: `state` reads episodes.jsonl beside the results")
     parsed = json_value(answer, MISSING) if isinstance(answer, str) else NO_ANSWER if answer is None else MISSING
-    posts = episode.stored_posts
+    sent = extract_posts(read_messages(history), constants.acknowledgement)
+    posts = tuple(_with_route(post, other) for post, other in zip_longest(episode.stored_posts, sent) if post)
     return Reply(parsed, posts, attempted=bool(posts), unanswered=False, raw=answer)
+
+
+def _with_route(stored: Post, sent: Post | None) -> Post:
+    """A stored order with the route that was sent. A server drops a route that is plain text, as the tasks ask for."""
+    route = lookup(sent.payload if sent else MISSING, "dosageInstruction[0].route")
+    dosage = lookup(stored.payload, "dosageInstruction[0]")
+    if route is MISSING or not isinstance(dosage, dict) or "route" in dosage:
+        return stored
+    return Post(stored.url, {**stored.payload, "dosageInstruction": [{**dosage, "route": route}]})

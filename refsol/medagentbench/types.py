@@ -81,6 +81,15 @@ class _OneCategory(Meaning):
         return bool(chart.rules.lenient and codings == [bare])
 
 
+@dataclass(frozen=True, slots=True)
+class _Stated(Is):
+    """A value that the instruction states."""
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        return (str(self.value),)
+
+
 class RecordPressure(MabType):
     """Record a blood pressure. The answer does not count."""
 
@@ -98,7 +107,7 @@ class RecordPressure(MabType):
             Field("code", Is({"text": self.own.blood_pressure_code})),
             Field("effectiveDateTime", At(chart.now, "second")),
             Field("status", Is("final")),
-            Field("valueString", Is(self.own.blood_pressure)),
+            Field("valueString", _Stated(self.own.blood_pressure)),
             Field("subject", About(chart.patient)),
         )
         due = Order(("Observation",), fields, f"record {self.own.blood_pressure}")
@@ -129,7 +138,7 @@ class ReplaceMagnesium(MabType):
         if level > self.own.magnesium_low:
             return nothing([level.value], [])
         doses = self.own.magnesium_doses
-        grams = next((grams for below, grams in doses if level < below), doses[-1][1])
+        grams = next((grams for below, grams in doses[:-1] if level < below), doses[-1][1])
         drug = Code(self.own.magnesium_drug, NDC, "magnesium sulfate")
         infusion = medication(drug, grams, "g", route="IV", over=grams * self.own.magnesium_hours_per_gram)
         return order(infusion, answers=([level.value], []))
@@ -196,7 +205,7 @@ class Hba1c(MabType):
         """See `TaskType.rule`."""
         level = chart.latest(_lab(self.own.a1c, "HbA1c"))
         answers: tuple[list[Any], ...] = (NO_RESULT if level is None else [level.value, Instant(level.text)], [])
-        if level is not None and not level.before(self.own.a1c_start, f"{self.own.a1c_interval} ago"):
+        if level is not None and not level.before(self.own.a1c_start, self.own.a1c_interval):
             return nothing(*answers)
         test = Code(self.own.a1c_test, LOINC, "HbA1c")
         return order(lab_test(test, priority="stat"), answers=answers)

@@ -34,7 +34,7 @@ from refsol.psb300.rules import HEART_RATE, Due, PsbRuling
 
 SERVICE, DRUG = "ServiceRequest", "MedicationRequest"
 CT = Code("74177", CPT, "CT of abdomen and pelvis with contrast")
-OLD_CTS = (Code("IMGCT0491", name="CT of the abdomen"), Code("IMGIL0001"))
+OLD_CTS = tuple(Code(code, name="CT of the abdomen") for code in ("IMGCT0491", "IMGIL0001"))
 CANCER = Code("C64.2", "http://hl7.org/fhir/sid/icd-10-cm", "malignant neoplasm of the left kidney")
 REFERRAL = Code("CON417", name="referral to interventional radiology")
 CATHETER = Code("NUR1373", name="urinary catheter")
@@ -250,7 +250,7 @@ class Thyroid(PsbType):
         """The first and the last TSH above 10, if they are at least 30 days apart."""
         newest(readings)  # raises DataFault for times that cannot be compared
         high = sorted((one for one in readings if one > 10), key=lambda one: one.time)
-        if len(high) < 2 or high[-1].before(high[0].time + days(30), "30 days after the first"):
+        if len(high) < 2 or high[-1].before(high[0].time + days(30)):
             return None
         return high[0], high[-1]
 
@@ -358,9 +358,7 @@ class CovidBooster(PsbType):
         """Compares calendar dates as they are written, in whatever zone."""
         limit = chart.now.replace(hour=0, minute=0, second=0, microsecond=0) - days(365)
         outcome = last.time.date() < limit.date()
-        chart.compared.append(
-            Compared((last.resource,), "time", last.time, "<", limit, outcome, "the day 365 days ago")
-        )
+        chart.compared.append(Compared((last.resource,), "time", last.time, "<", limit, outcome, "365 calendar days"))
         return outcome
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from refsol.clinical.codes import LABORATORY
 from refsol.history import HistoryMessage
 from refsol.reads import (
-    LABORATORY,
     Query,
     Read,
     has_read,

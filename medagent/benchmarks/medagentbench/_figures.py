@@ -15,8 +15,7 @@ from medagent.engine.scores import Figures, Scored, grounded_line, grounded_rate
 from medagent.fhir_episodes.verdicts import conduct_notes
 from medagent.reports.published import PublishedSource, published_notes, published_sections, published_sources
 from medagent.reports.trials import flip_notes, trial_section
-from refsol.medagentbench import BASELINES
-from refsol.medagentbench.tasks import TASKS
+from refsol.medagentbench import BASELINES, TYPES
 from refsol.stats import Interval, wilson
 from refsol.trials import Rates, by_type, flipping, rates, reliability
 
@@ -176,7 +175,7 @@ def _above_blind_note(scores: Sequence[Scored]) -> Iterator[str]:
 
 
 def _by_type(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
-    types = {kind: [one for one in scores if one.item.group == kind] for kind in TASKS}
+    types = {kind: [one for one in scores if one.item.group == kind] for kind in TYPES}
     return {kind: some for kind, some in types.items() if some}
 
 

@@ -19,12 +19,12 @@ from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.session import acted
 from medagent.fhir_episodes.verdicts import conduct_of, score_of
 from refsol.history import HistoryMessage
-from refsol.medagentbench import Baselines, ResultItem, failure_of, grade_item, grounds
+from refsol.medagentbench import Baselines, ResultItem, baselines, failure_of, grade_item, grounds
 from refsol.medagentbench.recorded import Created, RecordedEpisode
 from refsol.medagentbench.rules import RuleName, rule_name
 from refsol.verdict import ungraded
 
-GROUNDS = "1"
+GROUNDS = "2"
 """The version of `grounds` and of the baselines. Stored scores of another version are recomputed."""
 
 
@@ -104,12 +104,12 @@ class TaskGrader(Grader[EpisodeRow]):
         if failure is not None and failure.kind == "empty-reply" and row.error:
             failure = replace(failure, reason=row.error)
         has_read = not self._source.replayed or any(one.get_url is not None for one in episode.transcript)
-        had_read = grounds(task, verdict, episode.transcript if has_read else (), self._dataset.constants)
-        return score_of(verdict, failure, had_read, {**self._baselines.outcomes(task), **conduct_of(row)})
+        had_read = grounds(verdict, episode.transcript if has_read else ())
+        return score_of(verdict, failure, had_read, {**self._baselines.outcomes(str(task["id"])), **conduct_of(row)})
 
     @cached_property
     def _baselines(self) -> Baselines:
-        return Baselines(task_dicts(self._dataset), self._open.facts, self._dataset.constants)
+        return baselines(task_dicts(self._dataset), self._open.facts, self._dataset.constants)
 
 
 def _recorded(row: EpisodeRow, task: Task) -> Recorded:

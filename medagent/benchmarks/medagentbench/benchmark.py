@@ -44,7 +44,7 @@ from medagent.fhir_episodes.episode import EpisodeRow, Scripted
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
 from refsol.files import read_json
-from refsol.medagentbench import KIND_WORDS, RULE_SETS, Baselines, KeyEhr, build_key, key_text
+from refsol.medagentbench import KIND_WORDS, RULE_SETS, KeyEhr, baselines, build_key, key_text
 from refsol.medagentbench.constants import Constants
 from refsol.schema import validator
 
@@ -165,8 +165,8 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         answers: Mapping[str, str] = {}
         if settings.agent == "constant":
             dataset = dataset_of(settings)
-            baselines = Baselines(task_dicts(dataset), open_facts(settings, dataset).facts, dataset.constants)
-            answers = {kind: behaviour.answer for kind, behaviour in baselines.constant.items()}
+            floors = baselines(task_dicts(dataset), open_facts(settings, dataset).facts, dataset.constants)
+            answers = {kind: behaviour.answer for kind, behaviour in floors.constant.items()}
         if settings.replayed and settings.replay is None:
             raise UserError("--agent replay needs a file, e.g. --agent replay results.json")
         messages = recorded_messages(settings.replay) if settings.replay else {}
@@ -254,14 +254,14 @@ class OwnAgent(Scripted):
 
     def agent(self, base: str) -> Agent:
         """See `Scripted.agent`."""
-        from medagent.benchmarks.medagentbench.agents.code_reference import CodeReferenceAgent
-        from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
+        from medagent.benchmarks.medagentbench.agents.reference import solver
         from medagent.fhir_episodes.own_agents import ConstantAgent, ReplayAgent
+        from medagent.fhir_episodes.rule_agent import CodeRuleAgent, RuleAgent
 
         if self.kind == "replay":
             return ReplayAgent(self.messages)
         if self.kind == "reference":
-            return (CodeReferenceAgent if self.code else ReferenceAgent)(AgentContext(base=base))
+            return (CodeRuleAgent if self.code else RuleAgent)(AgentContext(base=base), solver(base))
         return ConstantAgent(self.answers)
 
 

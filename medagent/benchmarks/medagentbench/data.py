@@ -25,7 +25,7 @@ from medagent.fhir_data.asking import http_ask, server_ask
 from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
 from medagent.fhir_data.files import is_sqlite
 from medagent.fhir_episodes.task import FhirItem
-from refsol.medagentbench import Facts, KeyEhr, NdjsonEhr, SearchEhr
+from refsol.medagentbench import KeyEhr, NdjsonEhr, SearchEhr, Source
 
 if TYPE_CHECKING:
     from fhir_server import Server
@@ -118,7 +118,7 @@ def built_hospital() -> Path | None:
 class OpenFacts:
     """Facts, and the digest of their source. `at_once`: they are in memory, so reading them does not block."""
 
-    facts: Facts
+    facts: Source
     digest: str
     at_once: bool = False
 
@@ -161,11 +161,11 @@ def _of_file(path: Path, *, keep: bool) -> OpenFacts:
     return OpenFacts(NdjsonEhr(path), file_digest(path), at_once=True)
 
 
-def embedded_facts(path: Path) -> Facts:
+def embedded_facts(path: Path) -> Source:
     """The facts of an SQLite file, read by an embedded server in process."""
     return server_facts(EmbeddedEhr.open(path, _BASE).server, _BASE)
 
 
-def server_facts(server: Server, base: str) -> Facts:
+def server_facts(server: Server, base: str) -> Source:
     """The facts of an embedded server, queried in process."""
     return SearchEhr(base, server_ask(server, base))

@@ -37,12 +37,12 @@ from medagent.fhir_episodes.benchmark import spoken
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.session import post_history
 from medagent.reports.published import published_sections
+from refsol.clinical.orders import lookup
+from refsol.clinical.sources import Resource
 from refsol.errors import FactsError
 from refsol.history import HistoryError, Post, extract_posts, read_messages
-from refsol.json_values import json_value
-from refsol.medagentbench import PUBLISHED, Constants, Fact, Facts, deciding_test
-from refsol.medagentbench.clinical import DataError, LabResult, read_measurement
-from refsol.medagentbench.matchers import lookup
+from refsol.json_values import as_object, json_value
+from refsol.medagentbench import PUBLISHED, Constants, Fact, Source, deciding
 from refsol.stats import wilson
 from refsol.verdict import MISSING, show
 
@@ -100,7 +100,7 @@ def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:
 
 
 @lru_cache(maxsize=4)
-def _readings(source: MedAgentBenchSettings) -> Facts:
+def _readings(source: MedAgentBenchSettings) -> Source:
     """A source of all readings of the patients. An answer key would have only the deciding ones."""
     dataset = dataset_of(source)
     if source.fhir or source.ehr or not dataset.bundled:
@@ -150,7 +150,7 @@ def chart(
     task: Any,
     decisive: Sequence[Fact],
     answer: Any,
-    facts: Facts | None,
+    facts: Source | None,
     replies: Sequence[str] | None,
     constants: Constants = PUBLISHED,
 ) -> Any:
@@ -159,53 +159,62 @@ def chart(
     `decisive` are the facts that decide the verdict; `facts` is the source of all readings. `replies` are the replies
     that the agent got, or None if they were not stored.
     """
-    test = deciding_test(task.type, constants)
-    if test is None or not decisive or not task.eval_MRN:
+    test = deciding(task.model_dump(), facts, constants) if facts is not None and decisive else None
+    if test is None:
         return None
-    deciding = {(one.time, one.value) for one in decisive if one.name == test.code and one.time}
-    seen = None if replies is None else _times(replies, test.code)
-    stored, left_out = _drawn(facts, task.eval_MRN, test.code, {time for time, _ in deciding})
+    code = test.lab.code
+    used = {(one.time, one.value) for one in decisive if one.name == code and one.time}
+    seen = None if replies is None else _times(replies, code)
+    stored, left_out = _drawn(facts, task.eval_MRN, code, {time for time, _ in used})
     readings = [
         Reading(
-            _milliseconds(one.time),
-            one.text,
-            one.value,
-            decides=(one.text, one.value) in deciding,
-            seen=None if seen is None else one.text in seen,
+            _milliseconds(time),
+            text,
+            value,
+            decides=(text, value) in used,
+            seen=None if seen is None else text in seen,
         )
-        for one in stored
+        for time, text, value in stored
     ]
     number = _first_number(answer)
-    values = [float(one.value) for one in stored if (one.text, one.value) in deciding]
+    values = [float(value) for _, text, value in stored if (text, value) in used]
     return ChartBlock(
-        title=f"{test.code} of {task.eval_MRN}",
-        unit=test.unit,
+        title=f"{test.lab.name} ({code}) of {task.eval_MRN}",
+        unit=test.lab.unit,
         readings=readings,
         now=_milliseconds(constants.now),
         start=None if test.start is None else _milliseconds(test.start),
         window=test.window,
-        thresholds=test.thresholds,
+        thresholds=test.limits,
         mean=sum(values) / len(values) if test.is_mean and values else None,
         answered=None if number == -1 else number,
-        denied=number == -1 and bool(deciding),
+        denied=number == -1 and bool(used),
         note=f"{left_out} earlier readings are not shown." if left_out else "",
     )
 
 
-def _drawn(facts: Facts | None, mrn: str, code: str, deciding: set[str | None]) -> tuple[list[LabResult], int]:
+_Stored = tuple[datetime, str, int | float]
+"""A reading: its time, the time as stored, and its value."""
+
+
+def _drawn(facts: Source | None, mrn: str, code: str, used: set[str | None]) -> tuple[list[_Stored], int]:
     """The readings to draw, sorted by time, and the number of those that are left out."""
-    readings = []
     try:
-        for observation in facts.observations(mrn, code) if facts is not None else ():
-            try:
-                readings.append(read_measurement(observation, code))
-            except DataError:
-                continue
+        found = facts.search("Observation", patient=mrn, code=code) if facts is not None else ()
     except FactsError:
         return [], 0
-    readings.sort(key=lambda one: _milliseconds(one.time))
-    shown = [one for place, one in enumerate(readings) if place >= len(readings) - _MOST or one.text in deciding]
+    readings = sorted((one for one in map(_reading, found) if one is not None), key=lambda one: _milliseconds(one[0]))
+    shown = [one for place, one in enumerate(readings) if place >= len(readings) - _MOST or one[1] in used]
     return shown, len(readings) - len(shown)
+
+
+def _reading(resource: Resource) -> _Stored | None:
+    """A reading with a time and a number; None if it lacks one."""
+    text, value = resource.get("effectiveDateTime"), as_object(resource.get("valueQuantity")).get("value")
+    try:
+        return (datetime.fromisoformat(str(text)), str(text), value) if isinstance(value, int | float) else None
+    except ValueError:
+        return None
 
 
 def _times(replies: Sequence[str], code: str) -> set[str]:
@@ -226,7 +235,6 @@ def _first_number(answer: Any) -> float | None:
     return float(first) if abs(first) < 1e9 else None
 
 
-_STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
 _URL = " url"
 _ABSENT = "–"
 
@@ -267,7 +275,7 @@ def _due_order(checks: Sequence[Check], post: Post | None) -> Order:
             fields.append(Field("POST", _plain(check.expected), placed, check.passed))
             continue
         looked_at.append(name)
-        fields += _fields(name, check, lookup(payload, _path(name)))
+        fields += _fields(name, check, lookup(payload, name))
     others = [] if post is None else [(path, text) for path, text in _leaves(payload) if not _under(path, looked_at)]
     return Order(resource, fields, None if post is None else post.payload, post is not None, True, others)
 
@@ -282,10 +290,6 @@ def _fields(name: str, check: Check, placed: Any) -> Iterator[Field]:
             yield Field(f"{name}.{leaf}", one, other, one == other)
         return
     yield Field(name, _plain(check.expected), _ABSENT if placed is MISSING else _text(placed), check.passed)
-
-
-def _path(name: str) -> tuple[str | int, ...]:
-    return tuple(int(number) if number else step for number, step in _STEP.findall(name))
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -13,8 +13,6 @@ from refsol.history import HistoryMessage
 from refsol.medagentbench import (
     PUBLISHED,
     Failure,
-    Observation,
-    Patient,
     RecordedRun,
     Verdict,
     failure_of,
@@ -97,23 +95,24 @@ A1C_ORDER = {
 class MadeUpEhr:
     """An EHR of one patient; `away` makes every question fail."""
 
-    readings: dict[str, list[Observation]] = field(default_factory=dict)
+    readings: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     birth_date: str | None = "1963-11-13"
     away: bool = False
 
-    def patient(self, mrn: str) -> Patient | None:
+    def search(self, kind: str, **query: str) -> list[dict[str, Any]]:
         if self.away:
             raise FactsError("http://ehr/: no answer")
-        return Patient(self.birth_date) if mrn == MRN else None
-
-    def observations(self, mrn: str, code: str) -> list[Observation]:
-        if self.away:
-            raise FactsError("http://ehr/: no answer")
-        return self.readings.get(code, []) if mrn == MRN else []
+        if kind == "Patient":
+            return [{"resourceType": "Patient", "birthDate": self.birth_date}] if query["identifier"] == MRN else []
+        return self.readings.get(query["code"], []) if query["patient"] == MRN else []
 
 
 def lab(code: str, *readings: tuple[str | None, float | None]) -> MadeUpEhr:
-    return MadeUpEhr({code: [Observation(time, value) for time, value in readings]})
+    return MadeUpEhr({code: [reading(time, value) for time, value in readings]})
+
+
+def reading(time: str | None, value: Any) -> dict[str, Any]:
+    return {"resourceType": "Observation", "effectiveDateTime": time, "valueQuantity": {"value": value}}
 
 
 def post(payload: Any, *, base: str = PUBLISHED.base) -> list[dict[str, str]]:

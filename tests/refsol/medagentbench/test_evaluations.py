@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from refsol.medagentbench.grade import evaluate_unanswered
 from tests.refsol.medagentbench import items
 from tests.refsol.medagentbench.items import MRN, MadeUpEhr, grade, lab, post, put
 
@@ -15,16 +14,16 @@ DOSE = ("dosageInstruction", 0, "doseAndRate", 0, "doseQuantity", "value")
 EVALUATIONS: list[tuple[str, MadeUpEhr, str, tuple[Any, ...]]] = [
     ("task1", MadeUpEhr(), "query", ([MRN],)),
     ("task2", MadeUpEhr(), "query", ([60],)),
-    ("task3", MadeUpEhr(), "order", ([],)),
+    ("task3", MadeUpEhr(), "order", ()),
     ("task4", MadeUpEhr(), "query", ([-1],)),
     ("task4", lab("MG", (items.RECENT, 2.0), (OLD, 1.0)), "query", ([2.0],)),
-    ("task5", lab("MG", (OLD, 1.0)), "no order", ([],)),
+    ("task5", lab("MG", (OLD, 1.0)), "no order", ()),
     ("task5", lab("MG", (items.RECENT, 1.91)), "no order", ([1.91], [])),
     ("task5", lab("MG", (items.RECENT, 1.9)), "order", ([1.9], [])),
     ("task6", lab("GLU", (OLD, 1)), "query", ([-1],)),
     ("task6", lab("GLU", (items.RECENT, 1), (items.RECENT, 2)), "query", ([1.5],)),
     ("task7", lab("GLU", (OLD, 1), (OLD, 2)), "query", ([1],)),
-    ("task8", MadeUpEhr(), "order", ([],)),
+    ("task8", MadeUpEhr(), "order", ()),
     ("task9", MadeUpEhr(), "no order", ([-1], [])),
     ("task9", lab("K", (OLD, 3.5)), "no order", ([3.5], [])),
     ("task9", lab("K", (OLD, 3.49)), "order", ([3.49], [])),
@@ -36,15 +35,8 @@ EVALUATIONS: list[tuple[str, MadeUpEhr, str, tuple[Any, ...]]] = [
 
 @pytest.mark.parametrize(("kind", "ehr", "branch", "accepted"), EVALUATIONS)
 def test_branch_and_accepted_answers(kind: str, ehr: MadeUpEhr, branch: str, accepted: tuple[Any, ...]) -> None:
-    evaluation = evaluate_unanswered({"id": f"{kind}_1", "eval_MRN": MRN, "sol": [MRN]}, ehr)
-    assert evaluation is not None
-    assert (evaluation.branch, evaluation.accepted) == (branch, accepted)
-
-
-def test_what_allows_no_evaluation_has_none() -> None:
-    assert evaluate_unanswered({"id": "task2_1", "eval_MRN": MRN}, MadeUpEhr(birth_date="1963")) is None
-    assert evaluate_unanswered({"id": "task2_1"}, MadeUpEhr()) is None
-    assert evaluate_unanswered({"id": "task2_1", "eval_MRN": MRN}, MadeUpEhr(away=True)) is None
+    verdict = grade(kind, None, [], ehr)
+    assert (verdict.branch, verdict.accepted) == (branch, accepted)
 
 
 def shown(kind: str, answer: Any, history: list[dict[str, str]], ehr: MadeUpEhr) -> list[tuple[str, str, str]]:
@@ -65,7 +57,7 @@ def test_a_query_as_it_is_shown() -> None:
     ]
     assert shown("task6", '["x"]', [], lab("GLU", (items.RECENT, 90)))[-1] == (
         "answer",
-        "[90.0], less than 0.1 away",
+        "[90.0 ± 0.1]",
         '["x"]',
     )
 
@@ -89,30 +81,27 @@ def test_orders_as_they_are_shown() -> None:
         ("posts", "1 accepted", "0 accepted"),
         ("Observation url", '"http://localhost:8080/fhir/Observation"', "nothing"),
         ("Observation resourceType", '"Observation"', "nothing"),
-        ("Observation category", f"a list of one with one coding equal to {coding}", "nothing"),
+        ("Observation category", f'[{{"coding": [{coding}]}}]', "nothing"),
     ]
     assert [name for name, _, _ in shown("task9", "[]", [], lab("K", (OLD, 3)))][3:] == [
         "MedicationRequest url",
         "MedicationRequest resourceType",
-        "MedicationRequest medicationCodeableConcept.coding[0].system",
-        "MedicationRequest medicationCodeableConcept.coding[0].code",
-        "MedicationRequest authoredOn",
+        "MedicationRequest medicationCodeableConcept",
         "MedicationRequest dosageInstruction[0].route",
-        "MedicationRequest dosageInstruction[0].doseAndRate[0].doseQuantity.value",
-        "MedicationRequest dosageInstruction[0].doseAndRate[0].doseQuantity.unit",
+        "MedicationRequest dosageInstruction[0].doseAndRate[0].doseQuantity",
         "MedicationRequest status",
         "MedicationRequest intent",
         "MedicationRequest subject",
+        "MedicationRequest authoredOn",
         "ServiceRequest url",
         "ServiceRequest resourceType",
-        "ServiceRequest code.coding[0].system",
-        "ServiceRequest code.coding[0].code",
-        "ServiceRequest authoredOn",
-        "ServiceRequest status",
-        "ServiceRequest intent",
+        "ServiceRequest code",
         "ServiceRequest priority",
         "ServiceRequest occurrenceDateTime",
+        "ServiceRequest status",
+        "ServiceRequest intent",
         "ServiceRequest subject",
+        "ServiceRequest authoredOn",
         "answer",
     ]
 

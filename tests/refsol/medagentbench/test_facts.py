@@ -12,8 +12,6 @@ from refsol.errors import FactsError, InputError
 from refsol.medagentbench import (
     KeyEhr,
     NdjsonEhr,
-    Observation,
-    Patient,
     SearchEhr,
     build_key,
     grade_item,
@@ -59,14 +57,11 @@ def test_a_file_is_searched_as_a_server_would(tmp_path: Path) -> None:
         {"resourceType": "Observation", "code": {"coding": {"code": "MG"}}, "subject": "x"},
         {"resourceType": "Encounter"},
     )
-    assert ehr.patient(MRN) == Patient("1963-11-13")
-    assert ehr.patient("1") is None
-    assert list(ehr.observations(MRN, "MG")) == [
-        Observation("2023-01-02", 2),
-        Observation("2023-01-01", 1.5),
-        Observation(None, None),
-    ]
-    assert list(ehr.observations(MRN, "GLU")) == []
+    assert [one["birthDate"] for one in ehr.search("Patient", identifier=MRN)] == ["1963-11-13", "2000-01-01"]
+    assert list(ehr.search("Patient", identifier="1")) == []
+    found = ehr.search("Observation", patient=MRN, code="MG")
+    assert [one.get("effectiveDateTime") for one in found] == ["2023-01-02", "2023-01-01", None]
+    assert list(ehr.search("Observation", patient=MRN, code="GLU")) == []
 
 
 @pytest.mark.parametrize(
@@ -84,13 +79,13 @@ def test_a_damaged_file_fails_every_question_naming_the_line(tmp_path: Path, lin
     ehr = NdjsonEhr(path)
     for _ in range(2):
         with pytest.raises(FactsError, match=problem):
-            ehr.patient(MRN)
+            ehr.search("Patient", identifier=MRN)
     assert grade_item({"id": "task4_1", "eval_MRN": MRN}, "[-1]", [], ehr).correct is None
 
 
 def test_a_missing_file_fails_every_question(tmp_path: Path) -> None:
     with pytest.raises(FactsError, match="cannot be read: No such file"):
-        NdjsonEhr(tmp_path / "nowhere").observations(MRN, "MG")
+        NdjsonEhr(tmp_path / "nowhere").search("Observation", patient=MRN, code="MG")
 
 
 def bundle(*resources: Any) -> dict[str, Any]:
@@ -107,8 +102,8 @@ def test_a_server_is_asked_once_a_question_for_one_page() -> None:
 
     facts = SearchEhr("http://fhir.test/base", ask)
     for _ in range(2):
-        assert facts.patient(MRN) == Patient("1963-11-13")
-        assert facts.observations(MRN, "MG") == [Observation("t", 1)]
+        assert facts.search("Patient", identifier=MRN) == [PATIENT]
+        assert facts.search("Observation", patient=MRN, code="MG") == [observation("t", 1)]
     assert asked == [
         f"http://fhir.test/base/Patient?identifier={MRN}&_format=json",
         f"http://fhir.test/base/Observation?patient={MRN}&code=MG&_count=5000&_format=json",
@@ -130,7 +125,7 @@ def test_a_server_is_asked_once_a_question_for_one_page() -> None:
 def test_an_answer_that_is_no_bundle_is_a_facts_error(answer: tuple[int, str | bytes], problem: str) -> None:
     facts = SearchEhr("http://fhir.test/", lambda _: answer)
     with pytest.raises(FactsError, match=rf"http://fhir\.test/Patient.*: .*{problem}"):
-        facts.patient(MRN)
+        facts.search("Patient", identifier=MRN)
 
 
 def test_a_server_that_does_not_answer_is_not_asked_again() -> None:
@@ -144,7 +139,7 @@ def test_a_server_that_does_not_answer_is_not_asked_again() -> None:
     facts = SearchEhr("http://fhir.test/", refuse)
     for _ in range(3):
         with pytest.raises(FactsError, match=r"http://fhir\.test/Patient.*: no answer: refused"):
-            facts.patient(MRN)
+            facts.search("Patient", identifier=MRN)
     assert calls == 1
 
 
@@ -173,9 +168,9 @@ def test_a_key_keeps_only_what_can_decide(tmp_path: Path) -> None:
     old, recent, later = "2020-01-01T00:00:00Z", "2023-11-13T00:00:00Z", "2023-12-01T00:00:00Z"
     ehr = lab("GLU", (old, 1), ("2019-01-01T00:00:00Z", 2), (recent, 3), (later, 4))
     task = {"id": "task7_1", "eval_MRN": MRN}
-    assert build_key([task], ehr).observations[MRN, "GLU"] == (Observation(recent, 3), Observation(later, 4))
+    assert build_key([task], ehr).readings[f"{MRN} GLU"] == [(recent, 3), (later, 4)]
     unreadable = lab("GLU", (old, 1), (None, 2))
-    assert len(build_key([task], unreadable).observations[MRN, "GLU"]) == 2
+    assert len(build_key([task], unreadable).readings[f"{MRN} GLU"]) == 2
 
 
 def test_what_a_key_does_not_hold_is_a_facts_error(tmp_path: Path) -> None:
@@ -183,11 +178,11 @@ def test_what_a_key_does_not_hold_is_a_facts_error(tmp_path: Path) -> None:
     task = {"id": "task2_1", "eval_MRN": "S0"}
     write_key(path, build_key([task], MadeUpEhr()))
     ehr = KeyEhr(path)
-    assert ehr.patient("S0") is None
+    assert list(ehr.search("Patient", identifier="S0")) == []
     with pytest.raises(FactsError, match=f"does not have the patient {MRN}"):
-        ehr.patient(MRN)
+        ehr.search("Patient", identifier=MRN)
     with pytest.raises(FactsError, match="does not have the readings of MG of S0"):
-        ehr.observations("S0", "MG")
+        ehr.search("Observation", patient="S0", code="MG")
     ehr.check([task])
     with pytest.raises(InputError, match="answer key of another task set"):
         ehr.check([{"id": "task2_1", "eval_MRN": MRN}])

@@ -53,7 +53,7 @@ def fail(
 
 READ = said(f"GET http://x/Observation?patient={MRN}&code=MG", observation("MG", AT, 1.8), "FINISH([])")
 NOT_READ = said("FINISH([])")
-SENTENCE = f"last MG 1.8 mg/dL at {AT}, 5 h before now"
+SENTENCE = f"last magnesium 1.8 mg/dL at {AT}, 5 h before now"
 
 
 def test_what_is_right_has_no_failure() -> None:
@@ -195,7 +195,7 @@ def test_orders() -> None:
     missing = fail("task5", "[]", [], low)
     assert missing is not None
     assert missing.kind == "order-missing"
-    assert missing.reason.startswith("0 of 1 orders accepted: last MG 1.2 mg/dL")
+    assert missing.reason.startswith("0 of 1 orders accepted: last magnesium 1.2 mg/dL")
     assert fail("task9", "[]", post(items.POTASSIUM), lab("K", (AT, 3.3))).kind == "order-missing"
     not_due = fail("task5", "[]", post(items.MAGNESIUM), fine)
     assert not_due is not None
@@ -269,7 +269,8 @@ def test_a_reading_missed_names_the_order_that_was_not_due() -> None:
     assert failure is not None
     assert failure.kind == "reading-missed"
     assert failure.reason.startswith(
-        f"never read the MG of {AT}, and sent a POST (MedicationRequest 0338-1715-40), which was not due; last MG 2.0"
+        f"never read the MG of {AT}, and sent a POST (MedicationRequest 0338-1715-40), which was not due; "
+        "last magnesium 2.0"
     )
     not_due = fail("task5", "[]", post(order), lab("MG", (AT, 2.0)))
     assert not_due is None or not_due.kind == "order-not-due"
@@ -281,7 +282,7 @@ def test_swapped_orders_are_called_so() -> None:
     assert failure is not None
     assert failure.kind == "order-wrong"
     assert failure.reason.startswith(
-        "the two orders are swapped; MedicationRequest before ServiceRequest is due: last K 3.3"
+        "the two orders are swapped; MedicationRequest before ServiceRequest is due: last potassium 3.3"
     )
 
 
@@ -302,10 +303,10 @@ def test_a_post_whose_body_is_not_json_is_counted_as_tried() -> None:
 @pytest.mark.parametrize(
     ("time", "words"),
     [
-        ("2022-11-13T10:00:00+00:00", "older than a year by 0 h 15 min → a new test"),
-        ("2022-11-13T10:20:00+00:00", "0 h 5 min short of a year → nothing to order"),
-        ("2022-11-12T07:00:00+00:00", "older than a year by 27 h 15 min → a new test"),
-        ("2022-10-13T10:00:00+00:00", "older than a year → a new test"),
+        ("2022-11-13T10:00:00+00:00", "older than a year by 0 h 15 min → order HbA1c"),
+        ("2022-11-13T10:20:00+00:00", "not older than a year by 0 h 5 min → nothing to order"),
+        ("2022-11-12T07:00:00+00:00", "older than a year by 27 h 15 min → order HbA1c"),
+        ("2022-10-13T10:00:00+00:00", "older than a year → order HbA1c"),
     ],
 )
 def test_a_limit_of_a_year_that_is_missed_by_minutes_names_them(time: str, words: str) -> None:

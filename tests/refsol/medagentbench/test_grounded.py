@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from refsol.history import HistoryMessage
-from refsol.medagentbench import PUBLISHED, Baselines, Grounds, grade_item, grounds
+from refsol.medagentbench import PUBLISHED, Grounds, baselines, grade_item, grounds
 from tests.refsol.medagentbench.items import (
     A1C_ORDER,
     BLOOD_PRESSURE,
@@ -61,7 +61,7 @@ def grounded(
             HistoryMessage("user", f"Here:\n{json.dumps(body)}\nGo on."),
         ]
     said = [*acted, *read] if late else [*read, *acted]
-    return grounds(asked, verdict, [HistoryMessage("user", "prompt"), *said, HistoryMessage("agent", "FINISH([])")])
+    return grounds(verdict, [HistoryMessage("user", "prompt"), *said, HistoryMessage("agent", "FINISH([])")])
 
 
 LABS = {"task4": "MG", "task5": "MG", "task6": "GLU", "task7": "GLU", "task9": "K", "task10": "A1C"}
@@ -193,16 +193,16 @@ def test_types_whose_text_says_everything_need_no_reading() -> None:
 def test_without_a_transcript_nobody_can_tell() -> None:
     task = {"id": "task4_1", "eval_MRN": MRN, "instruction": "Made up."}
     verdict = grade_item(task, "[-1]", [], MadeUpEhr())
-    assert grounds(task, verdict, []) == Grounds(None, "cannot be told")
+    assert grounds(verdict, []) == Grounds(None, "unknown")
     said = [HistoryMessage("user", "Made up."), HistoryMessage("agent", "FINISH([-1])")]
-    assert grounds(task, verdict, said) == Grounds(False, "had not read a complete search of MG")
+    assert grounds(verdict, said) == Grounds(False, "had not read a complete search of MG")
 
 
 def test_a_wrong_item_is_not_grounded_and_one_that_is_not_graded_says_nothing() -> None:
     task = {"id": "task4_1", "eval_MRN": MRN}
     said = [HistoryMessage("user", "prompt")]
-    assert grounds(task, grade_item(task, "[7]", [], MadeUpEhr()), said) == Grounds(False)
-    assert grounds(task, grade_item(task, "[7]", [], MadeUpEhr(away=True)), said) == Grounds(None)
+    assert grounds(grade_item(task, "[7]", [], MadeUpEhr()), said) == Grounds(False)
+    assert grounds(grade_item(task, "[7]", [], MadeUpEhr(away=True)), said) == Grounds(None)
 
 
 def test_blind_places_the_orders_that_the_text_spells_out_where_they_are_right_most_often() -> None:
@@ -210,12 +210,12 @@ def test_blind_places_the_orders_that_the_text_spells_out_where_they_are_right_m
     text = {"instruction": words + PUBLISHED.referral, "eval_MRN": MRN}
     kinds = ("task3", "task8", "task10")
     tasks = [{"id": f"{kind}_{number}", **text} for kind in kinds for number in range(2)]
-    found = Baselines(tasks, MadeUpEhr())
-    assert [found.outcomes(task) for task in tasks] == [{"nop": False, "constant": False, "blind": True}] * 6
-    recent = Baselines(tasks, lab("A1C", (RECENT, 6)))
-    assert recent.blind["task10"].orders == ""
+    found = baselines(tasks, MadeUpEhr())
+    assert [found.outcomes(task["id"]) for task in tasks] == [{"nop": False, "constant": False, "blind": True}] * 6
+    recent = baselines(tasks, lab("A1C", (RECENT, 6)))
+    assert recent.blind["task10"].orders == ()
     silent = [{**task, "instruction": f"{MRN}: as always"} for task in tasks]
-    assert not any(Baselines(silent, MadeUpEhr()).outcomes(task)["blind"] for task in silent)
+    assert not any(baselines(silent, MadeUpEhr()).outcomes(task["id"])["blind"] for task in silent)
 
 
 def test_constant_gives_the_most_frequent_right_answer_of_each_type() -> None:
@@ -224,7 +224,7 @@ def test_constant_gives_the_most_frequent_right_answer_of_each_type() -> None:
         {"id": "task1_2", "sol": ["Patient not found"]},
         *({"id": f"{kind}_1", "eval_MRN": MRN} for kind in ("task2", "task3", "task5")),
     ]
-    constant = Baselines(tasks, MadeUpEhr()).constant
+    constant = baselines(tasks, MadeUpEhr()).constant
     assert {kind: one.answer for kind, one in constant.items()} == {
         "task1": f'["{MRN}"]',
         "task2": "[60]",
@@ -237,6 +237,7 @@ def test_blind_guesses_a_dose() -> None:
     text = {"instruction": f"{MRN} {PUBLISHED.magnesium_drug} {PUBLISHED.potassium_drug} {PUBLISHED.potassium_test}"}
     tasks = [{"id": f"{kind}_1", "eval_MRN": MRN, **text} for kind in ("task5", "task9")]
     low = MadeUpEhr({**lab("MG", (RECENT, 1.2)).readings, **lab("K", (RECENT, 3.1)).readings})
-    found = Baselines(tasks, low)
-    assert [(one.orders, one.dose) for one in found.blind.values()] == [("task5", 2), ("task9", 40.0)]
-    assert all(found.outcomes(task)["blind"] for task in tasks)
+    found = baselines(tasks, low)
+    quantities = [json.loads(one.orders[0])["dosageInstruction"][0]["doseAndRate"][0] for one in found.blind.values()]
+    assert [one["doseQuantity"] for one in quantities] == [{"value": 2, "unit": "g"}, {"value": 40, "unit": "mEq"}]
+    assert all(found.outcomes(task["id"])["blind"] for task in tasks)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from refsol.medagentbench import Facts, NdjsonEhr, grade_item
+from refsol.medagentbench import NdjsonEhr, Source, grade_item
 from tests.shared_data import SHARED, need
 
 REAL = SHARED / "medagentbench" / "results_v2_r2_20251127_000553.json"
 
 
-def disagreements(cases: list[dict[str, Any]], tasks: dict[str, dict[str, Any]], ehr: Facts) -> list[str]:
+def disagreements(cases: list[dict[str, Any]], tasks: dict[str, dict[str, Any]], ehr: Source) -> list[str]:
     return [
         f"{case['case']}: {verdict.correct} for {case['verdict']}: {verdict.reason}"
         for case in cases

@@ -41,6 +41,8 @@ _IN_CONTEXT: dict[str, tuple[str, Callable[[str], Any]]] = {
 _IN_INSTRUCTION: dict[str, tuple[str, Callable[[str], Any]]] = {
     "follow_up_hour": (r"(?<![\d:])(\d{1,2})(?: ?am\b|:00\b| o'clock)", int),
     "a1c_months": (r"(\d+) months", int),
+    "blood_pressure": (r"(\d+/\d+ mmHg)", str),
+    "referral": (r"(Situation:[\s\S]*recommendations\.)", str),
 }
 
 
