@@ -99,12 +99,7 @@ def stored(tasks: Sequence[Mapping[str, Any]], facts: Source, cut_off: datetime)
 
 def _searches(tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Search]]:
     """Each distinct pair of patient and search that the tasks need."""
-    pairs = (
-        (str(task["eval_MRN"]), search)
-        for task in tasks
-        if task.get("eval_MRN")
-        for search in _of_type(task)
-    )
+    pairs = ((str(task["eval_MRN"]), search) for task in tasks if task.get("eval_MRN") for search in _of_type(task))
     yield from dict.fromkeys(pairs)
 
 

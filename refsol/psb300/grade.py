@@ -65,7 +65,7 @@ def failure_of(
 ) -> Failure | None:
     """The failure of a wrong item. None if the item is right or was not graded.
 
-    `status` is how the episode ended and `transcript` all its messages, if they are known.
+    `status` is how the episode ended and `transcript` all its messages, if an episode is known.
     """
     if graded.correct is not False:
         return None
@@ -74,7 +74,7 @@ def failure_of(
         return Failure("data", graded.reason)
     if ended := failed_protocol(failed, status, transcript):
         return ended
-    if missing := unread(graded, transcript) if transcript else []:
+    if missing := unread(graded, transcript) if status else []:
         return Failure("reading-missed", f"never read {missing[0]}{_more(missing)}{why(graded)}")
     if "readable" in failed:
         return Failure("order-wrong", graded.reason, "readable")

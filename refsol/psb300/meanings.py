@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from refsol.clinical.chart import Chart
-from refsol.clinical.codes import Code
 from refsol.clinical.faults import ReplyFault
-from refsol.clinical.meanings import Coded, Meaning, Names, OneOf
+from refsol.clinical.meanings import Is, Meaning, Names, OneOf
 from refsol.clinical.orders import lookup
-from refsol.json_values import as_object
 from refsol.verdict import MISSING, show
+
+TOLERANCE = 0.1
+"""How far a mean may be off."""
 
 
 def is_fair(chart: Chart) -> bool:
@@ -35,24 +36,47 @@ class Word(OneOf):
         return super().accepts("" if actual is MISSING else _lower(actual, "a status or intent"), chart)
 
 
-class CodeNames(Names):
-    """`code` as text names the words in this spelling, in upper or lower case."""
+class Written(Is):
+    """Any value; a right reply has this one."""
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
         """See `Meaning.accepts`."""
-        text = "" if actual is MISSING else str(actual)
-        return all(isinstance(word, str) and chart.mentions(text, word) for word in self.words)
+        return True
 
 
-class Laboratory(Names):
+class FirstCode(Names):
+    """The first coding of `code` has one of the words as its code, in any system."""
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        return lookup(actual, "code.coding[0].code") in self.words
+
+
+class InCode(Names):
+    """`code` names the words."""
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        return super().accepts(actual.get("code", {}), chart)
+
+
+class CodeNames(Names):
+    """`code` names one of the words, as they are spelled."""
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        return chart.mentions(str(actual.get("code", {})), *map(str, self.words))
+
+
+class Laboratory(InCode):
     """`code`, an object with a text, names the words."""
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
         """See `Meaning.accepts`."""
-        code = {} if actual is MISSING else actual
+        code = actual.get("code", {})
         if not isinstance(code, dict) or not isinstance(code.get("text", ""), str):
             raise ReplyFault(f"code is {show(code)}, not an object with a text")
-        return super().accepts(code, chart)
+        return super().accepts(actual, chart)
 
 
 class DrugText(Names):
@@ -60,7 +84,8 @@ class DrugText(Names):
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
         """See `Meaning.accepts`."""
-        text = actual.get("text", "") if isinstance(actual, dict) else None
+        concept = actual.get("medicationCodeableConcept")
+        text = concept.get("text", "") if isinstance(concept, dict) else None
         return super().accepts(_lower(text, "medicationCodeableConcept.text"), chart)
 
 
@@ -92,33 +117,24 @@ class Indication(Names):
         return any(super(Indication, self).accepts(_lower(text, "the indication"), chart) for text in texts)
 
 
-class FirstCoded(Coded):
-    """A CodeableConcept whose first coding has this code, in any system."""
-
-    def accepts(self, actual: Any, chart: Chart) -> bool:
-        """See `Meaning.accepts`."""
-        return bool(lookup(actual, "coding[0].code") == self.code.code)
-
-
-@dataclass(frozen=True, slots=True)
 class Vaccine(Names):
-    """The order's first coding has this code, or its text names the words. `fair` accepts the code anywhere in `code`."""
+    """The text names one of the words, or the first coding of `code` has the code that is written.
 
-    code: Code = Code("")
+    `fair` accepts this code anywhere in `code`.
+    """
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
         """See `Meaning.accepts`."""
-        concept = actual.get("code", {})
+        concept, code = actual.get("code", {}), lookup(self.writes, "code.coding[0].code")
         if not isinstance(concept, str | list | dict):
             raise ReplyFault(f"code is {show(concept)}, not an object")
         if isinstance(concept, dict) and "coding" in concept:
             first = lookup(concept, "coding[0]")
             if not isinstance(first, dict):
                 raise ReplyFault("no code.coding[0]")
-            if first.get("code") == self.code.code:
+            if first.get("code") == code:
                 return True
-        named = Names.accepts(self, actual, chart)
-        return named or (is_fair(chart) and chart.mentions(str(concept), self.code.code))
+        return super().accepts(actual, chart) or (is_fair(chart) and chart.mentions(str(concept), code))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +173,3 @@ class Mean(Meaning):
     def expected(self) -> str:
         """See `Meaning.expected`."""
         return "null or -1" if self.value is None else f"{self.value!r} ± {TOLERANCE}"
-
-
-TOLERANCE = 0.1
-
-
-def coded(code: Code) -> dict[str, Any]:
-    """A CodeableConcept for a new order."""
-    return as_object(Coded(code).json())

@@ -128,10 +128,10 @@ def compare(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
 
 
 def _no_post(ruling: PsbRuling, reply: Reply, chart: Chart) -> Iterator[Check]:
-    if is_fair(chart):
-        sent = bool(reply.posts)
+    if ruling.attempts and not is_fair(chart):
+        sent = reply.attempted
     else:
-        sent = reply.attempted if ruling.attempts else bool(_accepted(reply))
+        sent = bool(reply.posts if is_fair(chart) else _accepted(reply))
     yield Check("no POST", not sent, "no POST", "a POST" if sent else "no POST")
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from refsol.clinical.chart import Chart, drug_text, mean, newest, performed
 from refsol.clinical.codes import CPT, LABORATORY, LOINC, SNOMED, VITAL_SIGNS, Code, Lab, days, hours
 from refsol.clinical.faults import DataFault
-from refsol.clinical.meanings import Is, Names, OneOf
+from refsol.clinical.meanings import Coded, Is, Meaning, Names, OneOf
 from refsol.clinical.orders import ENDINGS, Field
 from refsol.clinical.records import Compared, Event, Search, ordered, ref
 from refsol.clinical.rulings import Ruling
@@ -20,14 +20,15 @@ from refsol.psb300.meanings import (
     CodeNames,
     CodeOrDrug,
     DrugText,
-    FirstCoded,
+    FirstCode,
+    InCode,
     Indication,
     Laboratory,
     Mean,
     NamesOrder,
     Vaccine,
     Word,
-    coded,
+    Written,
     is_fair,
 )
 from refsol.psb300.rules import HEART_RATE, Due, PsbRuling
@@ -78,31 +79,51 @@ class PsbType(TaskType):
     searches: ClassVar[tuple[Search, ...]] = ()
 
 
-def _nothing(*, attempts: bool = False) -> Ruling:
-    return PsbRuling("no order", attempts=attempts)
+NOTHING = PsbRuling("no order")
+NO_ATTEMPT = PsbRuling("no order", attempts=True)
+"""Nothing is due, and `official` counts POSTs that were not accepted too."""
 
 
-def _subject(chart: Chart) -> Field:
-    return Field("subject", Is({"reference": f"Patient/{chart.patient}"}))
+def _one(order: Due) -> Ruling:
+    """Exactly one post, this order."""
+    return PsbRuling("order", orders=(order,), single=True)
+
+
+def _subject(chart: Chart) -> dict[str, Any]:
+    return {"reference": f"Patient/{chart.patient}"}
 
 
 def _active(chart: Chart) -> tuple[Field, ...]:
+    """The fields of an active order for the patient."""
+    return (
+        Field("status", Word("active")),
+        Field("intent", Word("order")),
+        Field("subject", Is(_subject(chart))),
+    )
+
+
+def _due(chart: Chart, kinds: tuple[str, ...], what: str, *meanings: Meaning, **more: Any) -> Due:
     """An active order for the patient."""
-    return Field("status", Word("active")), Field("intent", Word("order")), _subject(chart)
+    fields = (Field("", one) for one in meanings)
+    return Due(kinds, (*_active(chart), *fields), f"order {what}", **more)
 
 
-def _body(chart: Chart, **more: Any) -> dict[str, Any]:
-    """What a right order has besides, where the grader does not look at each field."""
-    return {"intent": "order", "subject": {"reference": f"Patient/{chart.patient}"}, **more}
+def _loose(chart: Chart, kind: str, words: str, status: Word, meaning: Meaning, **more: Any) -> Due:
+    """An order whose intent and subject are not looked at."""
+    written = Field("", Written({"intent": "order", "subject": _subject(chart)}))
+    return Due((kind,), (Field("status", status), written, Field("", meaning)), words, **more)
 
 
 def _drug(text: str) -> dict[str, Any]:
     return {"medicationCodeableConcept": {"text": text}}
 
 
-def _one(order: Due) -> Ruling:
-    """Exactly one post, this order."""
-    return PsbRuling("order", orders=(order,), single=True)
+def _service(code: Code) -> dict[str, Any]:
+    return {"code": Coded(code).json()}
+
+
+def _is_recent(last: Event | None, **length: float) -> bool:
+    return last is not None and not last.older_than(**length)
 
 
 class OldCt(PsbType):
@@ -113,12 +134,10 @@ class OldCt(PsbType):
 
     def rule(self, chart: Chart) -> Ruling:
         """See `TaskType.rule`."""
-        last = chart.last_done(*OLD_CTS)
-        if last is not None and not last.older_than(days=365):
-            return _nothing(attempts=True)
-        indication = Indication(("renal mass follow-up",), {"reasonCode": [{"text": "Renal mass follow-up"}]})
-        fields = (*_active(chart), Field("code", FirstCoded(CT)), Field("", indication))
-        return _one(Due((SERVICE,), fields, CT.name, url=SERVICE))
+        if _is_recent(chart.last_done(*OLD_CTS), days=365):
+            return NO_ATTEMPT
+        why = Indication(("renal mass follow-up",), {"reasonCode": [{"text": "Renal mass follow-up"}]})
+        return _one(_due(chart, (SERVICE,), CT.name, FirstCode((CT.code,), _service(CT)), why, url=SERVICE))
 
 
 class OneAnticoagulant(PsbType):
@@ -133,20 +152,18 @@ class OneAnticoagulant(PsbType):
         right = [one for one in taken if self._is_heparin(one, chart)]
         kept = max(right, key=lambda one: _written(one, chart), default=None) if fair else next(iter(taken), None)
         stops = tuple(self._stop(one, chart) for one in taken if one is not kept)
-        text = "heparin 5000 units subcutaneously every 8 hours"
-        names = Names((HEPARIN, DOSE if fair else "5000"), _body(chart, **_drug(text)))
-        fields = (Field("status", Word("active")), Field("", names))
-        heparin = Due((DRUG,), fields, "heparin 5000", least=0 if right else 1, only=fair)
-        create = () if right else (heparin,)
-        if create and taken:
+        names = Names((HEPARIN, DOSE if fair else "5000"), _drug("heparin 5000 units subcutaneously every 8 hours"))
+        least = 0 if right else 1
+        heparin = _loose(chart, DRUG, "order heparin 5000", Word("active"), names, least=least, only=fair)
+        if taken and not right:
             chart.note(ACTIVE, what="heparin 5000")  # that no active order is heparin 5000 shows only in all of them
-        if not (create or stops):
-            return _nothing()
+        if right and not stops:
+            return NOTHING
         return PsbRuling(
             "order",
-            orders=(*create, *stops),
-            posts=len(create) + (len(stops) if fair else bool(stops)),
-            every=(_subject(chart),),
+            orders=stops if right else (heparin, *stops),
+            posts=least + (len(stops) if fair else bool(stops)),
+            every=(Field("subject", Is(_subject(chart))),),
             besides=(heparin,) if right and fair else (),
         )
 
@@ -159,8 +176,8 @@ class OneAnticoagulant(PsbType):
     def _stop(order: Resource, chart: Chart) -> Due:
         fair, text = is_fair(chart), drug_text(order)
         drugs = tuple(word for word in ANTICOAGULANTS if chart.mentions(text, word))
-        names = NamesOrder((drugs,) if fair else (), _body(chart, **_drug(text)), order.get("id"))
-        return Due((DRUG,), (Field("status", Word(*ENDINGS)), Field("", names)), f"stop {text}", own=fair)
+        names = NamesOrder((drugs,), _drug(text), order.get("id")) if fair else Written(_drug(text))
+        return _loose(chart, DRUG, f"stop {text}", Word(*ENDINGS), names, own=fair)
 
 
 class HeartRate(PsbType):
@@ -195,10 +212,9 @@ class RemoveCatheter(PsbType):
         placed = chart.last_done(CATHETER)
         chart.find(SERVICE, CATHETER, status="active")  # the published grader fails on these even without a catheter
         if placed is None or not placed.older_than(hours=48) or chart.first(SERVICE, CATHETER, "active"):
-            return _nothing()
-        code = Names((CATHETER.code.lower(),), coded(Code(CATHETER.code, name="removal of the urinary catheter")))
-        removal = Due((SERVICE,), (*_active(chart), Field("code", code)), "removal of the catheter", lazy=True)
-        return PsbRuling("order", orders=(removal,))
+            return NOTHING
+        code = InCode((CATHETER.code.lower(),), _service(CATHETER))
+        return PsbRuling("order", orders=(_due(chart, (SERVICE,), "the removal of the catheter", code, lazy=True),))
 
 
 class LeftKidney(PsbType):
@@ -210,12 +226,11 @@ class LeftKidney(PsbType):
     def rule(self, chart: Chart) -> Ruling:
         """See `TaskType.rule`."""
         if not chart.has_condition(CANCER):
-            return _nothing(attempts=True)
-        last = chart.last_done(*OLD_CTS, CT)
-        if last is not None and not last.older_than(days=90):
-            return _nothing()
-        due = ((code, Field("code", CodeNames((code.code,), coded(code)))) for code in (CT, REFERRAL))
-        orders = tuple(Due((SERVICE, DRUG), (*_active(chart), field), code.name) for code, field in due)
+            return NO_ATTEMPT
+        if _is_recent(chart.last_done(*OLD_CTS, CT), days=90):
+            return NOTHING
+        due = {code: CodeNames((code.code,), _service(code)) for code in (CT, REFERRAL)}
+        orders = tuple(_due(chart, (SERVICE, DRUG), code.name, names) for code, names in due.items())
         return PsbRuling("order", orders=orders)
 
 
@@ -232,16 +247,16 @@ class Thyroid(PsbType):
         pair = self._high_pair(readings)
         if pair is not None:
             chart.note(Search("Observation", (TSH,)), *(one.resource for one in pair), how="all")
-            drug = DrugText(("levothyroxine", "25"), {"text": "levothyroxine 25 mcg by mouth daily"})
-            fields = (Field("medicationCodeableConcept", drug), *_active(chart))
-            levothyroxine = Due((DRUG,), fields, "levothyroxine 25 mcg", lazy=True)
+            drug = DrugText(("levothyroxine", "25"), _drug("levothyroxine 25 mcg by mouth daily"))
+            fields = (Field("", drug), *_active(chart))  # in this order: a drug that cannot be read is at fault
+            levothyroxine = Due((DRUG,), fields, "order levothyroxine 25 mcg", lazy=True)
             return PsbRuling("order", orders=(levothyroxine, *self._tests(chart, 42)), posts=3)
         tsh = chart.latest(TSH)
         if tsh is None or not 4.5 <= tsh <= 10:
-            return _nothing()
+            return NOTHING
         ft4 = chart.latest(FT4)
         if ft4 is None or not 0.8 <= ft4 <= 1.8:
-            return _nothing()
+            return NOTHING
         no_drug = Due((DRUG,), (), "drug", least=0, only=True)
         return PsbRuling("order", orders=self._tests(chart, 90), posts=2, besides=(no_drug,))
 
@@ -260,9 +275,9 @@ class Thyroid(PsbType):
         when, fair = {"occurrenceDateTime": (chart.now + days(after)).isoformat()}, is_fair(chart)
         tests = []
         for lab in (TSH, FT4):
-            names = (lab.code.lower(),) if fair else ((TSH.code.lower(), FT4.code.lower()),)
-            fields = (*_active(chart), Field("code", Laboratory(names, {"text": lab.code})), Field("", Names((), when)))
-            tests.append(Due((SERVICE,), fields, lab.name, least=2, own=fair))
+            words = (lab.code.lower(),) if fair else ((TSH.code.lower(), FT4.code.lower()),)
+            names = Laboratory(words, {"code": {"text": lab.code}, **when})
+            tests.append(_due(chart, (SERVICE,), lab.name, names, least=2, own=fair))
         return tuple(tests)
 
 
@@ -278,27 +293,20 @@ class LongQtc(PsbType):
 
     def rule(self, chart: Chart) -> Ruling:
         """See `TaskType.rule`."""
-        last = chart.latest(QTC) if is_fair(chart) else _stored_last(chart, QTC)
+        fair, ends = is_fair(chart), Word(*ENDINGS)
+        last = chart.latest(QTC) if fair else _stored_last(chart, QTC)
         if last is None:
-            return _nothing(attempts=True)
+            return NO_ATTEMPT
         if not last > 500:
-            return _nothing()
-        fair = is_fair(chart)
+            return NOTHING
         texts = [drug_text(one) for one in chart.orders(*PROLONGING)] if fair else [PROLONGING[0]]
         drugs = tuple(word for word in PROLONGING if not fair or any(chart.mentions(text, word) for text in texts))
         when = {"occurrenceDateTime": (chart.now + hours(24)).isoformat()}
-        names = Names(((ECG.code, "ecg"),), _body(chart, code=coded(ECG), **when))
-        ecg = Due((SERVICE,), (Field("status", Word("active")), Field("", names)), "ECG")
-        stops = [
-            Due(
-                (DRUG,),
-                (Field("status", Word(*ENDINGS)), Field("", Names((drugs,), _body(chart, **_drug(text))))),
-                f"stop {text}",
-            )
-            for text in texts
-        ]
-        every = (Field("resourceType", OneOf(SERVICE, DRUG)), _subject(chart))
-        read = Due((DRUG,), (Field("status", Word(*ENDINGS)),), "stop", least=0)  # at fault even if no stop is due
+        names = Names(((ECG.code, "ecg"),), {**_service(ECG), **when})
+        ecg = _loose(chart, SERVICE, "order an ECG", Word("active"), names)
+        stops = [_loose(chart, DRUG, f"stop {text}", ends, Names((drugs,), _drug(text))) for text in texts]
+        every = (Field("resourceType", OneOf(SERVICE, DRUG)), Field("subject", Is(_subject(chart))))
+        read = Due((DRUG,), (Field("status", ends),), "stop", least=0)  # at fault even if no stop is due
         return PsbRuling("order", orders=(ecg, *stops), posts=2 if stops else 1, every=every, besides=(read,))
 
 
@@ -311,9 +319,9 @@ class NaloxoneBesideOpioid(PsbType):
     def rule(self, chart: Chart) -> Ruling:
         """See `TaskType.rule`."""
         if not chart.active_order(*OPIOIDS) or chart.active_order(*NALOXONE):
-            return _nothing()
+            return NOTHING
         names = Names((NALOXONE,), _drug("naloxone 4 mg nasal spray"))
-        return _one(Due((DRUG, SERVICE), (*_active(chart), Field("", names)), "naloxone"))
+        return _one(_due(chart, (DRUG, SERVICE), "naloxone", names))
 
 
 class FluVaccine(PsbType):
@@ -324,11 +332,10 @@ class FluVaccine(PsbType):
 
     def rule(self, chart: Chart) -> Ruling:
         """See `TaskType.rule`."""
-        last = chart.last_done(FLU)
-        if last is not None and not last.older_than(days=365):
-            return _nothing()
-        vaccine = Vaccine((("flu", "influenza"),), {"code": coded(FLU)}, FLU)
-        return _one(Due((SERVICE, DRUG), (*_active(chart), Field("", vaccine)), FLU.name))
+        if _is_recent(chart.last_done(FLU), days=365):
+            return NOTHING
+        vaccine = Vaccine((("flu", "influenza"),), _service(FLU))
+        return _one(_due(chart, (SERVICE, DRUG), FLU.name, vaccine))
 
 
 class CovidBooster(PsbType):
@@ -348,10 +355,9 @@ class CovidBooster(PsbType):
         if last is None:
             chart.note(orders, what="COVID-19 vaccine")
         elif not self._is_old(last, chart):
-            return _nothing()
+            return NOTHING
         names = ("covid", "covid19", "covidvaccine", *((BOOSTER.code,) if is_fair(chart) else ()))
-        booster = Field("", CodeOrDrug((names,), {"code": coded(BOOSTER)}))
-        return _one(Due((SERVICE, DRUG), (*_active(chart), booster), BOOSTER.name))
+        return _one(_due(chart, (SERVICE, DRUG), BOOSTER.name, CodeOrDrug((names,), _service(BOOSTER))))
 
     @staticmethod
     def _is_old(last: Event, chart: Chart) -> bool:
