@@ -29,7 +29,7 @@ from medagent.benchmarks.medagentbench.settings import (
     MedAgentBenchGrading,
     MedAgentBenchSettings,
 )
-from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task, select
+from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, Task, select, set_of_run
 from medagent.core.errors import UserError
 from medagent.core.options import Setting, checked
 from medagent.core.writing import file_digest
@@ -116,6 +116,8 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         named = {"dataset": grading.tasks and str(grading.tasks), "api_base": grading.base}
         renamed = {name: value for name, value in named.items() if value is not None}
         source: MedAgentBenchGrading = super().source(run, {**overrides, **own, **renamed})
+        if "dataset" not in {**overrides, **renamed} and source.dataset == BUNDLED:
+            source = source.model_copy(update={"dataset": set_of_run(run.settings)})
         return source if facts else source.model_copy(update={"ehr": self._own_patients(run, source)})
 
     def resources(self, source: MedAgentBenchSettings) -> Iterable[bytes]:
@@ -254,14 +256,15 @@ class OwnAgent(Scripted):
 
     def agent(self, base: str) -> Agent:
         """See `Scripted.agent`."""
-        from medagent.benchmarks.medagentbench.agents.reference import solver
+        from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent, solver
         from medagent.fhir_episodes.own_agents import ConstantAgent, ReplayAgent
-        from medagent.fhir_episodes.rule_agent import CodeRuleAgent, RuleAgent
+        from medagent.fhir_episodes.rule_agent import CodeRuleAgent
 
         if self.kind == "replay":
             return ReplayAgent(self.messages)
         if self.kind == "reference":
-            return (CodeRuleAgent if self.code else RuleAgent)(AgentContext(base=base), solver(base))
+            context = AgentContext(base=base)
+            return CodeRuleAgent(context, solver(base)) if self.code else ReferenceAgent(context)
         return ConstantAgent(self.answers)
 
 

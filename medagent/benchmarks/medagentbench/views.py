@@ -33,7 +33,7 @@ from medagent.engine.blocks import (
 )
 from medagent.engine.report import REQUESTS, Report, TableLine
 from medagent.engine.scores import Check, Score
-from medagent.fhir_episodes.benchmark import spoken
+from medagent.fhir_episodes.benchmark import changes_blocks, spoken
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.session import post_history
 from medagent.reports.published import published_sections
@@ -69,6 +69,7 @@ def episode_blocks(item: TaskItem, row: EpisodeRow, score: Score | None) -> Iter
     if row.created:
         writes = [(one.url, one.resource, one.not_stored) for one in row.created]
         yield RecordBlock("Resources that the POSTs created, or would have created", writes)
+    yield from changes_blocks(row)
     if row.transcript:
         title = "Transcript" if whole else "POSTs and their replies (the file has no other messages)"
         yield ConversationBlock(messages, [one.time for one in facts if one.time], title)
@@ -80,13 +81,13 @@ def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:
         return
     lines = {line.name: line for section in report.table for line in section.lines}
     overall = lines["overall"]
-    name = "this run" if all(item.trial == 1 for item in report.items) else "this run, trial 1"
-    first = [_line(name, overall)]
+    first = [_line("this run", overall)]
     first += [
         _line(other.removeprefix("baseline "), line) for other, line in lines.items() if other.startswith("baseline ")
     ]
     if dataset.bundled:  # only here is the reference agent known to solve all tasks
-        first.append(("reference (solves all)", overall.n, 1.0, *_ends(overall.n, overall.n)))
+        n = len({item.item for item in report.items if item.correct is not None})
+        first.append(("reference (solves all)", n, 1.0, *_ends(n, n)))
     for section in published_sections(published_of(dataset)):
         first += [
             (f"{one.name} (published)", one.n, one.value, *_ends(round(one.n * (one.value or 0)), one.n))
