@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from refsol.clinical.codes import Code, Lab
 from refsol.clinical.faults import DataFault
-from refsol.clinical.records import Compared, Event, How, Looked, Number, Search, ordered, ref
+from refsol.clinical.records import Compared, Event, How, Looked, Number, Search, drug_text, ordered, ref
 from refsol.clinical.sources import Resource, Source
 from refsol.json_values import as_object
 from refsol.stats import sequential_mean
@@ -219,15 +219,6 @@ def mean(events: Sequence[Event]) -> Number | None:
         return None
     value = sequential_mean([one.value for one in events])
     return Number.of(value, events[0].chart, tuple(one.resource for one in events))
-
-
-def drug_text(resource: Resource) -> str:
-    """`medicationCodeableConcept.text` in lower case; empty if it is missing. Raises DataFault."""
-    concept = resource.get("medicationCodeableConcept")
-    text = concept.get("text", "") if isinstance(concept, dict) else None
-    if not isinstance(text, str):
-        raise DataFault(f"{ref(resource)} has no readable medicationCodeableConcept")
-    return text.lower()
 
 
 def performed(resource: Resource) -> Any:

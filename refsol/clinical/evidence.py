@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from refsol._moments import distance_words, length_words, margin_words
-from refsol.clinical.chart import drug_text, performed
+from refsol.clinical.chart import performed
 from refsol.clinical.codes import Lab
 from refsol.clinical.faults import DataFault
-from refsol.clinical.records import Compared, Looked, ref
+from refsol.clinical.records import Compared, Looked, drug_text, ref
 from refsol.json_values import as_object, objects
 from refsol.reads import Query, Read, has_read, has_reading, searched
 from refsol.stats import sequential_mean
@@ -86,7 +86,11 @@ def because(chart: Chart, ruling: Ruling) -> Because:
     reads = [_read_words(look, chart) for look in _looked(chart)]
     limits = [f"{words}{margin}" for words, margin in _limits(_decisive(chart))]
     parts = "; ".join([*reads, *([", ".join(limits)] if limits else [])])
-    follows = {"query": "", "no order": "nothing to order", "order": " and ".join(one.words for one in ruling.due)}
+    follows = {
+        "query": "",
+        "no order": "nothing to order",
+        "order": " and ".join([*(one.words for one in ruling.due), *(one.words for one in ruling.edits)]),
+    }
     consequence = follows[ruling.branch]
     arrow = " → " if limits else "; "
     return Because(f"{parts}{arrow}{consequence}" if consequence and parts else parts or consequence, facts)

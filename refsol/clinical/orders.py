@@ -10,8 +10,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from refsol.changes import Change
 from refsol.clinical.codes import Code, Drug
 from refsol.clinical.meanings import About, Amount, At, Coded, Is, Meaning, Names, Note, OneOf, Over, Route, Unit
+from refsol.clinical.records import drug_text
 from refsol.history import Post
 from refsol.verdict import MISSING, Check, show
 
@@ -50,6 +52,15 @@ class Order:
     kinds: tuple[str, ...]
     fields: tuple[Field, ...]
     words: str = ""
+    ends: tuple[str, ...] = ()
+    """The words of a drug that the order ends. Ending an active order in the chart counts as well."""
+
+    def is_met_by(self, change: Change, chart: Chart) -> bool:
+        """Whether a change of the chart is what the order asks for: an active order of the drug was ended."""
+        before, after = change.before or {}, change.after or {}
+        if not self.ends or before.get("resourceType") != "MedicationRequest" or before.get("status") != "active":
+            return False
+        return after.get("status") in ENDINGS and chart.mentions(drug_text(before), *self.ends)
 
     @property
     def kind(self) -> str:
@@ -123,7 +134,9 @@ Draft = Callable[["Chart"], Order]
 """An order for any patient and time. A chart makes it an order for its patient, now."""
 
 
-def _draft(kind: str, words: str, *fields: Field, status: Meaning = _ACTIVE, to: Unit = "second") -> Draft:
+def _draft(
+    kind: str, words: str, *fields: Field, status: Meaning = _ACTIVE, to: Unit = "second", ends: tuple[str, ...] = ()
+) -> Draft:
     def order(chart: Chart) -> Order:
         common = (
             Field("status", status),
@@ -131,7 +144,7 @@ def _draft(kind: str, words: str, *fields: Field, status: Meaning = _ACTIVE, to:
             Field("subject", About(chart.patient)),
             Field("authoredOn", At(chart.now, to), optional=not chart.rules.urls),
         )
-        return Order((kind,), (*fields, *common), words)
+        return Order((kind,), (*fields, *common), words, ends)
 
     return order
 
@@ -183,7 +196,11 @@ def medication(
 
 
 def stop(drug: Drug) -> Draft:
-    """A new MedicationRequest that names a drug and has a status that ends it."""
+    """A new MedicationRequest that names a drug and has a status that ends it. If writes are executed, an update or
+    patch that ends the active order counts as well.
+    """
     names = Names((drug.named_by,), writes={"text": drug.name})
     drug_field = Field("medicationCodeableConcept", names)
-    return _draft("MedicationRequest", f"stop {drug.label}", drug_field, status=OneOf(*ENDINGS), to="minute")
+    return _draft(
+        "MedicationRequest", f"stop {drug.label}", drug_field, status=OneOf(*ENDINGS), to="minute", ends=drug.named_by
+    )

@@ -172,3 +172,12 @@ def ordered(one: Event, moment: datetime, test: Callable[[datetime, datetime], b
 def ref(resource: Mapping[str, Any]) -> str:
     """The reference to a resource, such as `Procedure/12`."""
     return f"{resource.get('resourceType')}/{resource.get('id')}"
+
+
+def drug_text(resource: Resource) -> str:
+    """`medicationCodeableConcept.text` in lower case; empty if it is missing. Raises DataFault."""
+    concept = resource.get("medicationCodeableConcept")
+    text = concept.get("text", "") if isinstance(concept, dict) else None
+    if not isinstance(text, str):
+        raise DataFault(f"{ref(resource)} has no readable medicationCodeableConcept")
+    return text.lower()

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+from refsol.changes import Change
+from refsol.clinical.faults import DataFault
 from refsol.clinical.meanings import Meaning, in_words
 from refsol.clinical.orders import Order, lookup
+from refsol.clinical.records import ref
 from refsol.clinical.rulings import Ruling
 from refsol.history import HistoryMessage, Post, ends_in_attempt, extract_posts
 from refsol.json_values import json_value
@@ -29,6 +32,8 @@ class Reply:
     attempted: bool
     unanswered: bool
     raw: Any = None
+    changes: tuple[Change, ...] | None = None
+    """How the chart changed; None if that is not known, because writes were only acknowledged."""
 
     @classmethod
     def of(cls, raw: Any, messages: Sequence[HistoryMessage], rules: RuleSet, acknowledgement: str) -> Reply:
@@ -99,10 +104,12 @@ def compare(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
     """The checks of a reply: the posts one to one with the due orders, then the answer."""
     given = reply.answer is not NO_ANSWER
     yield Check("completed", given, "an answer", "an answer" if given else "none")
-    if not ruling.orders:
+    if not ruling.orders and not ruling.edits:
         yield Check("no POST", not reply.attempted, "no POST", "a POST" if reply.attempted else "no POST")
     else:
         yield from _orders(ruling.due, reply, chart)
+    if ruling.edits or ruling.only:
+        yield from _changes(ruling, reply, chart)
     if ruling.answers is not None:
         right = any(chart.rules.is_answer(one, reply.answer, chart) for one in ruling.answers)
         actual = "text that is not JSON" if reply.answer is MISSING else show(reply.answer)
@@ -111,12 +118,28 @@ def compare(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
 
 def _orders(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]:
     """Exactly the due posts, in their order if the rule set requires it. Every field of each post is checked."""
+    ended = [one for one in due if any(one.is_met_by(change, chart) for change in reply.changes or ())]
+    due = [one for one in due if one not in ended]
     posts, same = reply.posts, len(reply.posts) == len(due)
     end = "a POST without a reply" if reply.unanswered else "fine"
     yield Check("last message", not reply.unanswered, "no POST without a reply", end)
     yield Check("posts", same, f"{len(due)} accepted", f"{len(posts)} accepted")
     ways = permutations(posts) if same and not chart.rules.in_order else [posts]
     yield from min((_in_sequence(due, way, chart) for way in ways), key=_failures)
+
+
+def _changes(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
+    """The due changes of the chart, and that there are no others. Raises DataFault if the changes are not known."""
+    if reply.changes is None:
+        raise DataFault("the changes of the chart are not known: run with --writes execute")
+    for edit in ruling.edits:
+        yield edit.check(reply.changes, chart)
+    if ruling.only:
+        meant = {ref(edit.resource) for edit in ruling.edits}
+        others = [one for one in reply.changes if one.before is not None and ref(one.before) not in meant]
+        others = [one for one in others if not any(order.is_met_by(one, chart) for order in ruling.due)]
+        actual = "; ".join(f"{one.name}: {one.words}" for one in others) or "none"
+        yield Check("other changes", not others, "none", actual)
 
 
 def _in_sequence(due: Sequence[Order], posts: Sequence[Post], chart: Chart) -> list[Check]:
