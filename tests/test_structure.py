@@ -55,6 +55,7 @@ FLOORS = {
             "changes",
             "failures",
             "files",
+            "grounds",
             "history",
             "intervals",
             "json_values",
@@ -65,6 +66,7 @@ FLOORS = {
             "trials",
             "verdict",
         ),
+        ("clinical",),
         ("medagentbench", "psb300", "fhiragentbench", "promptcblue", "simpleqa", "imapscore"),
     ),
 }

@@ -31,8 +31,8 @@ from medagent.engine.journal import Journal
 from medagent.engine.report import GroundedRate, ItemOutcome, Measure, TableLine, TableSection
 from medagent.engine.rows import OWED, Row
 from refsol.errors import RefsolError
+from refsol.grounds import NO_READING
 from refsol.intervals import stratified_wilson
-from refsol.reads import NO_READING
 from refsol.stats import Interval, bootstrap_p, cluster_bootstrap, percentile
 
 RowT = TypeVar("RowT", bound=Row)

@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from refsol.changes import Change
+from refsol.clinical.case import Case
 from refsol.clinical.codes import Code, Drug
 from refsol.clinical.meanings import About, Amount, At, Coded, Is, Meaning, Names, Note, OneOf, Over, Route, Unit
 from refsol.clinical.records import drug_text
 from refsol.history import Post
 from refsol.verdict import MISSING, Check, show
-
-if TYPE_CHECKING:
-    from refsol.clinical.chart import Chart
 
 _STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
 ENDINGS = ("stopped", "cancelled", "completed", "entered-in-error")
@@ -35,7 +33,7 @@ class Field:
     meaning: Meaning
     optional: bool = False
 
-    def check(self, payload: Any, kind: str, chart: Chart) -> Check:
+    def check(self, payload: Any, kind: str, chart: Case) -> Check:
         """Check the field of a payload. The check's name starts with `kind`, the expected resource type."""
         actual = chart.rules.look(payload, self.path)
         right = (self.optional and actual is MISSING) or chart.rules.accepts(self.meaning, actual, chart)
@@ -55,7 +53,7 @@ class Order:
     ends: tuple[str, ...] = ()
     """The words of a drug that the order ends. Ending an active order in the chart counts as well."""
 
-    def is_met_by(self, change: Change, chart: Chart) -> bool:
+    def is_met_by(self, change: Change, chart: Case) -> bool:
         """Whether a change of the chart is what the order asks for: an active order of the drug was ended."""
         before, after = change.before or {}, change.after or {}
         if not self.ends or before.get("resourceType") != "MedicationRequest" or before.get("status") != "active":
@@ -74,7 +72,7 @@ class Order:
             _put(body, steps(one.path), one.meaning.json())
         return body
 
-    def check(self, post: Post | None, chart: Chart) -> Iterator[Check]:
+    def check(self, post: Post | None, chart: Case) -> Iterator[Check]:
         """All checks of the order on a post. Without a post, all fail."""
         url, payload = (post.url, post.payload) if post else (MISSING, MISSING)
         if chart.rules.urls:
@@ -130,14 +128,14 @@ def _put(body: Any, path: tuple[str | int, ...], value: Any) -> None:
         body[path[-1]] = value
 
 
-Draft = Callable[["Chart"], Order]
+Draft = Callable[[Case], Order]
 """An order for any patient and time. A chart makes it an order for its patient, now."""
 
 
 def _draft(
     kind: str, words: str, *fields: Field, status: Meaning = _ACTIVE, to: Unit = "second", ends: tuple[str, ...] = ()
 ) -> Draft:
-    def order(chart: Chart) -> Order:
+    def order(chart: Case) -> Order:
         common = (
             Field("status", status),
             Field("intent", Is("order")),

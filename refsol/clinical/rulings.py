@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from refsol.changes import Change
+from refsol.clinical.case import Case
 from refsol.clinical.meanings import Is, Meaning
 from refsol.clinical.orders import Draft, Order, lookup
 from refsol.clinical.records import ref
 from refsol.clinical.sources import Resource
 from refsol.verdict import Branch, Check
-
-if TYPE_CHECKING:
-    from refsol.clinical.chart import Chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class Edit:
             f"{name} {one.expected}" for name, one in self.values.items()
         )
 
-    def check(self, changes: Sequence[Change], chart: Chart) -> Check:
+    def check(self, changes: Sequence[Change], chart: Case) -> Check:
         """Whether the changes of an episode have this one."""
         name = ref(self.resource)
         made = next((one for one in changes if one.before is not None and ref(one.before) == name), None)
@@ -72,7 +70,7 @@ class Ruling:
     only: bool = False
     """Whether nothing else may have changed."""
 
-    def on(self, chart: Chart) -> Ruling:
+    def on(self, chart: Case) -> Ruling:
         """The ruling with its orders made for the chart's patient and time."""
         orders = tuple(one if isinstance(one, Order) else one(chart) for one in self.orders)
         return replace(self, orders=orders)

@@ -19,10 +19,10 @@ from refsol.clinical.sources import Source
 from refsol.clinical.task_type import verdict
 from refsol.errors import FactsError
 from refsol.failures import Failure, failed_orders, failed_protocol, why
+from refsol.grounds import unread
 from refsol.history import HistoryError, HistoryMessage, read_messages
 from refsol.psb300.rules import OFFICIAL, RULE_SETS, PsbChart, RuleName, rule_name
 from refsol.psb300.types import TYPES, PsbType
-from refsol.reads import unread
 from refsol.verdict import Check, Verdict, show, ungraded
 
 _BASE = "http://localhost:8080/fhir/"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from refsol.clinical.chart import Chart
+from refsol.clinical.case import Case
 from refsol.clinical.faults import ReplyFault
 from refsol.clinical.meanings import Is, Meaning, Names, OneOf
 from refsol.clinical.orders import lookup
@@ -17,7 +17,7 @@ TOLERANCE = 0.1
 """How far a mean may be off."""
 
 
-def is_fair(chart: Chart) -> bool:
+def is_fair(chart: Case) -> bool:
     """Whether the rule set is `fair`, whose rules differ from the published grader's."""
     return chart.rules.name == "fair"
 
@@ -31,7 +31,7 @@ def _lower(value: Any, what: str) -> str:
 class Word(OneOf):
     """One of some words, in any case. A missing field is an empty text."""
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         return super().accepts("" if actual is MISSING else _lower(actual, "a status or intent"), chart)
 
@@ -39,7 +39,7 @@ class Word(OneOf):
 class Written(Is):
     """Any value; a right reply has this one."""
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         return True
 
@@ -47,7 +47,7 @@ class Written(Is):
 class FirstCode(Names):
     """The first coding of `code` has one of the words as its code, in any system."""
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         return lookup(actual, "code.coding[0].code") in self.words
 
@@ -55,7 +55,7 @@ class FirstCode(Names):
 class InCode(Names):
     """`code` names the words."""
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         return super().accepts(actual.get("code", {}), chart)
 
@@ -63,7 +63,7 @@ class InCode(Names):
 class CodeNames(Names):
     """`code` names one of the words, as they are spelled."""
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         return chart.mentions(str(actual.get("code", {})), *map(str, self.words))
 
@@ -71,7 +71,7 @@ class CodeNames(Names):
 class Laboratory(InCode):
     """`code`, an object with a text, names the words."""
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         code = actual.get("code", {})
         if not isinstance(code, dict) or not isinstance(code.get("text", ""), str):
@@ -82,7 +82,7 @@ class Laboratory(InCode):
 class DrugText(Names):
     """`medicationCodeableConcept.text` names the words."""
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         concept = actual.get("medicationCodeableConcept")
         text = concept.get("text", "") if isinstance(concept, dict) else None
@@ -92,7 +92,7 @@ class DrugText(Names):
 class CodeOrDrug(Names):
     """`code` or `medicationCodeableConcept` names the words, each on its own."""
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         return any(
             super(CodeOrDrug, self).accepts(actual.get(name, {}), chart)
@@ -103,7 +103,7 @@ class CodeOrDrug(Names):
 class Indication(Names):
     """The first text of a reason or a note that names the words. Texts after it are not looked at."""
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         note = actual.get("note", [])
         items = [
@@ -123,7 +123,7 @@ class Vaccine(Names):
     `fair` accepts this code anywhere in `code`.
     """
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         concept, code = actual.get("code", {}), lookup(self.writes, "code.coding[0].code")
         if not isinstance(concept, str | list | dict):
@@ -143,7 +143,7 @@ class NamesOrder(Names):
 
     id: Any = None
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         return (self.id is not None and actual.get("id") == self.id) or Names.accepts(self, actual, chart)
 
@@ -158,7 +158,7 @@ class Mean(Meaning):
         """See `Meaning.json`."""
         return self.value
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         if actual is None or actual == -1 or (isinstance(actual, str) and actual.strip() == "-1"):
             return self.value is None

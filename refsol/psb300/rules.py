@@ -15,6 +15,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal
 
+from refsol.clinical.case import Case
 from refsol.clinical.chart import Chart
 from refsol.clinical.faults import DataFault, ReplyFault
 from refsol.clinical.meanings import in_words
@@ -86,7 +87,7 @@ class Due(Order):
     url: str = ""
     """What the URL must contain."""
 
-    def check(self, post: Post | None, chart: Chart) -> Iterator[Check]:
+    def check(self, post: Post | None, chart: Case) -> Iterator[Check]:
         """See `Order.check`."""
         if post and self.url:
             yield Check(f"{self.kind} url", self.url in post.url, f"a URL with {self.url}", show(post.url))
@@ -116,7 +117,7 @@ def look(payload: Any, path: str) -> Any:
     return lookup(payload, path)
 
 
-def compare(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
+def compare(ruling: Ruling, reply: Reply, chart: Case) -> Iterator[Check]:
     """The checks of a reply, in the published grader's order. A check that is not reached cannot fail."""
     assert isinstance(ruling, PsbRuling)
     try:
@@ -127,7 +128,7 @@ def compare(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
         yield Check("answer", chart.rules.is_answer(one, _values(reply.raw), chart), in_words(one), show(reply.raw))
 
 
-def _no_post(ruling: PsbRuling, reply: Reply, chart: Chart) -> Iterator[Check]:
+def _no_post(ruling: PsbRuling, reply: Reply, chart: Case) -> Iterator[Check]:
     if ruling.attempts and not is_fair(chart):
         sent = reply.attempted
     else:
@@ -141,7 +142,7 @@ def _accepted(reply: Reply) -> Sequence[Post]:
     return reply.posts
 
 
-def _orders(ruling: PsbRuling, reply: Reply, chart: Chart) -> Iterator[Check]:
+def _orders(ruling: PsbRuling, reply: Reply, chart: Case) -> Iterator[Check]:
     posts = _accepted(reply)
     enough = len(posts) == 1 if ruling.single else len(posts) >= ruling.posts
     more = "" if ruling.single else " or more"
@@ -158,12 +159,12 @@ def _orders(ruling: PsbRuling, reply: Reply, chart: Chart) -> Iterator[Check]:
         yield from (field.check(post.payload, "", chart) for post in posts)
 
 
-def _misfit(order: Due, post: Post, chart: Chart) -> Check | None:
+def _misfit(order: Due, post: Post, chart: Case) -> Check | None:
     """The first failed check of a post; None if it is the order."""
     return next((check for check in order.check(post, chart) if not check.passed), None)
 
 
-def _count(order: Due, posts: Sequence[Post], chart: Chart) -> Check:
+def _count(order: Due, posts: Sequence[Post], chart: Case) -> Check:
     """The check that enough posts are this order."""
     misfits: list[Check | None] = []
     for post in posts:
@@ -177,7 +178,7 @@ def _count(order: Due, posts: Sequence[Post], chart: Chart) -> Check:
     return Check(order.words, passed, expected, f"{fits}" if fits or not reasons else f"0 ({reasons})")
 
 
-def _apart(orders: Sequence[Due], posts: Sequence[Post], chart: Chart) -> Iterator[Check]:
+def _apart(orders: Sequence[Due], posts: Sequence[Post], chart: Case) -> Iterator[Check]:
     """The checks that each of these orders has a post of its own (a maximum bipartite matching)."""
     fits = [[place for place, post in enumerate(posts) if _misfit(one, post, chart) is None] for one in orders]
     taken: dict[int, int] = {}

@@ -19,6 +19,7 @@ from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.session import acted
 from medagent.fhir_episodes.verdicts import conduct_of, score_of
+from refsol.grounds import grounds
 from refsol.history import HistoryMessage
 from refsol.psb300 import (
     Baselines,
@@ -31,7 +32,6 @@ from refsol.psb300 import (
     rule_name,
     stated_now,
 )
-from refsol.reads import grounds
 
 
 @dataclass(frozen=True, slots=True)
