@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from refsol._moments import distance_words, length_words, margin_words
@@ -16,6 +16,8 @@ from refsol.json_values import as_object, objects
 from refsol.reads import Query, Read, has_read, has_reading, searched
 from refsol.stats import sequential_mean
 from refsol.verdict import Because, Fact, Needed
+
+ONE_HOUR = timedelta(hours=1)
 
 if TYPE_CHECKING:
     from refsol.clinical.chart import Chart
@@ -82,7 +84,7 @@ def because(chart: Chart, ruling: Ruling) -> Because:
     if ruling.because:
         return Because(ruling.because, facts)
     reads = [_read_words(look, chart) for look in _looked(chart)]
-    limits = list(_limits(chart.compared, chart))
+    limits = [f"{words}{margin}" for words, margin in _limits(chart.compared)]
     parts = "; ".join([*reads, *([", ".join(limits)] if limits else [])])
     follows = {"query": "", "no order": "nothing to order", "order": " and ".join(one.words for one in ruling.due)}
     consequence = follows[ruling.branch]
@@ -165,28 +167,65 @@ def _fact(look: Looked, resource: Resource, role: str) -> Fact:
 
 def _time(resource: Resource) -> str | None:
     try:
-        time = performed(resource) or resource.get("authoredOn") or resource.get("onsetDateTime")
+        time = performed(resource)
     except DataFault:
         return None
+    time = time or resource.get("effectiveDateTime") or resource.get("authoredOn")
     return time if isinstance(time, str) else None
 
 
-def _limits(compared: Sequence[Compared], chart: Chart) -> Iterator[str]:
-    """The limits that decided, in words: for a value the range in which it is, for a time its side of the limit."""
+def _limits(compared: Sequence[Compared]) -> Iterator[tuple[str, str]]:
+    """The limits that decided, in words: for a value the range in which it is, for a time its side of the limit. Each
+    with the distance of a time from its limit, if that is small.
+    """
     values: dict[tuple[int, ...], list[Compared]] = {}
     for one in compared:
         if one.what == "value":
             values.setdefault(tuple(map(id, one.used)), []).append(one)
         else:
-            yield _side(one)
+            yield _side(one), margin_words(one.actual, one.limit) if one.actual.tzinfo is not None else ""
     for group in values.values():
-        yield range_words(group)
+        yield range_words(group), ""
 
 
 def _side(one: Compared) -> str:
-    margin = margin_words(one.actual, one.limit) if one.actual.tzinfo is not None else ""
     limit = f"older than {one.age}" if one.age else f"before {one.limit.isoformat()}"
-    return f"{'' if one.outcome else 'not '}{limit}{margin}"
+    return f"{'' if one.outcome else 'not '}{limit}"
+
+
+def branch_words(chart: Chart) -> str:
+    """The branch of a rule in words: what it did not find, and the limits that decided. Patients of one branch have the
+    same words.
+    """
+    absent = [f"no {_name(look)}" for look in _looked(chart) if not look.used]
+    return ", ".join([*absent, *dict.fromkeys(words for words, _ in _limits(chart.compared))]) or "any"
+
+
+def is_edge(chart: Chart) -> bool:
+    """Whether a decision was close: a value at its limit, a time within an hour of its limit or of a window's start."""
+    starts = [look.search.start for look in chart.looked if look.search.start is not None]
+    times = [time for one in chart.touched.values() if (time := _moment(_time(one))) is not None]
+    near = any(abs(time - start) < ONE_HOUR for start in starts for time in times)
+    return near or any(_is_close(one) for one in chart.compared)
+
+
+def _is_close(one: Compared) -> bool:
+    if one.what == "value":
+        return bool(abs(one.actual - one.limit) <= 10.0 ** -_decimals(one.limit) + 1e-9)
+    return bool(abs(one.actual - one.limit) < ONE_HOUR)
+
+
+def _decimals(limit: float) -> int:
+    """The digits behind the point of a limit, at least those of a value that is one step away from it."""
+    return len(f"{limit:.9g}".partition(".")[2]) or 1
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
 
 
 def range_words(compared: Sequence[Compared]) -> str:

@@ -29,8 +29,7 @@ from medagent.benchmarks.made_folders import (
     write_manifest,
     written,
 )
-from medagent.benchmarks.medagentbench.generator._charts import Charts
-from medagent.benchmarks.medagentbench.generator._deal import Dealer
+from medagent.benchmarks.medagentbench.generator._deal import Dealer, hospital_of
 from medagent.benchmarks.medagentbench.generator._profile import profile, shifted
 from medagent.benchmarks.medagentbench.tasks.manifest import (
     Like,
@@ -44,7 +43,7 @@ from medagent.core.writing import file_digest, replacing
 from refsol.medagentbench import build_key, write_key
 from refsol.medagentbench.constants import PUBLISHED, Constants
 
-GENERATOR = 3
+GENERATOR = 4
 PATIENTS, PER_TYPE = 100, 30
 LEAST_PATIENTS = 20
 
@@ -143,16 +142,16 @@ def _write(
     number = seed_number(seed, options.like, split)
     constants = constants_of(options.like, number)
     hospital = profile(constants, options.like, seed=number, patients=options.patients)
-    charts, counts = Charts(constants), Counter[str]()
-    charts.read(counted(written(lines(hospital), folder), counts))
+    counts = Counter[str]()
+    read = hospital_of(counted(written(lines(hospital), folder), counts), constants)
     digest = seed_digest(seed)
-    tasks = list(Dealer(Dice(number + 2), constants, charts, split).tasks(options.per_type))
+    tasks = list(Dealer(Dice(number + 2), constants, read, split).tasks(options.per_type))
     names = [HOSPITAL]
     for version, last in (("v1", options.per_type // 3), ("v2", options.per_type)):
         chosen = [item for item in tasks if int(item["id"].partition("_")[2]) <= last]
         names += [f"test_data_{version}.json", f"key_{version}.json"]
         (folder / names[-2]).write_text(_render(chosen, canary(seed)), encoding="utf-8", newline="\n")
-        write_key(folder / names[-1], build_key(chosen, charts, constants))
+        write_key(folder / names[-1], build_key(chosen, read.resources, constants))
     manifest = Manifest(
         name=f"{split or options.like}-{digest[:12]}",
         generator=GENERATOR,
