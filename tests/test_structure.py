@@ -73,7 +73,7 @@ ALONE = {"fhir_server": ("synthetic",)}
 """Folders that import nothing else of their package, and that nothing else of it imports."""
 PUBLIC = ("medagent", "medagent.blocks", "medagent.clinical", "medagent.engine", "medagent.fhir", "medagent.rl")
 """The modules that packages outside the three may import."""
-SEPARATE = ("medagentbench", "psb300", "fhiragentbench", "promptcblue", "simpleqa", "imapscore")
+SEPARATE = ("medagentbench", "psb300", "fhiragentbench", "promptcblue", "simpleqa", "imapscore", "ward")
 """The folders of the benchmarks, in medagent/benchmarks and in refsol; none imports another."""
 
 
