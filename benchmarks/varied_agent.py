@@ -13,7 +13,7 @@ from medagent.fhir_episodes.task import FhirTask
 class VariedAgent(ReferenceAgent):
     """Asks for another number of resources per page in each episode, which the replies repeat."""
 
-    def __init__(self, context: AgentContext | None = None) -> None:
+    def __init__(self, context: AgentContext) -> None:
         super().__init__(context)
         self._episodes = 0
 

@@ -146,7 +146,7 @@ def key(
     task_set = dataset_of(source)
     answers = build_key(task_dicts(task_set), open_facts(source, task_set).facts, task_set.constants)
     write_key(out, answers)
-    patients, series = len(answers.patients), len(answers.observations)
+    patients, series = len(answers.patients), len(answers.readings)
     print(f"{out}: {patients} patients and {series} series for {len(task_set.tasks)} tasks")
 
 

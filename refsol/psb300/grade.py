@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from refsol.clinical.codes import LABORATORY
 from refsol.errors import FactsError
 from refsol.failures import Failure, failed_orders, failed_protocol, why
 from refsol.history import HistoryError, HistoryMessage, ends_in_attempt, extract_posts, read_messages
@@ -36,7 +37,7 @@ from refsol.psb300._reply import Reply, ReplyFault
 from refsol.psb300._rules import RULE_SETS, RuleName, rule_name
 from refsol.psb300._ruling import Case, Evidence, Ruling
 from refsol.psb300.chart import Chart, ChartFault, Search
-from refsol.reads import LABORATORY, Query, Read, has_read, searched
+from refsol.reads import Query, Read, has_read, searched
 from refsol.verdict import Check, Verdict, decide, show, ungraded
 
 

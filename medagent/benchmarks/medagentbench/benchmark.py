@@ -255,14 +255,15 @@ class OwnAgent(Scripted):
 
     def agent(self, base: str) -> Agent:
         """See `Scripted.agent`."""
-        from medagent.benchmarks.medagentbench.agents.reference import solver
+        from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent, solver
         from medagent.fhir_episodes.own_agents import ConstantAgent, ReplayAgent
-        from medagent.fhir_episodes.rule_agent import CodeRuleAgent, RuleAgent
+        from medagent.fhir_episodes.rule_agent import CodeRuleAgent
 
         if self.kind == "replay":
             return ReplayAgent(self.messages)
         if self.kind == "reference":
-            return (CodeRuleAgent if self.code else RuleAgent)(AgentContext(base=base), solver(base))
+            context = AgentContext(base=base)
+            return CodeRuleAgent(context, solver(base)) if self.code else ReferenceAgent(context)
         return ConstantAgent(self.answers)
 
 

@@ -34,7 +34,7 @@ from refsol.psb300 import (
     unread,
 )
 from refsol.psb300.chart import ChartFault
-from refsol.reads import grounds_of, reads_before_post
+from refsol.reads import Grounds, reads_before_post
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,9 @@ class ChartGrader(Grader[EpisodeRow]):
         other = self._by_scenario(ready, item, messages, result)
         if other is not None:
             part["by scenario"] = other
-        return score_of(verdict, failure, grounds_of(verdict.correct, lambda _: missing, messages), part)
+        return score_of(
+            verdict, failure, Grounds(None if verdict.correct is None else verdict.correct and not missing), part
+        )
 
     def _verdict(
         self,

@@ -7,7 +7,8 @@ from collections.abc import Generator
 from typing import Any
 
 from medagent import Agent, ModelError
-from medagent.benchmarks.medagentbench.agents.reference import SOLVERS, RecordReader
+from medagent.agents.base import AgentContext
+from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
 
 INJECTION = '<img src=x onerror="document.title=\'owned\'"></script><script>document.title="owned"</script>'
 _WRONG = (
@@ -41,7 +42,7 @@ class ErringAgent(Agent):
             yield "FINISH([-1])"
         while number == 10:
             yield f"GET {base}/Patient?_count=1&name={INJECTION}"
-        yield from _altered(number, SOLVERS[task.type](RecordReader(base, task)), base, task.mrn)
+        yield from _altered(number, ReferenceAgent(AgentContext(base=base)).solver(task), base, task.mrn)
 
 
 def _altered(number: int, solver: Generator[str, str, list[Any]], base: str, mrn: str) -> Generator[str, str, None]:

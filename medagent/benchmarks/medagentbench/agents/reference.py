@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from medagent.agents.base import AgentContext
 from medagent.benchmarks.medagentbench.agents.stated import stated, stated_mrn
-from medagent.fhir_episodes.rule_agent import Solve
+from medagent.fhir_episodes.rule_agent import RuleAgent, Solve
 from medagent.fhir_episodes.task import FhirTask
 from refsol.clinical.sources import SessionEhr
 from refsol.clinical.task_type import Solution
@@ -26,3 +27,10 @@ def solver(base: str) -> Solve:
         return TYPES[task.type](own).solve(chart)
 
     return solve
+
+
+class ReferenceAgent(RuleAgent):
+    """Solves all ten types by requests. It knows the FHIR base; the task states all else that it needs."""
+
+    def __init__(self, context: AgentContext) -> None:
+        super().__init__(context, solver(context.base))

@@ -9,7 +9,8 @@ import json
 from typing import Any
 from urllib.parse import parse_qsl
 
-from medagent.benchmarks.medagentbench.agents.reference import SOLVERS, RecordReader
+from medagent.agents.base import AgentContext
+from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
 from medagent.benchmarks.medagentbench.tasks.dataset import Task, load_dataset
 from refsol.medagentbench.constants import PUBLISHED
 
@@ -25,7 +26,7 @@ def asked(request: dict[str, Any]) -> Task:
 
 def next_action(task: Task, replies: list[str]) -> str:
     """The action after these replies."""
-    solver = SOLVERS[task.type](RecordReader(PUBLISHED.base.rstrip("/"), task))
+    solver = ReferenceAgent(AgentContext(base=PUBLISHED.base.rstrip("/"))).solver(task)
     try:
         action = next(solver)
         for reply in replies:

@@ -14,7 +14,8 @@ import sys
 from collections import Counter
 sys.path.insert(0, {str(ROOT)!r})
 from medagent import Agent
-from medagent.benchmarks.medagentbench.agents.reference import SOLVERS, RecordReader
+from medagent.agents.base import AgentContext
+from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
 from tests.medagent.reports.erring import _altered
 
 TIMES = Counter()
@@ -25,7 +26,7 @@ class Varying(Agent):
         number = (1, 1, 2, 4, 5)[TIMES[task.id] % 5]
         TIMES[task.id] += 1
         base = self.context.base.rstrip("/")
-        yield from _altered(number, SOLVERS[task.type](RecordReader(base, task)), base, task.mrn)
+        yield from _altered(number, ReferenceAgent(AgentContext(base=base)).solver(task), base, task.mrn)
 """
 
 

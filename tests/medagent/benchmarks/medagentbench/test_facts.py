@@ -14,7 +14,7 @@ from fhir_server.app import Message, Receive, Send, create_app
 from medagent.fhir_data.asking import http_ask
 from medagent.fhir_data.facts import server_facts
 from refsol.errors import FactsError
-from refsol.medagentbench import Observation, Patient, SearchEhr
+from refsol.medagentbench import SearchEhr, Source
 from tests.serving import serving
 
 BASE = "http://localhost/fhir"
@@ -36,11 +36,17 @@ def server() -> Iterator[Server]:
         with_data.close()
 
 
+def read(facts: Source) -> tuple[str, float]:
+    """The birth date and the last magnesium of the patient."""
+    (patient,) = facts.search("Patient", identifier="S1")
+    (reading,) = facts.search("Observation", patient="S1", code="MG")
+    return patient["birthDate"], reading["valueQuantity"]["value"]
+
+
 def test_a_server_in_process_answers(server: Server) -> None:
     facts = server_facts(server, BASE)
-    assert facts.patient("S1") == Patient("1963-11-13")
-    assert facts.patient("S 2é") is None
-    assert facts.observations("S1", "MG") == [Observation("2023-11-13T06:00:00+00:00", 1.8)]
+    assert read(facts) == ("1963-11-13", 1.8)
+    assert facts.search("Patient", identifier="S 2é") == []
 
 
 async def _login(scope: Message, receive: Receive, send: Send) -> None:
@@ -55,17 +61,16 @@ async def _login(scope: Message, receive: Receive, send: Send) -> None:
 def test_headers_and_a_login_are_sent() -> None:
     with serving(_login) as url:
         address = url.replace("//", "//user:secret@")
-        assert SearchEhr(*http_ask(address, {"X-Token": "t"}, None)).patient("S1") is None
+        assert SearchEhr(*http_ask(address, {"X-Token": "t"}, None)).search("Patient", identifier="S1") == []
         with pytest.raises(FactsError, match="status 401") as refused:
-            SearchEhr(*http_ask(address, {}, None)).patient("S1")
+            SearchEhr(*http_ask(address, {}, None)).search("Patient", identifier="S1")
     assert "secret" not in str(refused.value)
 
 
 def test_a_server_over_http_answers(server: Server) -> None:
     with serving(create_app(server)) as url:
         facts = SearchEhr(*http_ask(f"{url}/fhir", {}, None))
-        assert facts.patient("S1") == Patient("1963-11-13")
-        assert facts.observations("S1", "MG") == [Observation("2023-11-13T06:00:00+00:00", 1.8)]
+        assert read(facts) == ("1963-11-13", 1.8)
 
 
 def test_threads_ask_a_server_in_process_one_after_the_other(server: Server) -> None:
@@ -84,9 +89,9 @@ def test_threads_ask_a_server_in_process_one_after_the_other(server: Server) -> 
     server.handle = watched
     facts = server_facts(server, BASE)
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda n: facts.patient(f"S{n}"), range(24)))
-    assert found[1] == Patient("1963-11-13")
-    assert found[2:] == [None] * 22
+        found = list(threads.map(lambda n: facts.search("Patient", identifier=f"S{n}"), range(24)))
+    assert found[1][0]["birthDate"] == "1963-11-13"
+    assert found[2:] == [[]] * 22
 
 
 def test_a_server_that_is_busy_is_asked_again_once_it_has_answered(server: Server) -> None:
@@ -103,8 +108,8 @@ def test_a_server_that_is_busy_is_asked_again_once_it_has_answered(server: Serve
 
     with serving(busy) as url:
         facts = SearchEhr(*http_ask(f"{url}/fhir", {}, None))
-        assert facts.patient("none") is None
-        assert facts.patient("S1") == Patient("1963-11-13")
+        assert facts.search("Patient", identifier="none") == []
+        assert facts.search("Patient", identifier="S1")[0]["birthDate"] == "1963-11-13"
     assert asked == 3
 
 
@@ -112,4 +117,4 @@ def test_a_server_that_is_away_is_said() -> None:
     facts = SearchEhr(*http_ask("http://127.0.0.1:9/fhir", {}, None))
     for _ in range(2):
         with pytest.raises(FactsError, match=r"^http://127\.0\.0\.1:9/fhir/Patient\S+: no answer: "):
-            facts.patient("S1")
+            facts.search("Patient", identifier="S1")

@@ -11,8 +11,7 @@ from medagent.benchmarks.medagentbench.data import task_dicts
 from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, load_dataset
 from medagent.benchmarks.medagentbench.tasks.manifest import Like, Split
-from refsol.medagentbench import Baselines, KeyEhr, grade_item
-from refsol.medagentbench.grade import evaluate_unanswered
+from refsol.medagentbench import KeyEhr, baselines, grade_item
 
 SMALL = {"patients": 30, "per_type": 6}
 
@@ -43,8 +42,8 @@ def right(dataset: Dataset, answers: Mapping[str, str]) -> dict[str, int]:
 def constants_right(dataset: Dataset) -> int:
     """What the best constant answers get right."""
     assert dataset.key is not None
-    baselines = Baselines(items(dataset), KeyEhr(dataset.key), dataset.constants)
-    return sum(right(dataset, {kind: one.answer for kind, one in baselines.constant.items()}).values())
+    floors = baselines(items(dataset), KeyEhr(dataset.key), dataset.constants)
+    return sum(right(dataset, {kind: one.answer for kind, one in floors.constant.items()}).values())
 
 
 def nothing_right(dataset: Dataset) -> dict[str, int]:
@@ -67,16 +66,23 @@ def blind(dataset: Dataset) -> dict[str, tuple[int, int]]:
     facts, found = KeyEhr(dataset.key), dict[str, Counter[Hashable]]()
     for item in items(dataset):
         kind = item["id"].partition("_")[0]
-        evaluation = evaluate_unanswered(item, facts, dataset.constants)
-        assert evaluation is not None
-        value, ordered = evaluation.because.facts[0].value, evaluation.branch == "order"
-        behaviour: Hashable = str(item["sol"]) if kind == "task1" else str(evaluation.accepted[0])
+        if kind not in MOST:
+            continue
+        verdict = grade_item(item, None, [], facts, constants=dataset.constants)
+        assert verdict.because is not None
+        value, ordered = verdict.because.facts[0].value, verdict.branch == "order"
+        behaviour: Hashable = str(item["sol"]) if kind == "task1" else str(verdict.accepted[:1])
         if kind == "task5":
-            behaviour = dataset.constants.magnesium_dose(float(str(value))) if ordered else None
+            behaviour = _grams(dataset, float(str(value))) if ordered else None
         elif kind in ("task9", "task10"):
             behaviour = (value if kind == "task9" else "order") if ordered else None
         found.setdefault(kind, Counter())[behaviour] += 1
     return {kind: (counts.most_common(1)[0][1], counts.total()) for kind, counts in found.items() if kind in MOST}
+
+
+def _grams(dataset: Dataset, level: float) -> int:
+    doses = dataset.constants.magnesium_doses
+    return next((grams for below, grams in doses if level < below), doses[-1][1])
 
 
 def blind_total(dataset: Dataset) -> tuple[int, int]:

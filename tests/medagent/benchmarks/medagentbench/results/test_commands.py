@@ -94,7 +94,7 @@ def test_the_real_results_file(rebuilt: Path) -> None:
         "rate": 275 / 300,
         "rate_of_all": 275 / 300,
         "interval_95": pytest.approx([0.8919, 0.9361], abs=1e-4),
-        "grounded": {"right": 0, "n": 0, "lucky": 0, "value": None, "interval": None, "note": "cannot be told"},
+        "grounded": {"right": 0, "n": 0, "lucky": 0, "value": None, "interval": None, "note": "unknown"},
     }
     assert document["baselines"]["nop"]["right"] == 70
     assert document["baselines"]["constant"]["right"] == 99 < document["baselines"]["blind"]["right"]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from fhir_server import Server
 from medagent.fhir_data.facts import server_facts
-from refsol.medagentbench import Facts, grade_item, read_recorded
+from refsol.medagentbench import Source, grade_item, read_recorded
 from tests.refsol.medagentbench.items import graded
 from tests.shared_data import DATA, SHARED, need, read_xz
 
@@ -17,7 +17,7 @@ BASE = "http://localhost/fhir"
 
 
 @contextmanager
-def embedded(name: str) -> Iterator[Facts]:
+def embedded(name: str) -> Iterator[Source]:
     server = Server.open(None, base=BASE)
     try:
         server.load(read_xz(PACKED / name).splitlines())
