@@ -44,11 +44,10 @@ class Checked:
     """The smallest change of a recorded read that changes the ruling."""
 
     def __str__(self) -> str:
-        lines = [f"ruling: {self.ruling.branch}", f"because: {self.because}", f"answer: {json.dumps(self.answer)}"]
-        lines += [f"POST {url}\n{json.dumps(body, indent=1)}" for url, body in self.posts]
-        lines += [f"wrong: {name}: {reason}" for name, reason in self.wrong.items()]
-        change = self.twin and f"{self.twin.change.words}: {self.twin.before.branch} → {self.twin.after.branch}"
-        return "\n".join([*lines, f"twin: {change or 'none'}"])
+        lines = [self.because, f"right answer: {json.dumps(self.answer)}"]
+        lines += [f"right POST {url}\n{json.dumps(body)}" for url, body in self.posts]
+        change = self.twin and f"{self.twin.change.words} ({self.twin.after.branch})"
+        return "\n".join([*lines, f"wrong, one at a time: {', '.join(self.wrong)}", f"twin: {change or 'none'}"])
 
 
 def check(kind: type[TaskType], resources: Sequence[Resource], *, patient: str, now: datetime) -> Checked:

@@ -85,7 +85,7 @@ def test_an_order_is_due_and_each_wrong_field_is_named() -> None:
     }
     assert found.twin is not None
     assert (found.twin.change.words, found.twin.after.branch) == ("Observation/1: value 2.4 → 2", "no order")
-    assert "twin: Observation/1: value 2.4 → 2: order → no order" in str(found)
+    assert "twin: Observation/1: value 2.4 → 2 (no order)" in str(found)
 
 
 def test_no_order_is_due_without_a_reading_and_the_twin_adds_one() -> None:

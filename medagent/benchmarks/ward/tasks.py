@@ -39,7 +39,7 @@ from refsol.json_values import as_object
 from refsol.resources import FhirSearches
 from refsol.schema import validator
 
-TASKS = "items.json"
+TASKS = "own_tasks.json"
 """The file of a set, and of a run's folder, that lists the tasks."""
 SEED = "0"
 """The seed of items that a run deals."""

@@ -86,7 +86,7 @@ def _reference_acts(benchmark: FhirBenchmark[Any], options: Mapping[str, Any]) -
         run_options = {**options, "agent": "reference", "writes": "execute", "results_dir": Path(aside)}
         report = run_sync(benchmark.reference or benchmark.name, **run_options)
         right = {item.item for item in report.items if item.correct}
-        rows: Iterable[Any] = load_run(Path(aside) / report.folder).rows()
+        rows: Iterable[Any] = load_run(Path(aside) / report.folder, benchmark=benchmark.reference or None).rows()
         return {
             row.task_id: [turn.content for turn in row.transcript if turn.role == "agent"]
             for row in rows
