@@ -150,10 +150,12 @@ _Stored = tuple[datetime, str, int | float]
 def _drawn(facts: Source, mrn: str, code: str, used: set[str | None]) -> tuple[list[_Stored], int]:
     """The readings to draw, sorted by time, and the number of those that are left out."""
     try:
-        found = facts.search("Observation", patient=mrn, code=code)
+        resources = facts.search("Observation", patient=mrn, code=code)
     except FactsError:
         return [], 0
-    readings = sorted((one for one in map(_reading, found) if one is not None), key=lambda one: _milliseconds(one[0]))
+    readings = sorted(
+        (one for one in map(_reading, resources) if one is not None), key=lambda one: _milliseconds(one[0])
+    )
     shown = [one for place, one in enumerate(readings) if place >= len(readings) - _MOST or one[1] in used]
     return shown, len(readings) - len(shown)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -88,6 +89,12 @@ def _write(types: Sequence[TaskType], folder: Path, order: Order, seed: str, ehr
 
 def _patients(seed: str, order: Order, ehr: Path | None) -> Iterator[str]:
     if ehr is not None:
-        return stored_lines(imported_file(ehr).path)
+        return map(_line, stored_lines(imported_file(ehr).path))
     number = seed_number(seed, f"ward {VERSION}")
     return lines(replace(PROFILE, seed=number, patients=order.patients))
+
+
+def _line(stored: str) -> str:
+    """A resource in the layout of a generated hospital: without spaces, its type first."""
+    resource = json.loads(stored)
+    return json.dumps({"resourceType": resource["resourceType"], **resource}, ensure_ascii=False, separators=(",", ":"))

@@ -119,9 +119,9 @@ class TaskSet:
         """Deal the tasks of a type. Raises RuleError for a rule at fault."""
         patients = self.facts.search("Patient", _count=str(PAGE))
         living = [one for one in patients if "deceasedDateTime" not in one and not one.get("deceasedBoolean")]
-        found = [self._candidate(kind, str(one["id"])) for one in living]
+        candidates = [self._candidate(kind, str(one["id"])) for one in living]
         dice = Dice(seed_number(seed, f"ward {kind.name}"))
-        return deal([one for one in found if one is not None], HALF, count, dice)
+        return deal([one for one in candidates if one is not None], HALF, count, dice)
 
     def _dealt(self, count: int) -> Iterator[Task]:
         for kind in self._types.values():
