@@ -10,24 +10,27 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
+from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
 from medagent.agents.base import Agent, AgentContext
+from medagent.benchmarks.made_folders import HOSPITAL
 from medagent.benchmarks.ward._grader import WardGrader, baselines
 from medagent.benchmarks.ward.settings import AGENTS, WardGrading, WardSettings
 from medagent.benchmarks.ward.tasks import (
     TASKS,
-    Task,
     TaskSet,
     WardItem,
     patients_file,
     read_manifest,
+    task_of,
     task_set,
     tasks_text,
 )
 from medagent.core import plugins
 from medagent.core.errors import UserError
+from medagent.core.options import checked
 from medagent.core.plugins import Plugin, is_import_path
 from medagent.core.writing import write_whole
 from medagent.engine.benchmark import Say
@@ -43,11 +46,15 @@ from medagent.fhir_episodes.task import FhirItem, FhirTask
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import Deciding
 from refsol.clinical.faults import DataFault
+from refsol.clinical.records import ref
 from refsol.clinical.rules import CLINICAL
 from refsol.clinical.sources import SessionEhr
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.trial import check_type, tried, types_of
 from refsol.failures import KIND_WORDS
+from refsol.files import json_object, read_json
+
+_SOURCE = "source.json"
 
 
 class Ward(FhirBenchmark[WardSettings]):
@@ -95,6 +102,26 @@ class Ward(FhirBenchmark[WardSettings]):
         tasks = run.path / TASKS
         return source.model_copy(update={"tasks": tasks}) if tasks.is_file() else source
 
+    def pack(self, source: WardSettings, item: Any) -> Mapping[str, bytes]:
+        """See `FhirBenchmark.pack`. The files are the task, its time, and the resources that the rule reads."""
+        chart = item.chart
+        with suppress(DataFault):
+            item.kind.ruled(chart)
+        resources = [*chart.touched.values(), {"resourceType": "Patient", "id": item.mrn}]
+        own = {ref(one): one for one in reversed(resources)}
+        packed = {"now": item.now.isoformat(), "api_base": source.api_base}
+        return {
+            TASKS: tasks_text([task_of(item)]).encode(),
+            _SOURCE: json.dumps(packed).encode(),
+            HOSPITAL: "".join(f"{json.dumps(one)}\n" for one in own.values()).encode(),
+        }
+
+    def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
+        """See `FhirBenchmark.unpack`."""
+        packed = read_json(folder / _SOURCE, json_object, expected="a packed task is expected", error=UserError)
+        source = checked(WardGrading, {**packed, "ehr": folder / HOSPITAL, "tasks": folder / TASKS})
+        return self.items(source)[0], self.grader(source, "")
+
     def canary(self, source: WardSettings) -> str:
         """See `FhirBenchmark.canary`."""
         return "" if source.dataset is None else read_manifest(source.dataset).made.canary
@@ -115,7 +142,7 @@ class Ward(FhirBenchmark[WardSettings]):
         tasks = self.tasks(settings)
         for item in tasks.items if settings.dataset else ():
             _try(item)
-        text = tasks_text([Task(id=one.id, type=one.group, patient=one.mrn) for one in tasks.items])
+        text = tasks_text([task_of(one) for one in tasks.items])
         return replace(
             plan,
             prepare=lambda: write_whole(plan.folder / TASKS, text),

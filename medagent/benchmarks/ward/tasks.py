@@ -177,6 +177,11 @@ def tasks_of(kind: TaskType, dealt: Dealt) -> list[Task]:
     ]
 
 
+def task_of(item: WardItem) -> Task:
+    """The task of an item."""
+    return Task(id=item.id, type=item.group, patient=item.mrn)
+
+
 def tasks_text(tasks: Sequence[Task]) -> str:
     """The content of a file of tasks."""
     return json.dumps([one.model_dump() for one in tasks], indent=1) + "\n"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fhir_server import Server
+from fhir_server.app import create_app
 from medagent import episode
 from tests.command import Ran, medagent
 from tests.medagent.benchmarks.ward.ward3 import NOW, write
 from tests.medagent.reports.test_report import block, items
+from tests.serving import serving
 
 
 class Ward:
@@ -93,25 +96,24 @@ def scored(ward: Ward, item: str, messages: list[str]) -> Any:
         return acting.verdict()
 
 
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Callable[[Any], None]]]:
-    """Each leaf of a JSON value: its path, and a function that changes it in a copy."""
+def leaves(value: Any, steps: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The steps to each leaf of a JSON value."""
     if isinstance(value, dict | list):
-        pairs = value.items() if isinstance(value, dict) else enumerate(value)
-        for name, inner in pairs:
-            own = f"{path}[{name}]" if isinstance(value, list) else f"{path}.{name}".lstrip(".")
-            for below, change in leaves(inner, own):
-                yield (
-                    below,
-                    (lambda copy, name=name, change=change: change(copy[name]))
-                    if isinstance(inner, dict | list)
-                    else (lambda copy, name=name, inner=inner: copy.__setitem__(name, other(inner))),
-                )
+        for step, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(inner, (*steps, step))
     else:
-        yield path, lambda _: None
+        yield steps
 
 
-def other(value: Any) -> Any:
-    return value + 7 if isinstance(value, int | float) else "other"
+def with_other(body: str, steps: tuple[str | int, ...]) -> str:
+    """The JSON of an order with another leaf."""
+    order = json.loads(body)
+    *path, last = steps
+    inner = order
+    for step in path:
+        inner = inner[step]
+    inner[last] = inner[last] + 7 if isinstance(inner[last], int | float) else "other"
+    return json.dumps(order)
 
 
 WORDS_ONLY = ("code.coding[0].display", "code.text", "medicationCodeableConcept.coding[0].display")
@@ -125,10 +127,9 @@ def test_a_wrong_field_of_each_order_is_wrong_and_named(ward: Ward, kind: str) -
     assert scored(ward, item, texts).correct
     for place in posts(texts):
         line, _, body = texts[place].partition("\n")
-        for path, change in leaves(json.loads(body)):
-            order = json.loads(body)
-            change(order)
-            score = scored(ward, item, [*texts[:place], f"{line}\n{json.dumps(order)}", *texts[place + 1 :]])
+        for steps in leaves(json.loads(body)):
+            path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
+            score = scored(ward, item, [*texts[:place], f"{line}\n{with_other(body, steps)}", *texts[place + 1 :]])
             named = any(path.startswith(name.partition(" ")[2]) and " " in name for name in score.failed)
             free = path in WORDS_ONLY or (path == "medicationCodeableConcept.text" and kind == "sodium_again")
             assert (score.correct, named) == ((True, False) if free else (False, True)), (path, score.failed)
@@ -271,3 +272,34 @@ def test_a_file_without_task_types_is_an_error(ward: Ward) -> None:
     ward.code.write_text("x = 1\n", "utf-8")
     assert "ward3.py: has no task types; write a subclass of" in medagent("run", ward.code, "--agent", "nop").err
     assert "is not a file of task types" in medagent("data", "new", "made", "--from", "ward").err
+
+
+def test_a_harbor_task_is_graded_by_the_file_beside_it(ward: Ward) -> None:
+    out = ward.folder / "harbor"
+    assert made(ward, "--per-type", 2).code == 0
+    ran = medagent("export", "harbor", ward.code, out, "--dataset", ward.folder / "set")
+    assert ran.code == 0, ran.err
+    task = out / "sodium_again_1"
+    script = (task / "tests" / "test.sh").read_text("utf-8")
+    assert '--benchmark "$(dirname "$0")"/ward3.py ' in script
+    ward.code.unlink()
+    log = ward.folder / "episode.jsonl"
+    log.write_text("", "utf-8")
+    graded = medagent("harbor", "verify", task / "tests", log, ward.folder, "--benchmark", task / "tests" / "ward3.py")
+    assert "sodium_again_1: wrong: completed: expected an answer" in graded.out, graded.err
+
+
+def test_over_a_fhir_server_its_patients_must_be_named_again(ward: Ward) -> None:
+    with Server.open(None) as server:
+        server.load(ward.patients.read_text("utf-8").splitlines())
+        with serving(create_app(server)) as url:
+            ran = medagent(
+                *("run", ward.code, "--agent", "nop", "--fhir", f"{url}/fhir", "--per-type", 2),
+                *("--results-dir", ward.folder / "results", "--quiet", "--json"),
+            )
+            assert json.loads(ran.out)["overall"]["n"] == 6, ran.err
+            [folder] = (ward.folder / "results").iterdir()
+            graded = medagent("grade", folder, "--benchmark", ward.code)
+            assert "the run used a FHIR server; name its patients with --fhir URL or --ehr FILE" in graded.err
+            again = medagent("grade", folder, "--benchmark", ward.code, "--ehr", ward.patients, "--json")
+            assert json.loads(again.out)["overall"] == json.loads(ran.out)["overall"], again.err
