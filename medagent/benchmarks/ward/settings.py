@@ -19,14 +19,16 @@ class WardSettings(FhirSettings):
     """The options of `medagent run FILE.py`."""
 
     agents: ClassVar[tuple[str, ...]] = AGENTS
-    dataset: Annotated[Path | None, Option(WHICH, kind="path", for_=ALL_USES, without="now")] = None
+    dataset: Annotated[Path | None, Option(WHICH, kind="path", for_=ALL_USES)] = None
     """A folder made by medagent data new --from FILE.py (default: items dealt from the patients' data)."""
     per_type: Annotated[Count | None, Option(WHICH, kind="value")] = None
     """The number of items of each type, half of them with something due where the charts allow it (default: 10, or all
     of the data set).
     """
     now: Annotated[AwareDatetime | None, Option(WHICH, metavar="TIME", kind="value", for_=ALL_USES)] = None
-    """The time at which the tasks are set, e.g. 2024-03-05T14:00:00Z (default: the newest time in the data)."""
+    """The time at which the tasks are set, e.g. 2024-03-05T14:00:00Z (default: that of the data set, or the newest time in
+    the data).
+    """
 
     def decides(self) -> dict[str, Setting]:
         """See `RunSettings.decides`. A data set has its full path, so that you can grade the run from elsewhere."""
