@@ -12,8 +12,9 @@ run: install
 test: .venv/.test-installed
 	$(BIN)/python -m pytest
 
+# The tests marked `long`, or a part of them: make test-long [PART=2/4]
 test-long: .venv/.test-installed
-	$(BIN)/python -m pytest -m long -n 0
+	$(BIN)/python -m pytest -m long -n 2 $(if $(PART),--part $(PART))
 
 # Installs axe-core, which checks the accessibility of the HTML report in its tests. Needs npm.
 browser: .venv/.test-installed

@@ -39,7 +39,7 @@ def plain_t(run: Run) -> Interval:
 
 def logit_t(run: Run) -> Interval:
     """Student's t on the logit, as reports have it."""
-    interval = other_types([_values(right) for right in run])
+    interval = other_types([[(1, 1)] * right + [(0, 1)] * (ITEMS - right) for right in run])
     assert interval is not None
     return interval
 

@@ -76,6 +76,13 @@ def official_score(a: Path, b: Path, code: Code | None) -> Paired | None:
         return None
 
 
+def official_scores(paths: Sequence[Path], code: Code | None) -> dict[tuple[int, int], Paired]:
+    """The official scores of pairs of runs, by their places, if these are not means of items."""
+    pairs = combinations(enumerate(paths), 2)
+    paired = {(i, j): official_score(one, other, code) for (i, one), (j, other) in pairs}
+    return {places: score for places, score in paired.items() if score is not None}
+
+
 def are_siblings(a: Path, b: Path) -> bool:
     """Whether two runs have different data sets, at least one of them made from a seed, by their `run.json`."""
     first, second = (_settings(path) for path in (a, b))
@@ -126,10 +133,7 @@ def write_page(runs: Sequence[str | Path], out: str | Path, code: Code | None, o
         names = [page.label for page in pages]
         if len(set(names)) < len(names):
             pages = [replace(page, label=str(path)) for page, path in zip(pages, paths, strict=True)]
-        pairs = combinations(enumerate(paths), 2)
-        paired = {(i, j): official_score(one, other, code) for (i, one), (j, other) in pairs}
-        official = {places: score for places, score in paired.items() if score is not None}
-        write_parts(Path(out), render(pages, official))
+        write_parts(Path(out), render(pages, official_scores(paths, code)))
     return Path(out).stat().st_size
 
 

@@ -1,20 +1,31 @@
 """Intervals of rates and of differences between rates, by the question that they answer. Standard library only.
 
-* *These types, other patients*: items are drawn within types; the types are fixed (`stratified_wilson`).
-* *Other types*: types are drawn, with their items (`other_types`, `other_types_difference`).
-* Two runs over the same items: `tango`. Before a run: `noise` and `detectable`.
+* *These types, other patients*: units are sampled within types; the types are fixed (`stratified_wilson`).
+* *Other types*: types are sampled, with their units (`other_types`, `other_types_difference`).
+* Two runs over the same items: `paired_difference`. Before a run: `noise` and `detectable`.
 
-`benchmarks/intervals.py` simulates how often they contain the true value.
+A unit is an item with its trials, or several dependent items. `benchmarks/intervals.py` simulates how often the
+intervals contain the true value.
 """
 
 from __future__ import annotations
 
 import math
 import random
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist, fmean
+from typing import Any, TypeVar
 
-from refsol.stats import Clusters, Interval, effective, percentile, score_interval
+from refsol.stats import Clusters, Interval, effective, score_interval
+
+ValuesT = TypeVar("ValuesT", bound=tuple[float, ...])
+Steps = Sequence[tuple[float, float, float]]
+"""The units of a comparison of two runs, each as (gained, lost, n): the sums of the steps up and of the steps down of
+its `n` items. A step is between -1 and 1.
+"""
 
 Z95 = 1.959964
 """The normal quantile of a two-sided 95 % interval."""
@@ -53,7 +64,7 @@ def stratified_wilson(strata: Iterable[Clusters], z: float = Z95) -> Interval:
 
 def stratified_newcombe(first: Sequence[Clusters], second: Sequence[Clusters], z: float = Z95) -> Interval:
     """The interval of the difference of two independent shares, the second minus the first, each over its strata. It is
-    computed from their intervals, as in `stats.newcombe` (Zou & Donner 2008, Statistics in Medicine 27).
+    computed from their intervals (Newcombe 1998, method 10; Zou & Donner 2008, Statistics in Medicine 27).
     """
     (low, share, high), (other_low, other, other_high) = (_limits(one, z) for one in (first, second))
     below = math.hypot(other - other_low, high - share)
@@ -61,28 +72,67 @@ def stratified_newcombe(first: Sequence[Clusters], second: Sequence[Clusters], z
     return Interval(other - share - below, other - share + above)
 
 
-def stratified_tango(strata: Iterable[tuple[int, int, int]], z: float = Z95) -> Interval:
-    """The interval of the difference of two paired shares over strata of (gained, lost, pairs). It is `tango` for the
-    number of pairs that has the variance within strata. Raises ValueError without pairs.
+def strata(rows: Iterable[tuple[str, str, ValuesT]]) -> list[list[ValuesT]]:
+    """The sums of the values of each unit, by type. A row has a type, a unit and values.
+
+    If a unit has rows of several types, types are not separated, because a unit must be sampled as a whole.
     """
-    some = [one for one in strata if one[2]]
-    gained, lost, total = (sum(one[part] for one in some) for part in range(3))
-    variance = within = 0.0
-    if total and len(some) > 1:
-        more, less = gained / total, lost / total
-        variance = (more + less - (more - less) ** 2) / total
-        for up, down, n in some:
-            more_here, less_here = _shrunk(up / n, n, more), _shrunk(down / n, n, less)
-            within += (n / total) ** 2 * (more_here + less_here - (more_here - less_here) ** 2) / n
-    times = variance / within if within > 0 else 1.0
-    return tango(gained * times, lost * times, total * times, z)
+    units: dict[str, Any] = {}
+    types: dict[str, str] = {}
+    mixed = False
+    for type_, unit, values in rows:
+        before = units.get(unit)
+        units[unit] = values if before is None else tuple(map(sum, zip(before, values, strict=True)))
+        mixed |= types.setdefault(unit, type_) != type_
+    by_type: dict[str, list[ValuesT]] = {}
+    for unit, values in units.items():
+        by_type.setdefault("" if mixed else types[unit], []).append(values)
+    return list(by_type.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The difference of two runs over the same items, with its 95 % interval, and the p value of "no difference". The
+    interval excludes 0 if and only if p is below 0.05: both are one test.
+    """
+
+    value: float
+    interval: Interval
+    p: float
+    other_types: Interval | None
+    """The interval for other types; None below five."""
+
+
+def paired_difference(types: Iterable[Steps]) -> Difference:
+    """The difference of two runs over the same items, which are units of types. Raises ValueError without items.
+
+    The test is the score test of paired shares: for independent items, McNemar's (1947, Psychometrika 12), without a
+    correction, whose error of the first kind is near 5 % for any number of items (Fagerland et al. 2013, BMC Medical
+    Research Methodology 13). The interval has the differences that the test does not reject (Tango 1998, Statistics in
+    Medicine 17). Both use the number of independent items that has the variance between units. Types are not separated,
+    so that `noise` and `detectable` can plan the test.
+    """
+    some = [list(units) for units in types if units]
+    steps = [(gained - lost, size) for units in some for gained, lost, size in units]
+    gained, lost, n = (math.fsum(unit[part] for units in some for unit in units) for part in range(3))
+    mean = (gained - lost) / n if n else 0.0
+    between = math.fsum((step - size * mean) ** 2 for step, size in steps)
+    if between > _NO_ERROR * (gained + lost):
+        times = (gained + lost - mean**2 * n) / between
+    else:
+        times = len(steps) / n if n else 1.0
+    interval = tango(gained * times, lost * times, n * times)
+    turned = (gained + lost) * times
+    p = math.erfc(abs(gained - lost) * times / math.sqrt(2 * turned)) if turned else 1.0
+    totals = [(math.fsum(up - down for up, down, _ in units), math.fsum(size for *_, size in units)) for units in some]
+    return Difference(mean, interval, p, other_types_difference(totals, interval))
 
 
 def tango(gained: float, lost: float, n: float, z: float = Z95) -> Interval:
     """The score interval of the difference of two paired shares, `(gained - lost) / n` (Tango 1998, Statistics in
     Medicine 17). Raises ValueError without pairs.
     """
-    if n <= 0 or gained < 0 or lost < 0 or gained + lost > n:
+    if n <= 0 or gained < 0 or lost < 0 or gained + lost > n * (1 + 1e-9):
         raise ValueError(f"{gained} and {lost} discordant pairs of {n}")
     middle = (gained - lost) / n
 
@@ -96,71 +146,81 @@ def tango(gained: float, lost: float, n: float, z: float = Z95) -> Interval:
     return Interval(_edge(statistic, middle, -1.0, z), _edge(statistic, middle, 1.0, z))
 
 
-def other_types(types: Sequence[Sequence[float]], level: float = 0.95) -> Interval | None:
-    """The interval of the rate over other types of the same kind. `types` has each type's shares of right trials.
+def other_types(types: Sequence[Clusters]) -> Interval | None:
+    """The interval of the rate over other types of the same kind. `types` has each type's units as (right, trials).
 
     Student's t with (types - 1) degrees of freedom on the logit of the rate, with the jackknife error over types
     (Miller 1974, Biometrika 61; on the logit by the delta method). If all types are equal, it is the score interval
-    with the number of types as n. None with fewer than five types.
+    with the number of types as n. It includes the interval for these types, because other types cannot be known better.
+    None with fewer than five types.
     """
-    some = [type_ for type_ in types if type_]
-    if len(some) < FEWEST_TYPES:
+    totals = [tuple(math.fsum(unit[part] for unit in units) for part in range(2)) for units in types if units]
+    if len(totals) < FEWEST_TYPES:
         return None
-    totals = [(math.fsum(type_), len(type_)) for type_ in some]
-    right, n = math.fsum(one for one, _ in totals), sum(count for _, count in totals)
+    right, n = (math.fsum(total[part] for total in totals) for part in range(2))
     rate = right / n
     error = _jackknife_error([(right - one) / (n - count) for one, count in totals])
     if error < _NO_ERROR:
-        return score_interval(rate, len(some), NormalDist().inv_cdf((1 + level) / 2))
-    reach = t_quantile(len(some) - 1, level) * error / (rate * (1 - rate))
-    middle = math.log(rate / (1 - rate))
-    return Interval(_of_logit(middle - reach), _of_logit(middle + reach))
+        interval = score_interval(rate, len(totals), Z95)
+    else:
+        reach = t_quantile(len(totals) - 1, 0.95) * error / (rate * (1 - rate))
+        middle = math.log(rate / (1 - rate))
+        interval = Interval(_of_logit(middle - reach), _of_logit(middle + reach))
+    return interval.including(stratified_wilson(types))
 
 
-def other_types_difference(types: Sequence[Sequence[float]], level: float = 0.95) -> Interval | None:
-    """The interval of a difference over other types: Student's t with the jackknife error. `types` has each type's
-    differences per item, -1 to 1.
+def other_types_difference(totals: Sequence[tuple[float, float]], these: Interval) -> Interval | None:
+    """The interval of a difference over other types: Student's t with the jackknife error. `totals` has each type's sum
+    of differences and number of items, `these` is the interval for these types, which it includes. None below five
+    types.
 
     If all types differ equally, it is the interval for as many pairs as types, none discordant, around the difference.
     """
-    some = [type_ for type_ in types if type_]
-    if len(some) < FEWEST_TYPES:
+    if len(totals) < FEWEST_TYPES:
         return None
-    totals = [(math.fsum(type_), len(type_)) for type_ in some]
-    total, n = math.fsum(one for one, _ in totals), sum(count for _, count in totals)
+    total, n = (math.fsum(one[part] for one in totals) for part in range(2))
     error = _jackknife_error([(total - one) / (n - count) for one, count in totals])
-    reach = t_quantile(len(some) - 1, level) * error
-    if error < _NO_ERROR:
-        reach = tango(0, 0, len(some), NormalDist().inv_cdf((1 + level) / 2)).high
-    return Interval(max(-1.0, total / n - reach), min(1.0, total / n + reach))
+    reach = t_quantile(len(totals) - 1, 0.95) * error if error >= _NO_ERROR else tango(0, 0, len(totals)).high
+    return Interval(max(-1.0, total / n - reach), min(1.0, total / n + reach)).including(these)
 
 
-def stratified_bootstrap(strata: Sequence[Sequence[float]], draws: int = 1000, seed: int = 0) -> Interval:
-    """The percentile bootstrap of a mean of differences, -1 to 1, drawn within strata; over all items if a stratum has
-    fewer than five. If nothing differs, it is `tango` without discordant pairs. Raises ValueError without values.
+def mean_draws(units: Sequence[tuple[float, ...]], draws: int = 1000, seed: int = 0) -> list[list[float]]:
+    """The mean of each of several runs over the same items, in each draw of a bootstrap of units. A unit has its number
+    of items, then the sum of each run's values on them. Raises ValueError without units.
     """
-    some = [list(stratum) for stratum in strata if stratum]
-    values = [one for stratum in some for one in stratum]
-    if not any(values):
-        return tango(0, 0, len(values))
-    if min(map(len, some)) < FEWEST_TYPES:
-        some = [values]
-    generator = random.Random(seed)
-    sums = (math.fsum(math.fsum(generator.choices(one, k=len(one))) for one in some) for _ in range(draws))
-    return percentile(total / len(values) for total in sums)
+    generator, kinds = random.Random(seed), Counter(units)
+    means: list[list[float]] = []
+    for _ in range(draws):
+        sampled = Counter(generator.choices([*kinds], [*kinds.values()], k=len(units)))
+        columns = zip(*([times * value for value in unit] for unit, times in sampled.items()), strict=True)
+        n, *sums = map(math.fsum, columns)
+        means.append([one / n for one in sums])
+    return [list(run) for run in zip(*means, strict=True)]
+
+
+def rank_intervals(draws: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
+    """The 95 % interval of the rank of each of several runs, from the runs' values in the same draws. The highest value
+    has rank 1; equal values have equal ranks.
+    """
+    ranks: list[list[int]] = [[] for _ in draws]
+    for values in zip(*draws, strict=True):
+        ordered = sorted(values)
+        for place, value in enumerate(values):
+            ranks[place].append(1 + len(ordered) - bisect_right(ordered, value))
+    tail = math.floor(0.025 * len(draws[0]))
+    return [(one[tail], one[-1 - tail]) for one in map(sorted, ranks)]
 
 
 def noise(n: int, discordant: float = DISCORDANT) -> float:
-    """The difference between two runs over the same `n` items that chance alone exceeds in 5 of 100 comparisons: half
-    the width of `tango` if the runs differ on the share `discordant` of the items, equally often in both directions.
+    """The difference between two runs over the same `n` items from which `paired_difference` has a p below 0.05, if the
+    runs differ on the share `discordant` of the items. At most that share.
     """
-    bounds = tango(n * discordant / 2, n * discordant / 2, n)
-    return (bounds.high - bounds.low) / 2
+    return min(discordant, Z95 * math.sqrt(discordant / n))
 
 
 def detectable(n: int, discordant: float = DISCORDANT, power: float = 0.8) -> float:
-    """The true difference that a comparison of two runs over `n` items shows at p < 0.05 with probability `power`
-    (Connor 1987, Biometrics 43). At most `discordant`; 1 if no difference is large enough.
+    """The true difference for which `paired_difference` of two runs over `n` items has a p below 0.05 with probability
+    `power` (Connor 1987, Biometrics 43). At most `discordant`; 1 if no difference is large enough.
     """
     quantile = NormalDist().inv_cdf(power)
 

@@ -2,9 +2,6 @@
 
 A GET counts if its reply has a FHIR resource, in JSON or XML, before the first POST (or before the end if there is
 none). The words around the resource are ignored, so transcripts of every protocol and of other tools can be read.
-
-A right item is *grounded* if its agent read the deciding data, and *lucky* if not. Each benchmark defines its deciding
-data.
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ from xml.etree import ElementTree
 from refsol.history import HistoryMessage
 from refsol.json_values import as_object, objects
 from refsol.resources import codes, subject_id
-from refsol.verdict import Verdict
 
 _DATE = re.compile(r"(?P<prefix>[a-z]{2})?(?P<moment>\d{4}.*)")
 
@@ -368,42 +364,3 @@ def _value(element: ElementTree.Element) -> Any:
 
 def _name(element: ElementTree.Element) -> str:
     return str(element.tag).rpartition("}")[2]
-
-
-@dataclass(frozen=True, slots=True)
-class Grounds:
-    """`grounded` is True for a right item whose agent read the deciding data, and False for any other graded item. It
-    is None if nothing has to be read, nothing was graded, or the reads are unknown.
-
-    `reading` is what was not read, or why `grounded` is None.
-    """
-
-    grounded: bool | None
-    reading: str = ""
-
-
-NO_READING = Grounds(None, "needs no reading")
-"""The task's text has everything."""
-UNKNOWN = Grounds(None, "unknown")
-"""No transcript with reads is stored."""
-NOT_GRADED = Grounds(None)
-
-
-def grounds(verdict: Verdict, transcript: Sequence[HistoryMessage]) -> Grounds:
-    """The grounds of an item. `transcript` is empty if none with reads is stored."""
-    if verdict.correct is None:
-        return NOT_GRADED
-    if verdict.needed is None:
-        return NO_READING
-    if not transcript:
-        return UNKNOWN
-    if not verdict.correct:
-        return Grounds(False)
-    missing = unread(verdict, transcript)
-    return Grounds(not missing, f"had not read {', '.join(missing)}" if missing else "")
-
-
-def unread(verdict: Verdict, transcript: Sequence[HistoryMessage]) -> list[str]:
-    """What an agent must have read before its first POST and did not read, as texts."""
-    reads = reads_before_post(transcript)
-    return [text for needed in verdict.needed or () for text in needed.unread(reads)]

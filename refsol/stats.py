@@ -34,6 +34,10 @@ class Interval:
     low: float
     high: float
 
+    def including(self, other: Interval) -> Interval:
+        """The smallest interval with both."""
+        return Interval(min(self.low, other.low), max(self.high, other.high))
+
 
 def wilson(successes: int, n: int, z: float = 1.959964) -> Interval:
     """Score interval of a proportion (Wilson 1927, JASA 22). `z` is the normal quantile. (0, 1) if `n` is 0."""
@@ -42,12 +46,12 @@ def wilson(successes: int, n: int, z: float = 1.959964) -> Interval:
     return score_interval(successes / n, n, z) if n else Interval(0.0, 1.0)
 
 
-Clusters = Sequence[tuple[int, int]]
-"""Clusters of (successes, n), such as the trials of one item."""
+Clusters = Sequence[tuple[float, float]]
+"""Clusters of (successes, n), such as the trials of one item. A success may count in part."""
 
 
 def clustered_wilson(
-    clusters: Iterable[tuple[int, int]] | Mapping[tuple[int, int], int], z: float = 1.959964
+    clusters: Iterable[tuple[float, float]] | Mapping[tuple[float, float], int], z: float = 1.959964
 ) -> Interval:
     """Wilson's interval of a share over clusters of (successes, n), such as the trials of one item. Also accepts the
     number of clusters by (successes, n).
@@ -58,7 +62,7 @@ def clustered_wilson(
     return score_interval(share, n, z) if n else Interval(0.0, 1.0)
 
 
-def effective(clusters: Iterable[tuple[int, int]] | Mapping[tuple[int, int], int]) -> tuple[float, float]:
+def effective(clusters: Iterable[tuple[float, float]] | Mapping[tuple[float, float], int]) -> tuple[float, float]:
     """The share of successes over clusters, and the equivalent number of independent values.
 
     The design effect reduces the sample size: the variance between clusters divided by that of as many independent
@@ -88,20 +92,6 @@ def score_interval(share: float, n: float, z: float) -> Interval:
     middle = share + z * z / (2 * n)
     scale = 1 + z * z / n
     return Interval(max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale))
-
-
-def newcombe(a: int, n: int, b: int, m: int, z: float = 1.959964) -> Interval:
-    """Interval of b/m − a/n for two independent proportions, from their score intervals (Newcombe 1998, method 10).
-
-    Raises ValueError if n or m is 0.
-    """
-    if n == 0 or m == 0:
-        raise ValueError("a difference of proportions needs at least one value on each side")
-    first, second = a / n, b / m
-    one, other = wilson(a, n, z), wilson(b, m, z)
-    below = math.sqrt((second - other.low) ** 2 + (one.high - first) ** 2)
-    above = math.sqrt((other.high - second) ** 2 + (first - one.low) ** 2)
-    return Interval(second - first - below, second - first + above)
 
 
 def bootstrap(
@@ -138,6 +128,21 @@ def percentile(values: Iterable[float], *, level: float = 0.95) -> Interval:
     return Interval(_quantile(ordered, tail), _quantile(ordered, 1 - tail))
 
 
+def bootstrap_p(values: Iterable[float]) -> float:
+    """The two-sided p value of "the statistic is 0", from its draws: one minus the level of the widest `percentile`
+    interval without 0. At least one draw's share, because draws cannot show less.
+    """
+    ordered = sorted(values)
+    below, above = sum(value < 0 for value in ordered), sum(value > 0 for value in ordered)
+    last = len(ordered) - 1
+    if below + above < len(ordered):
+        tails = [(len(ordered) - above - 1) / last, (len(ordered) - below - 1) / last]
+    else:
+        place = below - 1 + ordered[below - 1] / (ordered[below - 1] - ordered[below]) if below and above else 0.0
+        tails = [place / last, 1 - place / last]
+    return min(1.0, max(2 * min(tails), 1 / len(ordered)))
+
+
 def cluster_bootstrap(
     clusters: Sequence[Sequence[float]], *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Interval:
@@ -171,15 +176,6 @@ def cohen_kappa(pairs: Iterable[tuple[Hashable, Hashable]]) -> float:
     if by_chance == total * total:
         return math.nan
     return (agreed * total - by_chance) / (total * total - by_chance)
-
-
-def mcnemar_exact(b: int, c: int) -> float:
-    """Two-sided exact p of McNemar's test (McNemar 1947). `b` and `c` are the two counts of discordant pairs."""
-    if b < 0 or c < 0:
-        raise ValueError(f"{b} and {c} discordant pairs")
-    n = b + c
-    tail = sum(math.comb(n, i) for i in range(min(b, c) + 1))
-    return min(1.0, float(2 * tail / 2**n))
 
 
 def holm(ps: Sequence[float]) -> list[float]:

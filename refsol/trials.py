@@ -6,14 +6,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from refsol.stats import Interval, pass_at_k, pass_hat_k, wilson
+from refsol.intervals import strata, stratified_wilson
+from refsol.stats import Interval, pass_at_k, pass_hat_k
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Figures of a group of tasks. `error` is the standard error of pass@1 over tasks (a task's trials are a cluster).
 
-    `wilson` is for a single trial only. `at` and `hat` have pass@k and pass^k for k = 1 … trials.
+    `at` and `hat` have pass@k and pass^k for k = 1 … trials, `at_intervals` and `hat_intervals` their 95 % intervals
+    for these types and other patients.
     """
 
     tasks: int
@@ -22,14 +24,20 @@ class Rates:
     error: float
     at: tuple[float, ...]
     hat: tuple[float, ...]
-    wilson: Interval | None
+    at_intervals: tuple[Interval, ...]
+    hat_intervals: tuple[Interval, ...]
 
 
-def rates(outcomes: Mapping[str, Sequence[bool]]) -> Rates:
+def rates(
+    outcomes: Mapping[str, Sequence[bool]],
+    types: Mapping[str, str] | None = None,
+    units: Mapping[str, str] | None = None,
+) -> Rates:
     """The figures of `outcomes`, which has for each task whether each graded trial was right.
 
-    A task with fewer trials than others counts in pass@1 with those it has. For pass@k, k goes up to the smallest
-    number of trials. Raises ValueError if there are no tasks or a task has no trials.
+    `types` has each task's type (default: one type), `units` the name that dependent tasks share (default: each task is
+    independent). A task with fewer trials than others counts in pass@1 with those it has. For pass@k, k goes up to the
+    smallest number of trials. Raises ValueError if there are no tasks or a task has no trials.
     """
     if not outcomes or not all(outcomes.values()):
         raise ValueError("rates need at least one graded trial of each task")
@@ -38,24 +46,40 @@ def rates(outcomes: Mapping[str, Sequence[bool]]) -> Rates:
     spread = sum((mean - pass1) ** 2 for mean in means)
     error = math.sqrt(spread / (len(means) - 1) / len(means)) if len(means) > 1 else 0.0
     depth = min(len(trials) for trials in outcomes.values())
-    counts = [(len(trials), sum(trials)) for trials in outcomes.values()]
-    single = all(len(trials) == 1 for trials in outcomes.values())
-    at, hat = ([_mean(figure, counts, k) for k in range(1, depth + 1)] for figure in (pass_at_k, pass_hat_k))
+    counts = {task: (len(trials), sum(trials)) for task, trials in outcomes.items()}
+    at, hat = (
+        [_mean(figure, counts, k, depth, types or {}, units or {}) for k in range(1, depth + 1)]
+        for figure in (pass_at_k, pass_hat_k)
+    )
     return Rates(
         tasks=len(means),
         trials=depth,
         pass1=pass1,
         error=error,
-        at=tuple(at),
-        hat=tuple(hat),
-        wilson=wilson(sum(c for _, c in counts), len(counts)) if single else None,
+        at=tuple(mean for mean, _ in at),
+        hat=tuple(mean for mean, _ in hat),
+        at_intervals=tuple(interval for _, interval in at),
+        hat_intervals=tuple(interval for _, interval in hat),
     )
 
 
-def _mean(figure: Callable[[int, int, int], float], counts: Sequence[tuple[int, int]], k: int) -> float:
-    """The mean of pass@k or pass^k over tasks with (trials, right ones), worked out once for equal counts."""
-    values = {pair: figure(*pair, k) for pair in set(counts)}
-    return sum(values[pair] for pair in counts) / len(counts)
+def _mean(
+    figure: Callable[[int, int, int], float],
+    counts: Mapping[str, tuple[int, int]],
+    k: int,
+    depth: int,
+    types: Mapping[str, str],
+    units: Mapping[str, str],
+) -> tuple[float, Interval]:
+    """The mean of pass@k or pass^k over tasks with (trials, right ones), computed once for equal counts, with its
+    interval. A task counts as `depth` trials, its figure as their share of right ones.
+    """
+    values = {pair: figure(*pair, k) for pair in set(counts.values())}
+    rows = (
+        (types.get(task, ""), units.get(task, task), (depth * values[pair], float(depth)))
+        for task, pair in counts.items()
+    )
+    return sum(values[pair] for pair in counts.values()) / len(counts), stratified_wilson(strata(rows))
 
 
 def by_type(

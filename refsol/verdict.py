@@ -10,10 +10,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
-if TYPE_CHECKING:
-    from refsol.reads import Read
+from refsol.reads import Read
 
 Branch = Literal["query", "order", "no order"]
 """What was right: an answer to a query, an order, or no order."""

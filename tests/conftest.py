@@ -8,6 +8,7 @@ import ipaddress
 import os
 import socket
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         os._exit(0)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", type=_part, metavar="I/N", help="every N-th test, from the I-th on: 2/4 is a quarter")
+
+
+def _part(text: str) -> slice:
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise ArgumentTypeError(f"{text!r} is no part such as 2/4")
+    return slice(int(number) - 1, None, int(count))
+
+
+@pytest.hookimpl(trylast=True)  # after the tests were chosen by -m and -k
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items[:] = items[config.getoption("part") or slice(None)]
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker(pytest.mark.timeout(LONG_S))

@@ -24,7 +24,7 @@ COMMANDS = (
     "medagent run --agent reference --limit 30 --quiet | grep -E 'task5|overall'",
     "medagent run --agent nop --limit 30 --quiet | grep -E 'overall|Why'",
     "medagent show results/v2_r1_nop --wrong --kind order-missing",
-    "medagent compare results/v2_r1_reference results/v2_r1_nop | grep -E 'both|only A|only B|McNemar'",
+    "medagent compare results/v2_r1_reference results/v2_r1_nop | grep -E 'both|only A|only B|B − A'",
     "medagent report results/v2_r1_reference results/v2_r1_nop -o compared.html",
 )
 WIDTH = 118

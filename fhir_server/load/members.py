@@ -22,10 +22,9 @@ from fhir_server.search import pairs
 from fhir_server.search.indexer import (
     TableRows,
     add_existence,
-    add_member,
+    add_members,
     existence_parameters,
     index,
-    is_indexed,
     table_rows,
 )
 from fhir_server.search.kinds.date import span
@@ -133,7 +132,8 @@ class MemberCache:
         return self._put_together(parts)
 
     def _whole(self, text: str) -> PreparedResource:
-        resource = normalise(parse(text), expected_type=None)
+        # The first time, HAPI keeps elements that have become empty. It stores them as they are after the second time.
+        resource = normalise(normalise(parse(text), expected_type=None), expected_type=None)
         kind, resource_id = resource["resourceType"], resource.get("id")
         if not resource_id:
             raise FhirError(400, f"the {kind} has no id; an import needs one")
@@ -215,6 +215,8 @@ class MemberCache:
     def _member(self, seen: dict[str, CachedMember], kind: str, key: str, cleaned: Json, raw: str) -> CachedMember:
         """Prepares and caches a new member."""
         prepared = NOTHING if cleaned is None else self._prepared(kind, key, cleaned)
+        if "{ }" in prepared.line:
+            raise ValueError("an element without content")
         if len(raw) <= LONGEST:
             self._make_room()
             seen[raw] = prepared
@@ -239,10 +241,8 @@ class MemberCache:
                     known.seen.clear()
 
     def _prepared(self, kind: str, key: str, cleaned: Json) -> CachedMember:
-        if not is_indexed(kind, key):
-            return CachedMember(cleaned, member(key, cleaned), [])
         rows = IndexRows()
-        add_member(rows, kind, key, cleaned)
+        add_members(rows, kind, {key: cleaned})
         tables = table_rows(kind, rows, self.registry, row_id=0) if rows else {}
         line, parts = member(key, cleaned), _parts(tables)
         links, tokens = tables.get("links", ()), tables.get("tokens", ())

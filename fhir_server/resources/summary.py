@@ -1,20 +1,24 @@
-"""`_summary` and `_elements`: a stored resource reduced to the requested elements, and tagged SUBSETTED."""
+"""`_summary` and `_elements`: a stored resource reduced to the requested elements, and tagged SUBSETTED.
+
+A stored text is in HAPI's layout: each member of an object begins on its own line, two blanks deeper than the object.
+Texts have no other line breaks. So a text can be cut at its lines, without being parsed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from typing import TypeAlias
 
 from fhir_server.definitions import summary_flags
-from fhir_server.wire.json_text import decode, render
-from fhir_server.wire.json_values import Json
+from fhir_server.resources.strict import EXTENSIONS
+from fhir_server.wire.bundle import SUBSETTED
 
-SUBSETTED = {
-    "system": "http://terminology.hl7.org/CodeSystem/v3-ObservationValue",
-    "code": "SUBSETTED",
-    "display": "Resource encoded in summary mode",
-}
 ALWAYS = ("resourceType", "id", "meta")
+"""The members that are always selected, at every level."""
+Choice: TypeAlias = "Callable[[str], bool | Choice]"
+"""Whether the member with a key is selected. If only parts of it are, the choice among its own members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,58 +34,73 @@ class Subset:
 
 def cut_down(text: str, subset: Subset) -> str:
     """A resource's text, reduced to the subset."""
-    if not subset:
+    choice = _choice(subset, text.split('"', 4)[3]) if subset else None
+    if choice is None:
         return text
-    resource = decode(text)
-    kind = resource["resourceType"]
+    selected = _selected(text, choice, "\n")
+    meta = selected.index('\n  "meta": {')
+    end = selected.index("\n  }", meta)
+    others = '\n    "tag": [ ' in selected[meta:end]
+    before = f"{selected[: end - 2]}, " if others else f'{selected[:end]},\n    "tag": [ '
+    return f"{before}{SUBSETTED} ]{selected[end:]}"
+
+
+def _selected(value: str, choice: Choice, margin: str) -> str:
+    """The text of an object or a list of objects with the selected members. Like in HAPI, an object may become empty.
+
+    `margin` is the line break before the end of each object, with the blanks after it.
+    """
+    start, end = value.index("{"), value.rindex(f"{margin}}}")
+    first, following = f'{margin}  "', f',{margin}  "'
+    objects = []
+    for one in value[start + len(first) + 1 : end].split(f"{margin}}}, {{{first}"):
+        members = []
+        for member in one.split(following):
+            key, _, item = member.partition('": ')
+            chosen = key in ALWAYS or choice(key)
+            if callable(chosen) and item.startswith(("{\n", "[ {\n")):
+                member = f'{key}": {_selected(item, chosen, margin + "  ")}'
+            if chosen:
+                members.append(member)
+        objects.append(f"{{{first}{following.join(members)}{margin}}}" if members else "{ }")
+    return value[:start] + ", ".join(objects) + value[end + len(margin) + 1 :]
+
+
+@lru_cache(maxsize=64)
+def _choice(subset: Subset, kind: str) -> Choice | None:
+    """The choice among the members of a resource; None if it stays whole. Cached, since a page has many of a type."""
     if subset.elements:
-        selected = _elements(resource, kind, subset.elements)
-    elif subset.summary == "true":
-        selected = _summary(resource, kind)
-    elif subset.summary == "data":
-        selected = {key: value for key, value in resource.items() if key != "text"}
-    else:
-        required = {"text", *_names(kind, required=True)}
-        selected = {key: value for key, value in resource.items() if key in required}
-    if selected is resource and not any(path.endswith("*") for path in subset.elements):
-        return text
-    head = {key: resource[key] for key in ALWAYS if key in resource}
-    meta = head["meta"]
-    tags = [tag for tag in meta.get("tag", []) if tag.get("code") != "SUBSETTED"]
-    head["meta"] = {**meta, "tag": [*tags, SUBSETTED]}
-    return render({**head, **{key: value for key, value in selected.items() if key not in ALWAYS}})
+        return _by_elements(kind, subset.elements)
+    if subset.summary == "true":
+        return _in_summary(kind)
+    if subset.summary == "data":
+        return "text".__ne__
+    return {"text", *_names(kind, required=True)}.__contains__
 
 
-def _elements(resource: Json, kind: str, elements: tuple[str, ...]) -> Json:
-    """The elements with these paths; a path that begins with another type is ignored."""
+def _by_elements(kind: str, elements: tuple[str, ...]) -> Choice | None:
+    """The choice of the elements with these paths. A path that begins with another type is ignored."""
     paths = []
     for path in elements:
         if path.rpartition(".")[2] == "*":
-            return resource
+            return lambda key: True
         first, _, rest = path.partition(".")
         if first[:1].isupper():
             if first not in (kind, "*"):
                 continue
             path = rest
         paths.append(path.split("."))
-    if not paths:
-        return resource
-    return _cut(resource, paths)
+    return _by_paths(paths) if paths else None
 
 
-def _cut(value: Json, paths: list[list[str]]) -> Json:
-    if isinstance(value, list):
-        return [item for item in (_cut(one, paths) for one in value) if item]
-    if not isinstance(value, dict):
-        return value
-    selected = {}
-    for key, item in value.items():
+def _by_paths(paths: Sequence[Sequence[str]]) -> Choice:
+    @cache
+    def choice(key: str) -> bool | Choice:
         below = [path[1:] for path in paths if _is(key, path[0])]
-        if below:
-            part = item if any(not rest for rest in below) else _cut(item, below)
-            if part or part is item:
-                selected[key] = part
-    return selected
+        whole = key[0] == "_" or key in EXTENSIONS or not all(below)
+        return bool(below) and (whole or _by_paths(below))
+
+    return choice
 
 
 def _is(key: str, name: str) -> bool:
@@ -90,24 +109,13 @@ def _is(key: str, name: str) -> bool:
     return key == name or (key.startswith(name) and key[len(name) : len(name) + 1].isupper())
 
 
-def _summary(value: Json, type_name: str) -> Json:
+@cache
+def _in_summary(type_name: str) -> Choice:
     """The elements of the summary, at every level, without extensions, including those of scalars."""
     names = _names(type_name, required=False)
-    selected = {}
-    for key, item in value.items():
-        below = names.get(key)
-        if below is None:
-            continue
-        if isinstance(item, dict):
-            selected[key] = _summary(item, below) if below else item
-        elif isinstance(item, list) and below:
-            selected[key] = [_summary(one, below) if isinstance(one, dict) else one for one in item]
-        else:
-            selected[key] = item
-    return {key: item for key, item in selected.items() if item not in ({}, [])}
+    return cache(lambda key: key in names and (not names[key] or _in_summary(names[key])))
 
 
-@cache
 def _names(type_name: str, *, required: bool) -> dict[str, str]:
     """The JSON keys of a type that are in summaries (or `required`), each with its value's type ('' for a scalar)."""
     types: dict[str, str] = {}

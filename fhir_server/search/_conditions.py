@@ -200,26 +200,26 @@ def has(scope: Scope, item: Criterion) -> Condition:
     inner = criteria(scope.registry, source, name, ",".join(item.values), nested=True)
     conditions = [one.positive(source) for one in scope.conditions(source, inner)]
     tests = "".join(f" AND source.row_id IN ({one.row_ids()})" for one in conditions)
-    start = f"{resource_type}/"
-    where = (
-        f"type = ? AND text IS NOT NULL AND id IN (SELECT substr(target, {len(start) + 1}) FROM links AS source"
-        f" WHERE param = ? AND target >= ? AND target < ?{tests})"
-    )
-    args = (resource_type, scope.registry.number(source, reference), start, f"{resource_type}0")
+    start, number = f"{resource_type}/", scope.registry.number(source, reference)
     inner_args = tuple(arg for one in conditions for arg in one.args)
-    # In the order of the referring resources, which is the order of the condition on them.
-    walk = (
-        "SELECT aim.row_id AS row_id, {key} AS k FROM links AS source JOIN resources AS aim ON aim.type = ? AND"
-        f" aim.text IS NOT NULL AND aim.id = substr(target, {len(start) + 1})"
-        f" {{ranks}} WHERE param = ? AND target >= ? AND target < ?{tests}"
+    where = (
+        "type = ? AND text IS NOT NULL AND EXISTS"
+        f" (SELECT 1 FROM links AS source WHERE param = ? AND target = ? || id{tests})"
     )
-    lead = (walk.format(key="source.row_id", ranks=""), args + inner_args)
-    if len(conditions) == 1:
-        ranked, ranked_args = conditions[0].walk()
-        ranks = f"SELECT row_id, row_number() OVER (ORDER BY min(k), row_id) AS k FROM ({ranked}) GROUP BY row_id"
-        joined = walk.format(key="ranks.k", ranks=f"JOIN ({ranks}) AS ranks ON ranks.row_id = source.row_id")
-        lead = (joined, (args[0], *ranked_args, *args[1:], *inner_args))
-    return Condition("resources", where, args + inner_args, weight=5, lead=lead, access=CHAIN, referring=True)
+    # In the order of the referring resources, which is the order of the condition on them. Their ranks are joined by
+    # a window: in a join, SQLite would read all ranks again for each reference.
+    ranked, ranked_args = conditions[0].walk() if len(conditions) == 1 else ("SELECT NULL AS row_id, NULL AS k", ())
+    walk = (
+        "SELECT aim.row_id AS row_id, rank AS k FROM"
+        " (SELECT target, coalesce(max(k) OVER (PARTITION BY row_id), row_id) AS rank FROM"
+        " (SELECT row_id, row_number() OVER (ORDER BY min(k), row_id) AS k, NULL AS target"
+        f" FROM ({ranked}) GROUP BY row_id UNION ALL SELECT row_id, NULL, target FROM links AS source"
+        f" WHERE param = ? AND target >= ? AND target < ?{tests}))"
+        f" JOIN resources AS aim ON aim.type = ? AND aim.text IS NOT NULL AND aim.id = substr(target, {len(start) + 1})"
+    )
+    lead = (walk, (*ranked_args, number, start, f"{resource_type}0", *inner_args, resource_type))
+    args = (resource_type, number, start, *inner_args)
+    return Condition("resources", where, args, weight=5, lead=lead, access=CHAIN, referring=True)
 
 
 _NO_PARAMETERS: dict[str, Callable[[Scope, Criterion], Condition]] = {

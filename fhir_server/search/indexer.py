@@ -29,13 +29,7 @@ def index(resource: Json, registry: ParameterRegistry) -> IndexRows:
     """The index rows of a normalised resource, without duplicates. References are in the order of their parameters."""
     rows = IndexRows()
     resource_type = resource["resourceType"]
-    entries = _entries(resource_type)
-    for key, value in resource.items():
-        for walk, extractors in entries.get(key, ()):
-            values = walk(value)
-            if values:
-                for extract in extractors:
-                    extract(rows, values)
+    add_members(rows, resource_type, resource)
     add_existence(rows, resource_type, resource)
     if resource_type == "CodeSystem":  # its codes belong to the system that it defines
         system = resource.get("url", "")
@@ -54,27 +48,23 @@ def index(resource: Json, registry: ParameterRegistry) -> IndexRows:
 def references(resource: Json, registry: ParameterRegistry, name: str) -> list[ReferenceRow]:
     """The reference rows of a normalised resource for one parameter, or for all (`*`), in the order of parameters."""
     resource_type = resource["resourceType"]
-    if name == "*" or registry.own_of(resource_type):
-        return [row for row in index(resource, registry)["reference"] if name in ("*", row[0])]
     rows = IndexRows()
-    for key in _keys(resource_type, name):
-        if key in resource:
-            add_member(rows, resource_type, key, resource[key])
-    return sorted({row for row in rows["reference"] if row[0] == name})
+    if registry.own_of(resource_type):
+        rows = index(resource, registry)
+    else:
+        add_members(rows, resource_type, resource, "reference")
+    return sorted({row for row in rows["reference"] if name in ("*", row.parameter)})
 
 
-def add_member(rows: IndexRows, resource_type: str, key: str, value: Json) -> None:
-    """Adds the rows for one member of a resource."""
-    for walk, extractors in _entries(resource_type).get(key, ()):
-        values = walk(value)
-        if values:
-            for extract in extractors:
-                extract(rows, values)
-
-
-def is_indexed(resource_type: str, key: str) -> bool:
-    """Whether members with this key are indexed."""
-    return key in _entries(resource_type)
+def add_members(rows: IndexRows, resource_type: str, members: Mapping[str, Json], kind: str = "") -> None:
+    """Adds the rows for members of a resource: those of all parameters, or only of one kind."""
+    entries = _entries(resource_type, kind)
+    for key, value in members.items():
+        for walk, extractors in entries.get(key, ()):
+            values = walk(value)
+            if values:
+                for extract in extractors:
+                    extract(rows, values)
 
 
 def add_existence(rows: IndexRows, resource_type: str, members: Mapping[str, Json]) -> None:
@@ -97,11 +87,11 @@ def table_rows(resource_type: str, rows: IndexRows, numbers: ParameterRegistry, 
 
 
 @cache
-def _entries(resource_type: str) -> dict[str, list[tuple[Walk, list[Extractor]]]]:
+def _entries(resource_type: str, kind: str) -> dict[str, list[tuple[Walk, list[Extractor]]]]:
     """By first key: the walks to the values, and the extractors for each."""
     by_key: dict[str, dict[object, tuple[Walk, list[Extractor]]]] = {}
     for parameter in parameters(resource_type).values():
-        if parameter.name in _OF_THE_STORE:
+        if parameter.name in _OF_THE_STORE or kind not in ("", parameter.kind):
             continue
         for path in compile_path(parameter.expression, resource_type):
             extract = KINDS[parameter.kind].extractor(parameter, path)
@@ -109,13 +99,6 @@ def _entries(resource_type: str) -> dict[str, list[tuple[Walk, list[Extractor]]]
                 shared = by_key.setdefault(path.keys[0], {})
                 shared.setdefault((path.keys, path.filters), (path.walk(), []))[1].append(extract)
     return {key: list(entries.values()) for key, entries in by_key.items()}
-
-
-@cache
-def _keys(resource_type: str, name: str) -> tuple[str, ...]:
-    parameter = parameters(resource_type).get(name)
-    paths = compile_path(parameter.expression, resource_type) if parameter else ()
-    return tuple(dict.fromkeys(str(path.keys[0]) for path in paths))
 
 
 @cache

@@ -169,7 +169,8 @@ def plan(query: Query, registry: ParameterRegistry, library: Library) -> Planned
     if lead.lead or (lead.order and not lead.streams):
         walk, walk_args = lead.walk()
         filters = " AND ".join(item.filter("lead.row_id") for item in rest) or "1"
-        sql = f"SELECT row_id FROM ({walk}) AS lead WHERE {filters} GROUP BY row_id ORDER BY min(k), row_id"
+        once = f"SELECT row_id, min(k) AS k FROM ({walk}) GROUP BY row_id ORDER BY k, row_id"
+        sql = f"SELECT row_id FROM ({once}) AS lead WHERE {filters}"
         return Planned(Walk(sql, (*walk_args, *(arg for item in rest for arg in item.args))), count)
     return in_order(lead, rest) if lead.order else _as_inserted(lead, rest, count, by_type=by_type)
 

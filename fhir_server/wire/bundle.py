@@ -10,11 +10,12 @@ from functools import lru_cache
 from fhir_server.clock import instant
 from fhir_server.wire.outcome import quoted
 
-SUBSETTED = """"tag": [ {
+SUBSETTED = """{
       "system": "http://terminology.hl7.org/CodeSystem/v3-ObservationValue",
       "code": "SUBSETTED",
       "display": "Resource encoded in summary mode"
-    } ]"""
+    }"""
+"""A tag in a meta."""
 
 _SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
@@ -39,7 +40,7 @@ class Bundle:
         """The Bundle as UTF-8 text in HAPI's key order and layout."""
         text = f'{{\n  "resourceType": "Bundle",\n  "id": "{self.id}",\n'
         if self.updated is not None:
-            tag = f",\n    {SUBSETTED}" if self.subsetted else ""
+            tag = f',\n    "tag": [ {SUBSETTED} ]' if self.subsetted else ""
             text += f'  "meta": {{\n    "lastUpdated": "{instant(self.updated)}"{tag}\n  }},\n'
         text += f'  "type": "{self.type}"'
         if self.total is not None:

@@ -23,34 +23,41 @@ def command(
         str | None, typer.Option(help="The folder of the archives' data set, if that set is not installed.")
     ] = None,
 ) -> None:
-    """Print the scores of runs as a Markdown table, with the data and settings of each.
+    """Print the scores of runs as Markdown, with a board for each group of runs that can be compared.
 
-    Every run is graded again. An archive is checked first, as by `medagent submit check`, and a wrong one is refused.
-    Archives whose episodes cannot be replayed are in separate tables.
+    A board is one benchmark, data set, rule set, protocol and set of limits. Only complete runs are ranked. Every run
+    is graded again. An archive is checked first, as by `medagent submit check`, and a wrong one is refused. Archives
+    whose episodes cannot be replayed have boards of their own.
 
     Example: medagent leaderboard results/v2_r2_* > results/leaderboard.md
     """
-    from medagent._finished import is_run
+    from medagent._finished import is_run, official_scores
     from medagent.benchmarks.base import of_folder
     from medagent.core.errors import UserError
+    from medagent.engine.folder import Run
     from medagent.engine.results import graded_report
-    from medagent.reports.leaderboard import leaderboard
+    from medagent.reports.leaderboard import Entry, leaderboard
 
     if strange := [run for run in runs if not is_run(run) and run.suffix != ".zip"]:
         raise UserError(f"{strange[0]}: not a run's folder (it has no run.json)")
-    entries = [
-        (graded_report(of_folder(run, benchmark), run, {}), None) if is_run(run) else _of_pack(run, dataset)
-        for run in runs
-    ]
-    print(leaderboard(entries), end="")
+    entries = []
+    for run in runs:
+        if is_run(run):
+            known = of_folder(run, benchmark)
+            items = len(known.items(known.source(Run(run), {})))
+            entries.append(Entry(graded_report(known, run, {}), items))
+        else:
+            entries.append(_of_pack(run, dataset))
+    print(leaderboard(entries, official_scores(runs, benchmark)), end="")
 
 
 def _of_pack(pack: Path, dataset: str | None) -> Entry:
     """A leaderboard entry of an archive. Raises UserError if the check finds a problem."""
     from medagent.benchmarks.medagentbench.submission.check import check
     from medagent.core.errors import UserError
+    from medagent.reports.leaderboard import Entry
 
     checked = check(pack, dataset=dataset)
     if checked.report is None:
         raise UserError(f"{pack}: {checked.problems[0]}; medagent submit check {pack} lists all problems")
-    return checked.report, checked.checks
+    return Entry(checked.report, checked.tasks, checked.checks)

@@ -19,6 +19,9 @@ LISTED = 20
 def pack(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run of MedAgentBench.")],
     out: Annotated[Path | None, typer.Option(help="The archive; by default RUN.zip beside the folder.")] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Pack a run that lacks episodes; the leaderboard does not rank it.")
+    ] = False,
 ) -> None:
     """Pack a run's results, journal (without API keys), settings and digests into an archive of at most 100 MB.
 
@@ -28,7 +31,7 @@ def pack(
     from medagent.reports.tables import say
 
     target = out or run.with_name(run.name + ".zip")
-    made = write_pack(run, target)
+    made = write_pack(run, target, partial=partial)
     print(f"{target}: {target.stat().st_size} bytes, {len(made.files)} files; medagent submit check {target}")
     if made.prompts_left_out:
         say(

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from refsol.intervals import FEWEST_TYPES, other_types, stratified_tango, stratified_wilson
-from refsol.stats import Interval
+from medagent.engine.report import unit_of
+from refsol.intervals import FEWEST_TYPES, other_types, paired_difference, strata, stratified_wilson
+from refsol.stats import Clusters, Interval, clustered_wilson
 
 THESE, OTHERS = "These types, other patients", "Other types"
 """The names of the two questions in reports."""
@@ -22,6 +23,10 @@ class GradedUnit(Protocol):
     @property
     def item(self) -> Any:
         """The unit's `Item`."""
+
+    @property
+    def cluster(self) -> str:
+        """The name that its item shares with dependent items; empty for an independent item."""
 
     @property
     def correct(self) -> bool | None:
@@ -36,13 +41,23 @@ class GradedUnit(Protocol):
         """See `Score.reading`."""
 
 
-def by_type(scores: Sequence[GradedUnit]) -> list[list[list[bool]]]:
-    """For each type and each of its items: whether the graded trials are right."""
-    types: dict[str, dict[str, list[bool]]] = {}
-    for one in scores:
-        if one.correct is not None:
-            types.setdefault(one.item.group, {}).setdefault(one.item.id, []).append(one.correct)
-    return [list(items.values()) for items in types.values()]
+def _correct(one: GradedUnit) -> bool | None:
+    return one.correct
+
+
+def by_unit(
+    scores: Sequence[GradedUnit], outcome: Callable[[GradedUnit], bool | None] = _correct
+) -> Sequence[Clusters]:
+    """For each type and each of its units: the number of trials with a true outcome, and with any. By default, the
+    outcome is whether a trial is right.
+    """
+    known = ((one, outcome(one)) for one in scores)
+    return strata((*_place(one), (int(true), 1)) for one, true in known if true is not None)
+
+
+def _place(one: GradedUnit) -> tuple[str, str]:
+    """Its type and its unit."""
+    return one.item.group, unit_of(one.item.id, one.cluster)
 
 
 def by_item(scores: Sequence[GradedUnit]) -> dict[str, list[bool]]:
@@ -56,18 +71,22 @@ def by_item(scores: Sequence[GradedUnit]) -> dict[str, list[bool]]:
 
 def these_types(scores: Sequence[GradedUnit]) -> Interval:
     """The 95 % interval of the rate for these types and other patients."""
-    return stratified_wilson([[(sum(trials), len(trials)) for trials in items] for items in by_type(scores)])
+    return stratified_wilson(by_unit(scores))
+
+
+def one_group(scores: Sequence[GradedUnit]) -> Interval:
+    """The 95 % interval of the rate of units that are not separated by type."""
+    return clustered_wilson([cluster for type_ in by_unit(scores) for cluster in type_])
 
 
 def of_other_types(scores: Sequence[GradedUnit]) -> Interval | None:
-    """The 95 % interval of the rate for other types; None below five types. The trials of an item are averaged."""
-    return other_types([[sum(trials) / len(trials) for trials in items] for items in by_type(scores)])
+    """The 95 % interval of the rate for other types; None below five types."""
+    return other_types(by_unit(scores))
 
 
 def interval_notes(scores: Sequence[GradedUnit]) -> Iterator[str]:
     """Both intervals of all trials as texts, if there are several types."""
-    types = by_type(scores)
-    if len(types) < 2:
+    if len(by_unit(scores)) < 2:
         return
     yield f"{THESE}: 95 % {shown(these_types(scores))}"
     others = of_other_types(scores)
@@ -88,15 +107,15 @@ def above(scores: Sequence[GradedUnit], floor: Mapping[str, bool | None]) -> tup
 
     `floor` has the baseline's verdict on each item. None if no item has both verdicts.
     """
-    types: dict[str, list[int]] = {}
-    for one in scores:
-        base = floor.get(one.item.id)
-        if one.correct is not None and base is not None:
-            types.setdefault(one.item.group, []).append(one.correct - base)
-    pairs = [(steps.count(1), steps.count(-1), len(steps)) for steps in types.values()]
-    if not pairs:
+    steps = [
+        (one, int(one.correct) - int(base))
+        for one in scores
+        if one.correct is not None and (base := floor.get(one.item.id)) is not None
+    ]
+    if not steps:
         return None
-    return sum(up - down for up, down, _ in pairs) / sum(n for *_, n in pairs), stratified_tango(pairs)
+    found = paired_difference(strata((*_place(one), (max(step, 0), max(-step, 0), 1)) for one, step in steps))
+    return found.value, found.interval
 
 
 def shown(interval: Interval, unit: str = " %") -> str:

@@ -148,6 +148,8 @@ class Report(NotebookViews, BaseModel):
     started: str = ""
     ended: str = ""
     """The start of the first unit and the end of the last one."""
+    group_names: dict[str, str] = {}
+    """The groups of items (task types) in words: `task5` is `replace magnesium`."""
     measure: Measure = "percent"
     figure: str = "rate"
     count: str = "n"
@@ -190,6 +192,12 @@ class Report(NotebookViews, BaseModel):
     def complete(self) -> bool:
         """Whether all selected items are done and graded, with usable answers."""
         return not (self.owed or self.ungraded or self.stopped or self.unusable)
+
+    def named(self, group: str) -> str:
+        """A group with its name in words beside it, if it has one: `task5  replace magnesium`."""
+        words = self.group_names.get(group)
+        width = max(map(len, self.group_names), default=0)
+        return f"{group:{width}}  {words}" if words else group
 
     def error_of(self, item: ItemOutcome) -> str:
         """The error of an item whose unit failed; empty for any other item."""
@@ -271,6 +279,17 @@ class ItemView:
     messages: Sequence[ShownMessage]
     lines: Sequence[str]
     decides: Sequence[str] = ()
+
+
+def unit_of(item: str, cluster: str) -> str:
+    """The unit that intervals and tests sample: an item with all its trials, or its cluster of dependent items."""
+    return cluster or item
+
+
+def places(items: Iterable[ItemOutcome]) -> tuple[dict[str, str], dict[str, str]]:
+    """The type of each item, and its unit."""
+    known = list(items)
+    return {one.item: one.group for one in known}, {one.item: unit_of(one.item, one.cluster) for one in known}
 
 
 def by_trial(items: Iterable[ItemOutcome]) -> dict[str, list[bool]]:

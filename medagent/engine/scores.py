@@ -26,14 +26,14 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from medagent.core.errors import MedagentError, UserError
 from medagent.core.writing import note, writing
-from medagent.engine.intervals import GradedUnit, interval_notes, these_types
+from medagent.engine.intervals import GradedUnit, by_unit, interval_notes, one_group, these_types
 from medagent.engine.journal import Journal
 from medagent.engine.report import GroundedRate, ItemOutcome, Measure, TableLine, TableSection
 from medagent.engine.rows import OWED, Row
 from refsol.errors import RefsolError
+from refsol.grounds import NO_READING
 from refsol.intervals import stratified_wilson
-from refsol.reads import NO_READING
-from refsol.stats import Interval, cluster_bootstrap, wilson
+from refsol.stats import Interval, bootstrap_p, cluster_bootstrap, percentile
 
 RowT = TypeVar("RowT", bound=Row)
 FEW = 10
@@ -182,22 +182,37 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """The official scores of two runs on their common `items`, and the 95 % interval of the second minus the first,
-    from paired resampling of the items.
+    """The official scores of two runs on their common `items`, and those of both in each draw of a paired bootstrap
+    over the items.
     """
 
     name: str
     values: tuple[float, float]
-    interval: Interval
+    draws: tuple[Sequence[float], Sequence[float]]
     items: frozenset[str]
     measure: Measure = "score"
+
+    @property
+    def interval(self) -> Interval:
+        """The 95 % interval of the second minus the first."""
+        return percentile(self._steps)
+
+    @property
+    def p(self) -> float:
+        """The p value of "no difference"."""
+        return bootstrap_p(self._steps)
+
+    @property
+    def _steps(self) -> list[float]:
+        return [after - before for before, after in zip(*self.draws, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
     """The figures of a run: its tables, its overall line, and the format of values.
 
-    `unusable` is the reason if the score is not a measurement. `details` are further fields of the report.
+    `unusable` is the reason if the score is not a measurement. `group_names` are the groups of items in words.
+    `details` are further fields of the report.
     """
 
     table: Sequence[TableSection] = ()
@@ -207,6 +222,7 @@ class Figures:
     figure: str = "rate"
     count: str = "n"
     unusable: str = ""
+    group_names: Mapping[str, str] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
 
 
@@ -265,9 +281,9 @@ class Grader(ABC, Generic[RowT]):
 def mean_by_group(scores: Sequence[Scored]) -> Figures:
     """The mean of each group and of all items, with 95 % intervals.
 
-    For single trials that are right or wrong, the interval is Wilson's. Otherwise it is a bootstrap over clusters; the
-    trials of an item belong to one cluster. If the groups are types of independent items, the overall interval is that
-    for these types, and the notes have the one for other types.
+    For units that are right or wrong, the interval is Wilson's over clusters; the trials of an item belong to one
+    cluster. Otherwise it is a bootstrap over clusters. If no cluster has items of several groups, these are types: the
+    overall interval is that for these types, and the notes have the one for other types.
     """
     groups: dict[str, list[Scored]] = {}
     for one in scores:
@@ -275,7 +291,7 @@ def mean_by_group(scores: Sequence[Scored]) -> Figures:
     overall = mean_line("overall", scores)
     whole = all(one.correct is not None for one in scores if one.value is not None)
     notes: list[str] = []
-    if whole and overall.n and len(groups) > 1 and all(_is_of_type(one.item) for one in scores):
+    if whole and overall.n and len(by_unit(scores)) > 1:
         bounds = these_types(scores)
         overall = overall.model_copy(update={"interval": (bounds.low, bounds.high)})
         notes += interval_notes(scores)
@@ -284,11 +300,6 @@ def mean_by_group(scores: Sequence[Scored]) -> Figures:
     return Figures(
         sections, overall, notes, measure="percent" if whole else "score", figure="rate" if whole else "mean score"
     )
-
-
-def _is_of_type(item: Item) -> bool:
-    """Whether an item is independent of others, except those of its group."""
-    return item.cluster in ("", item.id, item.group)
 
 
 def mean_line(name: str, scores: Sequence[Scored]) -> TableLine:
@@ -300,8 +311,8 @@ def mean_line(name: str, scores: Sequence[Scored]) -> TableLine:
         clusters.setdefault(one.item.cluster or one.item.id, []).append(value)
     right = [one.correct for one, _ in valued]
     interval = None
-    if values and None not in right and len(clusters) == len(values):
-        interval = wilson(right.count(True), len(right))
+    if values and None not in right:
+        interval = one_group(scores)
     elif len(clusters) >= FEW:
         interval = cluster_bootstrap(list(clusters.values()))
     return TableLine(
@@ -337,21 +348,14 @@ LUCKY = "lucky"
 
 def grounded_rate(scores: Sequence[GradedUnit]) -> GroundedRate | None:
     """The grounded rate of some units, with the interval for these types; None if no score has `grounded`."""
-    types: dict[str, dict[str, list[bool]]] = {}
-    notes: dict[str, None] = {}
-    lucky = 0
-    for one in scores:
-        if one.grounded is not None:
-            types.setdefault(one.item.group, {}).setdefault(one.item.id, []).append(one.grounded)
-            lucky += one.correct is True and not one.grounded
-        elif one.reading:
-            notes[one.reading] = None
-    if not types:
+    known = [one for one in scores if one.grounded is not None]
+    if not known:
+        notes = dict.fromkeys(one.reading for one in scores if one.reading)
         note = next((one for one in notes if one != NO_READING.reading), NO_READING.reading)
         return GroundedRate(right=0, n=0, note=note) if notes else None
-    strata = [[(sum(trials), len(trials)) for trials in items.values()] for items in types.values()]
-    right, n = (sum(cluster[part] for stratum in strata for cluster in stratum) for part in range(2))
-    bounds = stratified_wilson(strata)
+    right, n = sum(one.grounded is True for one in known), len(known)
+    lucky = sum(one.correct is True and not one.grounded for one in known)
+    bounds = stratified_wilson(by_unit(known, lambda one: one.grounded))
     return GroundedRate(right=right, n=n, lucky=lucky, value=right / n, interval=(bounds.low, bounds.high))
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from medagent.core.errors import UserError
+from medagent.core.options import Setting
 from medagent.models.wording import fill
 from refsol.files import read_text
 from refsol.schema import fault_text
@@ -96,15 +97,20 @@ class Protocol(BaseModel):
     """The protocol's tools; if empty, each function is a tool."""
     finish: str = "answers"
     """Tools only: the parameter of `finish`."""
+    formerly: dict[str, str] = {}
+    """Parts of the prompt, each with its words in the version before."""
+    write_done: str = ""
+    """After a write that only episodes with all writes carry out: {method}, {status}, {body}. Empty: there is none."""
+    write_refused: str = ""
+    """After such a write that is refused: {method}, {error}."""
 
     @property
     def digest(self) -> str:
         """SHA-256 of all texts that the agent can read."""
         # The digest of a protocol without these texts is the same as before they were introduced.
-        later = ("system", "no_program", "tools", "finish")
-        read = self.model_dump_json(
-            exclude={name for name in later if getattr(self, name) == Protocol.model_fields[name].default}
-        )
+        later = ("system", "no_program", "tools", "finish", "write_done", "write_refused")
+        left_out = {name for name in later if getattr(self, name) == Protocol.model_fields[name].default}
+        read = self.model_dump_json(exclude={*left_out, "formerly"})
         return hashlib.sha256(read.encode()).hexdigest()
 
     @property
@@ -114,6 +120,20 @@ class Protocol(BaseModel):
             return None
         listed = [tool.model_dump() for tool in self.tools]
         return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
+
+    def begun_with(self, digest: Setting) -> Protocol:
+        """The protocol of a run that began with this digest: with the earlier prompt if its digest is this one."""
+        prompt = self.prompt
+        for now, before in self.formerly.items():
+            prompt = prompt.replace(now, before)
+        earlier = self.model_copy(update={"prompt": prompt})
+        return earlier if earlier.digest == digest else self
+
+    def with_writes(self) -> Protocol:
+        """A copy for episodes that carry out all writes: the prompt lists them before the task."""
+        words = tomllib.loads((_HERE / "writes.toml").read_text(encoding="utf-8"))
+        more = words.pop("more")[self.kind].strip("\n")
+        return self.model_copy(update={**words, "prompt": _before_task(self.prompt, more)})
 
     def worded(self, *, prompt: Path | None, system: Path | None) -> Protocol:
         """A copy with the user's prompt and system prompt, from text files.
@@ -138,6 +158,13 @@ class Protocol(BaseModel):
             question=question,
             token=token,
         )
+
+
+def _before_task(prompt: str, paragraph: str) -> str:
+    """A prompt with a paragraph before the first line of the task: its context, or the question."""
+    lines = prompt.split("\n")
+    place = next(number for number, line in enumerate(lines) if "{context}" in line or "{question}" in line)
+    return "\n".join([*lines[:place], paragraph, "", *lines[place:]])
 
 
 def _text(path: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from medagent.engine.scores import Check, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from refsol.failures import Failure
-from refsol.reads import Grounds
+from refsol.grounds import Grounds
 from refsol.verdict import Verdict, show
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from medagent.core.options import Setting
 from medagent.engine.folder import merged
 from medagent.engine.report import Report
+from medagent.engine.rows import Spent
 from medagent.reports.tables import named
 from medagent.sandbox.base import Limits
 
@@ -31,7 +33,8 @@ def measured_on(report: Report) -> list[str]:
         "Data set": [name, _digest("digest", data.digest)] if name else [],
         "Protocol": _protocol(report),
         "Sandbox": [sandbox, Limits.of(settings).words] if settings.get("sandbox") else [],
-        **({"Model": _model(report)} if settings.get("model") else {"Agent": [str(settings.get("agent") or "")]}),
+        "Model": _model(report) if settings.get("model") else [],
+        "Agent": [who(report)] if settings.get("agent") and not settings.get("model") else [],
         "Learned": _learned(report),
         "Ran": [f"{report.started} to {report.ended}"] if report.started and report.ended else [],
         "Versions": [
@@ -47,9 +50,25 @@ def measured_on(report: Report) -> list[str]:
 
 
 def who(report: Report) -> str:
-    """The model, the agent, or the agent with its model."""
-    agent, model = (str(report.settings.get(name) or "") for name in ("agent", "model"))
-    return " with ".join(filter(None, (agent, model))) or Path(report.folder).name
+    """The model, the agent, or the agent with its model; each with its arguments."""
+    settings = report.settings
+    arguments = {"agent": ("agent-arg",), "model": ("model-arg", "extra")}
+    names = []
+    for name, flags in arguments.items():
+        listed = [str(one) for flag in flags for one in _listed(settings.get(flag))]
+        if settings.get(name):
+            names.append(f"{settings[name]}({', '.join(listed)})" if listed else str(settings[name]))
+    return " with ".join(names) or Path(report.folder).name
+
+
+def _listed(value: Setting) -> list[str]:
+    return value if isinstance(value, list) else []
+
+
+def model_spent(report: Report) -> Spent:
+    """The calls of the models that answered, without those of judges."""
+    of_models = [spent for name, spent in report.spending.items() if name.partition(" ")[0] != "judge"]
+    return merged(of_models) if report.spending else report.spent
 
 
 def protocol(report: Report) -> str:
@@ -87,8 +106,7 @@ def _protocol(report: Report) -> Iterator[str]:
 def _model(report: Report) -> Iterator[str]:
     """The model, how it was asked, and the names that its endpoint gave it."""
     settings = report.settings
-    of_models = [spent for name, spent in report.spending.items() if name.partition(" ")[0] != "judge"]
-    spent = merged(of_models) if report.spending else report.spent
+    spent = model_spent(report)
     temperature, limit = settings.get("temperature"), settings.get("max-tokens")
     set_ = isinstance(temperature, int | float) and temperature >= 0
     yield who(report)
@@ -98,12 +116,12 @@ def _model(report: Report) -> Iterator[str]:
         return
     yield f"temperature {temperature:g}" if set_ else "temperature of its own"
     yield f"max tokens {limit}" if limit else "max tokens of the endpoint"
-    for name in ("trial-seed", "extra", "strip-thinking", "cache"):
+    for name in ("trial-seed", "strip-thinking", "cache"):
         value = settings.get(name)
         if value is True:
             yield name
         elif value:
-            yield f"{name} {' '.join(value) if isinstance(value, list) else value}"
+            yield f"{name} {value}"
     if spent.reused:
         yield f"{spent.reused} of {spent.calls} replies from the cache"
 

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from medagent.core.errors import UserError
 from medagent.core.figures import natural
-from medagent.engine.report import ItemOutcome, Measure, by_trial
+from medagent.engine.report import ItemOutcome, Measure, by_trial, places, unit_of
 from medagent.engine.scores import Paired
-from refsol.intervals import (
-    other_types_difference,
-    stratified_bootstrap,
-    stratified_newcombe,
-    stratified_tango,
-    tango,
-)
-from refsol.stats import Interval, bootstrap, holm, mcnemar_exact, newcombe
+from refsol.intervals import Steps, other_types_difference, paired_difference, strata, stratified_newcombe
+from refsol.stats import Clusters, Interval, holm
 from refsol.trials import flipping, rates, reliability
 
 
 @dataclass(frozen=True, slots=True)
 class TrialFigures:
-    """A run of several trials: pass@1, pass@k and pass^k of all its trials over the shared items, and which items are
-    right in some trials and wrong in others.
+    """A run of several trials: pass@1, pass@k and pass^k of all its trials over the shared items with their 95 %
+    intervals, and which items are right in some trials and wrong in others.
     """
 
     trials: int
@@ -32,17 +26,21 @@ class TrialFigures:
     pass_at_k: float
     pass_hat_k: float
     flipping: tuple[str, ...]
+    pass_1_interval: Interval
+    pass_at_k_interval: Interval
+    pass_hat_k_interval: Interval
 
 
 @dataclass(frozen=True, slots=True)
 class GroundedComparison:
     """The items of which both runs say whether they are grounded: the number of grounded ones in each, and the
-    second run's share minus the first's with its 95 % interval over other patients.
+    second run's share minus the first's with its 95 % interval over other patients. With several trials, an item counts
+    as the share of its grounded trials.
     """
 
     items: int
-    first: int
-    second: int
+    first: float
+    second: float
     difference: float
     interval: Interval
 
@@ -56,13 +54,12 @@ class Comparison:
     second mean minus the first. `interval` is its 95 % interval for these types and other patients, `other_types` that
     for other types (None below five). `uncompared` are the items of either run without a verdict or score in both.
 
-    If all items have verdicts, `p` is McNemar's exact p of the flips, and the interval is Tango's score interval.
-    Otherwise `p` is None and the interval a bootstrap over items. If items flip between trials, the score of an item is
-    the share of its right trials. `trials` has the figures of both runs if one has several trials.
+    `interval` and `p` (of "no difference") are one test (`refsol.intervals.paired_difference`). `kind` says what is
+    compared: verdicts, shares of right trials if items flip between trials, or scores. `trials` has the figures of both
+    runs if one has several trials.
 
-    Items of one cluster (a question in several languages) flip and are drawn together: `p` is then that of the clusters
-    that gained more than they lost against those that lost more, and `interval` a bootstrap over clusters. `clusters`
-    is the number of clusters, None if each item is a cluster.
+    Items of one cluster (a question in several languages) are one unit of the test. `clusters` is the number of
+    clusters, None if each item is a cluster.
 
     If the official score of a benchmark is not a mean of items, `means` are the official scores, called `figure`.
     """
@@ -76,7 +73,8 @@ class Comparison:
     means: tuple[float, float]
     difference: float
     interval: Interval
-    p: float | None
+    p: float
+    kind: Literal["verdicts", "shares", "scores"] = "verdicts"
     other_types: Interval | None = None
     clusters: int | None = None
     trials: tuple[TrialFigures, TrialFigures] | None = None
@@ -86,19 +84,19 @@ class Comparison:
     measure: Measure = "score"
 
     @property
-    def kind(self) -> Literal["verdicts", "shares", "scores"]:
-        """What is compared: verdicts, shares of right trials, or scores."""
-        return "verdicts" if self.p is not None else "scores" if self.trials is None else "shares"
+    def test(self) -> str:
+        """The name of the test."""
+        return "paired score test" if self.figure == "mean" else "paired bootstrap"
 
     @property
     def both_right(self) -> tuple[str, ...]:
         """The items that are right in both runs."""
         wrong = set(self.both_wrong)
-        return tuple(item for item in self.same if self.p is not None and item not in wrong)
+        return tuple(item for item in self.same if self.kind == "verdicts" and item not in wrong)
 
     def by(self, official: Paired | None) -> Comparison:
-        """Scores with the difference of the official score if there is one; verdicts are unchanged."""
-        if official is None or self.p is not None:
+        """Scores and shares with the difference of the official score if there is one; verdicts are unchanged."""
+        if official is None or self.kind == "verdicts":
             return self
         (before, after), uncompared = official.values, {*self.gained, *self.lost, *self.same} - official.items
         return replace(
@@ -107,6 +105,7 @@ class Comparison:
             means=official.values,
             difference=after - before,
             interval=official.interval,
+            p=official.p,
             uncompared=tuple(sorted({*self.uncompared, *uncompared}, key=natural)),
             figure=official.name,
             measure=official.measure,
@@ -114,20 +113,20 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """The comparison as `medagent compare --json` prints it."""
-        shared = ["difference", "interval", "other_types", "trials", "clusters", "uncompared", "grounded"]
-        if self.p is None:
+        shared = ["p", "difference", "interval", "other_types", "trials", "clusters", "uncompared", "grounded"]
+        if self.kind == "verdicts":
+            own: dict[str, Any] = {"both_right": self.both_right}
+            shared = ["both_wrong", "gained", "lost", *shared]
+        else:
             own = {"items": self.tasks, "means": self.means, "higher": self.gained, "lower": self.lost}
             shared = ["same", *shared, "figure", "measure"]
-        else:
-            own = {"both_right": self.both_right}
-            shared = ["both_wrong", "gained", "lost", "p", *shared]
         whole = asdict(self)
         return own | {name: whole[name] for name in shared}
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The results of two sets: right and graded items of each, the second rate minus the first, its 95 % interval."""
+    """The results of two sets: right and graded trials of each, the second rate minus the first, its 95 % interval."""
 
     first: tuple[int, int]
     second: tuple[int, int]
@@ -162,79 +161,63 @@ def compare(
     first: Mapping[str, float],
     second: Mapping[str, float],
     types: Mapping[str, str] | None = None,
-    clusters: Mapping[str, str] | None = None,
+    units: Mapping[str, str] | None = None,
     *,
-    scores: bool = False,
+    kind: Literal["verdicts", "shares", "scores"] = "verdicts",
 ) -> Comparison:
-    """Pair verdicts (0 or 1), or scores, by item. Raises UserError if no item is in both.
+    """Pair verdicts (0 or 1), shares or scores by item. Raises UserError if no item is in both.
 
-    `types` has the type of each item (items without one form one type), `clusters` the cluster of each item that has
-    one.
+    `types` has the type of each item (items without one form one type), `units` the name that an item shares with
+    dependent items (default: each item is independent).
     """
     shared = _shared(first, second)
     steps = {item: second[item] - first[item] for item in shared}
-    by_type = _grouped(steps, types or dict.fromkeys(steps, ""))
-    by_cluster = _grouped(steps, clusters or {})
-    clustered = len(by_cluster) < len(shared)
-    if clustered:
-        interval = _clustered_interval(by_cluster)
-    elif scores:
-        interval = stratified_bootstrap(by_type)
-    else:
-        interval = stratified_tango((one.count(1), one.count(-1), len(one)) for one in by_type)
-    turned = [sum(cluster) for cluster in by_cluster]
+    types, units = types or {}, units or {}
+    parts: list[Steps] = [
+        *strata(
+            (types.get(item, ""), units.get(item, item), (max(step, 0.0), max(-step, 0.0), 1.0))
+            for item, step in steps.items()
+        )
+    ]
+    number, found = sum(map(len, parts)), paired_difference(parts)
     same = tuple(item for item in shared if not steps[item])
     return Comparison(
         tasks=len(shared),
         gained=tuple(item for item in shared if steps[item] > 0),
         lost=tuple(item for item in shared if steps[item] < 0),
         same=same,
-        both_wrong=() if scores else tuple(item for item in same if not first[item]),
+        both_wrong=tuple(item for item in same if not first[item]) if kind == "verdicts" else (),
         means=(sum(first[item] for item in shared) / len(shared), sum(second[item] for item in shared) / len(shared)),
-        difference=sum(steps.values()) / len(shared),
-        interval=interval,
-        p=None if scores else mcnemar_exact(sum(step > 0 for step in turned), sum(step < 0 for step in turned)),
-        other_types=other_types_difference(by_type),
-        clusters=len(by_cluster) if clustered else None,
+        difference=found.value,
+        interval=found.interval,
+        p=found.p,
+        kind=kind,
+        other_types=found.other_types,
+        clusters=number if number < len(shared) else None,
     )
-
-
-def _grouped(steps: Mapping[str, float], groups: Mapping[str, str]) -> list[list[float]]:
-    """The steps of each group. An item without a group is a group."""
-    by_group: dict[str, list[float]] = {}
-    for item, step in steps.items():
-        by_group.setdefault(groups.get(item, item), []).append(step)
-    return list(by_group.values())
-
-
-def _clustered_interval(clusters: Sequence[Sequence[float]]) -> Interval:
-    """The bootstrap interval of the mean step over clusters; if nothing differs, Tango's interval of as many pairs."""
-    sums = [(sum(cluster), len(cluster)) for cluster in clusters]
-    if not any(step for cluster in clusters for step in cluster):
-        return tango(0, 0, len(clusters))
-    return bootstrap(lambda drawn: sum(sums[i][0] for i in drawn) / sum(sums[i][1] for i in drawn), len(sums))
 
 
 def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> Comparison:
     """Compare the items of two runs: by verdict; by the share of right trials if items flip between trials; or by the
-    score of the first trial. Raises UserError if nothing can be paired.
+    mean score of the trials. Raises UserError if nothing can be paired.
     """
     items = (*first, *second)
-    types = {item.item: item.group for item in items}
-    clusters = {item.item: item.cluster for item in items if item.cluster}
+    types, units = places(items)
     if any(item.correct is not None for item in items):
         runs = by_trial(first), by_trial(second)
         shared = _shared(*runs)
         a, b = ({item: run[item] for item in shared} for run in runs)
-        flips = bool(flipping(a) or flipping(b))
-        comparison = compare(reliability(a), reliability(b), types, clusters, scores=flips)
+        kind: Literal["verdicts", "shares"] = "shares" if flipping(a) or flipping(b) else "verdicts"
+        comparison = compare(reliability(a), reliability(b), types, units, kind=kind)
         if any(item.trial > 1 for item in items):
-            comparison = replace(comparison, trials=(_trial_figures(a), _trial_figures(b)))
+            figures = [_trial_figures(run, types, units) for run in (a, b)]
+            comparison = replace(comparison, trials=(figures[0], figures[1]))
     else:
-        comparison = compare(_scores(first), _scores(second), types, clusters, scores=True)
+        one, other = (item_means(run, lambda item: item.score) for run in (first, second))
+        comparison = compare(one, other, types, units, kind="scores")
     compared = {*comparison.gained, *comparison.lost, *comparison.same}
     uncompared = sorted({item.item for item in items} - compared, key=natural)
-    return replace(comparison, uncompared=tuple(uncompared), grounded=_grounded(first, second, types, clusters))
+    return replace(comparison, uncompared=tuple(uncompared), grounded=_grounded(first, second, types, units))
 
 
 def compare_groups(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> dict[str, Comparison]:
@@ -248,30 +231,40 @@ def compare_groups(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) 
     return groups
 
 
-def _trial_figures(outcomes: Mapping[str, Sequence[bool]]) -> TrialFigures:
-    figures = rates(outcomes)
-    return TrialFigures(figures.trials, figures.pass1, figures.at[-1], figures.hat[-1], flipping(outcomes))
+def _trial_figures(outcomes: Mapping[str, Sequence[bool]], *places: Mapping[str, str]) -> TrialFigures:
+    figures = rates(outcomes, *places)
+    return TrialFigures(
+        figures.trials,
+        figures.pass1,
+        figures.at[-1],
+        figures.hat[-1],
+        flipping(outcomes),
+        figures.at_intervals[0],
+        figures.at_intervals[-1],
+        figures.hat_intervals[-1],
+    )
 
 
 def _grounded(
-    first: Sequence[ItemOutcome], second: Sequence[ItemOutcome], *relations: Mapping[str, str]
+    first: Sequence[ItemOutcome], second: Sequence[ItemOutcome], types: Mapping[str, str], units: Mapping[str, str]
 ) -> GroundedComparison | None:
-    """The comparison of the grounded items of two first trials; None if no item has `grounded` in both."""
-    one, other = (
-        {item.item: item.grounded for item in items if item.grounded is not None and item.trial == 1}
-        for items in (first, second)
-    )
-    if one.keys().isdisjoint(other):
+    """The comparison of the grounded items of two runs; None if no item has `grounded` in both."""
+    one, other = (item_means(items, lambda item: item.grounded) for items in (first, second))
+    shared = one.keys() & other
+    if not shared:
         return None
-    comparison = compare(one, other, *relations)
-    right, gained, lost = (len(some) for some in (comparison.both_right, comparison.gained, comparison.lost))
-    return GroundedComparison(
-        comparison.tasks, right + lost, right + gained, comparison.difference, comparison.interval
-    )
+    comparison = compare(one, other, types, units)
+    first_sum, second_sum = (sum(run[item] for item in shared) for run in (one, other))
+    return GroundedComparison(comparison.tasks, first_sum, second_sum, comparison.difference, comparison.interval)
 
 
-def _scores(items: Sequence[ItemOutcome]) -> dict[str, float]:
-    return {item.item: item.score for item in items if item.score is not None and item.trial == 1}
+def item_means(items: Sequence[ItemOutcome], value: Callable[[ItemOutcome], float | None]) -> dict[str, float]:
+    """The mean value of each item's trials. Items without a value are left out."""
+    values: dict[str, list[float]] = {}
+    for item in items:
+        if (known := value(item)) is not None:
+            values.setdefault(item.item, []).append(known)
+    return {item: sum(some) / len(some) for item, some in values.items()}
 
 
 def _shared(first: Mapping[str, object], second: Mapping[str, object]) -> list[str]:
@@ -282,33 +275,38 @@ def _shared(first: Mapping[str, object], second: Mapping[str, object]) -> list[s
 
 
 def compare_sets(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> SetComparison:
-    """Compare the graded items of the first trials by group. Raises UserError if no group is in both."""
+    """Compare the graded trials of two runs by group. Raises UserError if no group is in both."""
     ours, theirs = _by_group(first), _by_group(second)
     shared = sorted((group for group in ours if group in theirs), key=natural)
     if not shared:
         raise UserError("the two runs have no graded task type in common")
-    groups = {group: _drop(ours[group], theirs[group]) for group in shared}
-    whole = _drop(*([one for group in shared for one in outcomes[group]] for outcomes in (ours, theirs)))
-    a, b = ([[(int(one), 1) for one in outcomes[group]] for group in shared] for outcomes in (ours, theirs))
-    overall = replace(whole, interval=stratified_newcombe(a, b))
-    return SetComparison(groups, overall, other_types_difference([[drop.difference] for drop in groups.values()]))
+    groups = {group: _drop([ours[group]], [theirs[group]]) for group in shared}
+    overall = _drop(*([outcomes[group] for group in shared] for outcomes in (ours, theirs)))
+    steps = [(drop.difference, 1.0) for drop in groups.values()]
+    return SetComparison(groups, overall, other_types_difference(steps, overall.interval))
 
 
-def _by_group(items: Sequence[ItemOutcome]) -> dict[str, list[bool]]:
-    groups: dict[str, list[bool]] = {}
-    for item in items:
-        if item.correct is not None and item.trial == 1:
-            groups.setdefault(item.group, []).append(item.correct)
-    return groups
+def _by_group(items: Sequence[ItemOutcome]) -> dict[str, Clusters]:
+    """The numbers of right and of graded trials of each unit, by group."""
+    rows = [one for one in items if one.correct is not None]
+    names = dict.fromkeys(one.group for one in rows)
+    return {
+        name: strata(
+            ("", unit_of(one.item, one.cluster), (int(bool(one.correct)), 1)) for one in rows if one.group == name
+        )[0]
+        for name in names
+    }
 
 
-def _drop(first: Sequence[bool], second: Sequence[bool]) -> Drop:
-    a, n, b, m = sum(first), len(first), sum(second), len(second)
-    return Drop((a, n), (b, m), b / m - a / n, newcombe(a, n, b, m))
+def _drop(first: Sequence[Clusters], second: Sequence[Clusters]) -> Drop:
+    (a, n), (b, m) = (
+        tuple(int(sum(unit[part] for units in run for unit in units)) for part in range(2)) for run in (first, second)
+    )
+    return Drop((a, n), (b, m), b / m - a / n, stratified_newcombe(first, second))
 
 
 def adjusted(comparisons: Sequence[Comparison | SetComparison]) -> list[float | None]:
-    """McNemar's p of each comparison, adjusted for their number (Holm); None where there is none."""
+    """The p value of each comparison, adjusted for their number (Holm); None where there is none."""
     values = [one.p if isinstance(one, Comparison) else None for one in comparisons]
     each = iter(holm([p for p in values if p is not None]))
     return [None if p is None else next(each) for p in values]

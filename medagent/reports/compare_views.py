@@ -93,9 +93,15 @@ def _print_pair(a: Path, b: Path, one: Comparison) -> None:
         print_table(Table(["items", column], [*rows, [], ["compared", one.tasks]], measure=one.measure))
     runs = list(zip("AB", one.trials or (), strict=False))
     if runs:
-        columns = ["run", "items", "trials k", "pass@1", "pass@k", "pass^k", "flip"]
+        columns = ["run", "items", "trials k", "pass@1", "95 %", "pass@k", "95 %", "pass^k", "95 %", "flip"]
         rows = [
-            [name, one.tasks, run.trials, run.pass_1, run.pass_at_k, run.pass_hat_k, len(run.flipping)]
+            [
+                *(name, one.tasks, run.trials),
+                *(run.pass_1, run.pass_1_interval),
+                *(run.pass_at_k, run.pass_at_k_interval),
+                *(run.pass_hat_k, run.pass_hat_k_interval),
+                len(run.flipping),
+            ]
             for name, run in runs
         ]
         print_table(Table(columns, rows))
@@ -116,32 +122,23 @@ def _tested(one: Comparison) -> str:
     """The difference with its interval and its test."""
     if one.kind == "scores":
         step, low, high = (_signed(end, one.measure) for end in (one.difference, one.interval.low, one.interval.high))
-        return f"{step} (95 % {low} to {high}, paired bootstrap)"
-    step = f"{percent(one.difference)} (95 % {bounds(one.interval)}"
-    if one.p is None:
-        return f"{step}, paired bootstrap over items)"
-    over = f" over {one.clusters} questions; the items of one flip together" if one.clusters else ""
-    return f"{step}); McNemar exact p = {one.p:.4g}{over}"
+        found = f"{step} (95 % {low} to {high})"
+    else:
+        found = f"{percent(one.difference)} (95 % {bounds(one.interval)})"
+    over = f" over {one.clusters} clusters of dependent items" if one.clusters else ""
+    return f"{found}; p = {one.p:.4g} ({one.test}{over})"
 
 
 def _print_several(first: Path, compared: Mapping[Path, Comparison]) -> None:
-    """A line for each run; p is adjusted for their number (Holm)."""
+    """A line for each run. p belongs to the interval; it is also adjusted for the number of runs (Holm)."""
     put(f"A: {first}")
-    tested = all(one.kind == "verdicts" for one in compared.values())
-    sides = ["only A right", "only it right"] if tested else ["A higher", "it higher"]
-    columns = [
-        "run",
-        "compared",
-        "not compared",
-        *sides,
-        "difference",
-        "95 %",
-        *(["McNemar p, Holm"] if tested else []),
-    ]
+    verdicts = all(one.kind == "verdicts" for one in compared.values())
+    sides = ["only A right", "only it right"] if verdicts else ["A higher", "it higher"]
+    columns = ["run", "compared", "not compared", *sides, "difference", "95 %", "p", "p by Holm"]
     rows: list[list[Cell]] = []
     for (path, one), p in zip(compared.items(), adjusted(list(compared.values())), strict=True):
         rows.append([str(path), one.tasks, len(one.uncompared), len(one.lost), len(one.gained)])
-        rows[-1] += [one.difference, one.interval, *([f"{p:.4g}"] if tested else [])]
+        rows[-1] += [one.difference, one.interval, f"{one.p:.4g}", f"{p:.4g}"]
     note = "The difference is that run's less A's. Two runs alone name the items: medagent compare A B"
     print_table(Table(columns, rows, notes=[note]))
 
@@ -160,7 +157,7 @@ def _other_types(interval: Interval | None) -> str:
 
 def _grounded(one: GroundedComparison) -> str:
     step = f"{percent(one.difference)} (95 % {bounds(one.interval)})"
-    return f"Grounded: A {one.first}, B {one.second} of {one.items}; B − A: {step}"
+    return f"Grounded: A {one.first:g}, B {one.second:g} of {one.items}; B − A: {step}"
 
 
 def _wrapped(text: str) -> str:
@@ -179,15 +176,13 @@ def markdown(first: Path, compared: Compared, reports: Mapping[Path, Report]) ->
             lines += markdown_table(Table(columns, _set_rows(one, _signed)))
             lines += ["", "The two are over sibling sets: nothing is paired.", ""]
         else:
-            holm = f", Holm over {len(compared)} runs" if len(compared) > 1 else ""
-            test = "paired bootstrap" if p is None else f"McNemar exact p = {p:.4g}{holm}"
-            lines += [*_section(one, test, reports[path]), ""]
+            holm = f", {p:.4g} by Holm over {len(compared)} runs" if len(compared) > 1 else ""
+            lines += [*_section(one, f"p = {one.p:.4g}{holm}", reports[path]), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _section(one: Comparison, test: str, report: Report) -> Iterator[str]:
-    separator = ", " if one.p is None else "; "
-    yield f"**{_signed(one.difference)}** (95 % {bounds(one.interval)}{separator}{test})"
+    yield f"**{_signed(one.difference)}** (95 % {bounds(one.interval)}; {test})"
     columns, counts = ["lower", "higher", "compared"], [len(one.lost), len(one.gained), one.tasks]
     if one.kind == "verdicts":
         columns = ["both right", "lost", "gained", "both wrong", "compared"]
@@ -251,13 +246,12 @@ def page_pairs(reports: Sequence[Report], official: Official) -> list[dict[str, 
     for (first, a), (second, b) in combinations(enumerate(reports), 2):
         scores = official.get((first, second))
         one = compare_outcomes(a.items, b.items).by(scores)
-        groups = compare_groups(a.items, b.items) if scores is None or one.p is not None else {}
+        groups = compare_groups(a.items, b.items) if scores is None or one.kind == "verdicts" else {}
         lines = [{"name": name, **_numbers(group)} for name, group in groups.items() if name]
         pairs.append({"first": first, "second": second, **_numbers(one), "groups": lines if len(lines) > 1 else []})
         compared.append(one)
-    several = sum(one.p is not None for one in compared) > 1
     for pair, p in zip(pairs, adjusted(compared), strict=True):
-        pair["holm"] = p if several else None
+        pair["holm"] = p if len(compared) > 1 else None
     return pairs
 
 

@@ -1,28 +1,61 @@
-"""Runs as Markdown tables: one table per data set, since scores on different ones do not compare, and below it what
-each run was measured on. Packs show what a replay verified; those that cannot be replayed have a separate table.
+"""Runs as Markdown: a board for what can be compared (one benchmark, data, rules, protocol and limits), and below it
+what each run was measured on. Only complete runs are ranked. Packs show what a replay verified; those that cannot be
+replayed have boards of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
-from medagent.core.figures import dollars, figure
+from medagent.core.figures import counted, dollars, figure
 from medagent.core.version import versions
-from medagent.engine.report import PUBLISHED_FIGURES, Report, TableLine, by_trial
-from medagent.reports._measured import above_blind, measured_on, protocol, who
+from medagent.engine.report import PUBLISHED_FIGURES, Report, TableLine, by_trial, places
+from medagent.engine.scores import Paired
+from medagent.reports._measured import above_blind, measured_on, model_spent, protocol, who
+from medagent.reports.compare import adjusted, compare_outcomes, item_means
 from medagent.reports.tables import Cell, Table, bounds, grounded_words, markdown_table
 from medagent.reports.tables import markdown_cell as cell
+from refsol.intervals import mean_draws, rank_intervals, strata
 from refsol.stats import Interval
 from refsol.trials import rates
 
-_RATES = ("#", "who", "rate", "95 %", "of", "grounded", "above blind", "trials k", "pass@1", "pass@k", "pass^k")
-_SETTINGS = ("protocol", "loop", "temperature", "max tokens", "cost", "medagent", "ended")
-_COLUMNS = (*_RATES, *_SETTINGS)
+_RATES = (
+    "who",
+    "served as",
+    "prompts",
+    "rate",
+    "95 %",
+    "of",
+    "trials k",
+    "pass@k",
+    "pass^k",
+    "grounded",
+    "above blind",
+)
+_COLUMNS = (*_RATES, "temperature", "max tokens", "cost", "medagent", "ended")
+_LIMITS = (
+    *("loop", "writes", "handling", "found", "input-cap", "max-rounds"),
+    *("unit-time", "unit-tokens", "unit-cost", "code-tool", "code-seconds", "code-memory", "code-requests"),
+    *("code-output", "sequential", "learn-from"),
+)
+"""Settings that are the same for all runs of a board."""
+_PROMPTS = (
+    "prompts-digest",
+    "prompt-digest",
+    "system-digest",
+    "few-shot-digest",
+    "model-prompt-digest",
+    "tools-digest",
+)
 _CLAIMED = " (claimed)"
 _CLAIMS = ("Agent:", "Model:", "Ran:", "Versions:")
 """Lines of `measured_on` that only the pack itself states."""
+_SIGNIFICANT = 0.05
+_SHOWN = 12
+"""Shown characters of a digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,41 +84,143 @@ class Checks:
         return [f"{name.replace('_', ' ')}: {'; '.join(some) or 'nothing'}" for name, some in self.document.items()]
 
 
-Entry = tuple[Report, Checks | None]
-"""A run, and the result of its check if it is a pack."""
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A run, the number of items of its data set, and the result of its check if it is a pack."""
+
+    report: Report
+    items: int
+    checks: Checks | None = None
+
+    @property
+    def board(self) -> tuple[str, ...]:
+        """What the runs of a board have in common: benchmark, data, rules, and the words of protocol and limits."""
+        report, data = self.report, self.report.data
+        apart = _NOT_REPLAYED if _not_replayed(self.checks) else ""
+        return (
+            report.benchmark,
+            data.name,
+            data.version,
+            data.digest,
+            report.rule_set,
+            ", ".join(_words(report)),
+            apart,
+        )
+
+    @property
+    def incomplete(self) -> str:
+        """Why it is not ranked; empty if it is complete."""
+        report = self.report
+        units = {(one.item, one.trial) for one in report.items}
+        due = self.items * max((trial for _, trial in units), default=1)
+        if len(units) < due:
+            return f"{len(units)} of {due} episodes" if due > self.items else f"{len(units)} of {self.items} items"
+        if report.owed:
+            return f"{counted(len(report.owed), 'units')} owed"
+        if report.ungraded or _overall(report).value is None:
+            return f"{report.ungraded} not graded"
+        return report.unusable
 
 
-def leaderboard(entries: Sequence[Entry]) -> str:
-    """The text, the best run of each data set first."""
+def leaderboard(entries: Sequence[Entry], official: Mapping[tuple[int, int], Paired] | None = None) -> str:
+    """The text, with a board for each group of runs that can be compared.
+
+    `official` has the official scores of pairs of runs, by their places in `entries`, if these are not means of items.
+    """
     here = versions()
     commit = f" (commit {here['commit']})" if "commit" in here else ""
     lines = [
         "# Leaderboard",
         "",
-        f"Each run was graded from its files by medagent {here['medagent']}{commit}. Rates of different data sets",
-        "do not compare. The rate and its interval are of the first trial. All else about a run's folder is what its",
-        "files say. Packs are checked by replay; what they only claim is marked, and listed below the table.",
+        f"Each run was graded from its files by medagent {here['medagent']}{commit}. Rates of different boards do not",
+        "compare. A rate is the mean over all trials. A run's place is 1 + the number of runs that are significantly",
+        "better (p below 0.05, adjusted by Holm for all pairs of the board); the rank's interval is a paired bootstrap",
+        "over items. Only complete runs are ranked. All else about a run's folder is what its files say. Packs are",
+        "checked by replay; what they only claim is marked, and listed below the table.",
     ]
-    groups: dict[tuple[str, ...], list[Entry]] = {}
-    for report, checks in sorted(entries, key=lambda entry: _not_replayed(entry[1])):
-        key = (report.benchmark, report.data.name, report.data.version, report.data.digest, report.rule_set)
-        groups.setdefault((*key, _NOT_REPLAYED if _not_replayed(checks) else ""), []).append((report, checks))
-    for (_, name, version, digest, rules, apart), group in groups.items():
+    boards: dict[tuple[str, ...], list[int]] = {}
+    for number, entry in sorted(enumerate(entries), key=lambda one: _not_replayed(one[1].checks)):
+        boards.setdefault(entry.board, []).append(number)
+    for (_, name, version, digest, rules, words, apart), numbers in boards.items():
         title = " ".join(filter(None, (name, version, apart)))
-        under = ", ".join(filter(None, (f"digest {digest[:12]}" if digest else "", rules and f"rules {rules}")))
-        lines += ["", f"## {title}" + (f" ({under})" if under else ""), ""]
-        if note := group[0][0].data.note:
-            lines += [f"{note[0].upper()}{note[1:]}.", ""]
-        ranked = sorted(
-            group, key=lambda entry: -1.0 if (value := _overall(entry[0]).value) is None else value, reverse=True
-        )
-        lines += markdown_table(Table(_COLUMNS, [_row(number, *entry) for number, entry in enumerate(ranked, 1)]))
-        lines += _published([report for report, _ in group])
-        for number, (report, checks) in enumerate(ranked, 1):
-            lines += ["", f"**{number}. {cell(who(report))}** (`{cell(Path(report.folder).name)}`)", ""]
-            lines += [f"* {cell(line)}" for line in _measured(report, claimed=checks is not None)]
-            lines += [f"* {cell(line[0].upper() + line[1:])}" for line in (checks.lines if checks else ())]
+        under = [f"digest {digest[:12]}" if digest else "", rules and f"rules {rules}", words]
+        lines += ["", f"## {title}" + (f" ({', '.join(filter(None, under))})" if any(under) else ""), ""]
+        lines += _board(entries, numbers, official or {})
     return "\n".join(lines) + "\n"
+
+
+def _board(
+    entries: Sequence[Entry], numbers: Sequence[int], official: Mapping[tuple[int, int], Paired]
+) -> Iterator[str]:
+    """The tables of one board, and below them what each run was measured on."""
+    reports = [entries[number].report for number in numbers]
+    if note := reports[0].data.note:
+        yield from (f"{note[0].upper()}{note[1:]}.", "")
+    ranks = _ranks(entries, [number for number in numbers if not entries[number].incomplete], official)
+    ranked = sorted(ranks, key=lambda number: (ranks[number].place, -(_overall(entries[number].report).value or 0)))
+    if ranked:
+        rows = [[ranks[number].place, ranks[number].words, *_row(entries[number])] for number in ranked]
+        yield from markdown_table(Table(("place", "rank, 95 %", *_COLUMNS), rows))
+    partial = [number for number in numbers if number not in ranks]
+    if partial:
+        yield from (("", "Not ranked, because they are not complete:", "") if ranked else ("Not complete:", ""))
+        rows = [[entries[number].incomplete, *_row(entries[number])] for number in partial]
+        yield from markdown_table(Table(("has", *_COLUMNS), rows))
+    yield from _published(reports)
+    for entry in (entries[number] for number in (*ranked, *partial)):
+        report, checks = entry.report, entry.checks
+        yield from ("", f"**{cell(who(report))}** (`{cell(Path(report.folder).name)}`)", "")
+        yield from (f"* {cell(line)}" for line in _measured(report, claimed=checks is not None))
+        yield from (f"* {cell(line[0].upper() + line[1:])}" for line in (checks.lines if checks else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """A run's place, and the 95 % interval of its rank, which includes the place."""
+
+    place: int
+    low: int
+    high: int
+
+    @property
+    def words(self) -> str:
+        return str(self.low) if self.low == self.high else f"{self.low}–{self.high}"
+
+
+def _ranks(
+    entries: Sequence[Entry], numbers: Sequence[int], official: Mapping[tuple[int, int], Paired]
+) -> dict[int, _Rank]:
+    """The rank of each of these runs, which are complete and have the same items."""
+    pairs = [*combinations(numbers, 2)]
+    compared = [
+        compare_outcomes(entries[i].report.items, entries[j].report.items).by(official.get((i, j))) for i, j in pairs
+    ]
+    places = dict.fromkeys(numbers, 1)
+    for (i, j), one, p in zip(pairs, compared, adjusted(compared), strict=True):
+        if p is not None and p < _SIGNIFICANT:
+            places[i if one.difference > 0 else j] += 1
+    draws = _draws([entries[number].report for number in numbers], [official.get(pair) for pair in pairs])
+    bounds = zip(numbers, rank_intervals(draws) if draws else (), strict=True)
+    return {
+        number: _Rank(places[number], min(low, places[number]), max(high, places[number]))
+        for number, (low, high) in bounds
+    }
+
+
+def _draws(reports: Sequence[Report], official: Sequence[Paired | None]) -> Sequence[Sequence[float]]:
+    """The headline of each run in each draw of a paired bootstrap. `official` belongs to the pairs of runs, the pairs
+    of the first run at the start.
+    """
+    scores = [pair for pair in official[: len(reports) - 1] if pair is not None]
+    if scores:
+        return [scores[0].draws[0], *(pair.draws[1] for pair in scores)]
+    if not reports:
+        return []
+    values = [item_means(report.items, lambda one: one.value) for report in reports]
+    types, units = places(reports[0].items)
+    shared = [item for item in values[0] if all(item in run for run in values)]
+    rows = ((types[item], units[item], (1.0, *(run[item] for run in values))) for item in shared)
+    return mean_draws([unit for type_ in strata(rows) for unit in type_])
 
 
 _NOT_REPLAYED = "– packs whose episodes cannot be done again"
@@ -93,6 +228,17 @@ _NOT_REPLAYED = "– packs whose episodes cannot be done again"
 
 def _not_replayed(checks: Checks | None) -> bool:
     return checks is not None and bool(checks.no_replay)
+
+
+def _words(report: Report) -> Iterator[str]:
+    """The protocol, the limits and the judges."""
+    if words := protocol(report):
+        yield f"protocol {words}"
+    for name in _LIMITS:
+        if value := report.settings.get(name):
+            yield name if value is True else f"{name} {value}"
+    yield from report.details.get("graded_by", ())
+    yield from (f"judge {name}" for name in report.details.get("judges", ()))
 
 
 def _published(group: Sequence[Report]) -> Iterator[str]:
@@ -112,21 +258,21 @@ def _overall(report: Report) -> TableLine:
     return report.overall or TableLine(name="", n=0)
 
 
-def _row(number: int, report: Report, checks: Checks | None) -> list[Cell]:
-    settings, overall = report.settings, _overall(report)
-    claimed = _CLAIMED if checks else ""
-    left = len(report.owed) + report.ungraded
+def _row(entry: Entry) -> list[Cell]:
+    report, settings, overall = entry.report, entry.report.settings, _overall(entry.report)
+    claimed = _CLAIMED if entry.checks else ""
+    prompts = (str(settings[name])[:_SHOWN] for name in _PROMPTS if settings.get(name))
     return [
-        number,
         who(report) + claimed,
+        ", ".join(model_spent(report).served or ()) or None,
+        ", ".join(prompts) or None,
         figure(overall.value, report.measure),
         bounds(Interval(*overall.interval), report.measure) if overall.interval else None,
-        f"{overall.n}" + (f" ({left} more not graded)" if left else ""),
+        overall.n,
+        *_trials(report),
         grounded_words(overall.grounded) or None,
         above_blind(report).partition(" ")[0] or None,
-        *_trials(report),
-        protocol(report) or None,
-        *(_said(settings.get(name)) for name in ("loop", "temperature", "max-tokens")),
+        *(_said(settings.get(name)) for name in ("temperature", "max-tokens")),
         dollars(report.spent.cost) + claimed if report.spent.calls else None,
         " ".join(filter(None, (report.versions.get("medagent"), report.versions.get("commit")))),
         report.ended[:10] + claimed,
@@ -134,12 +280,14 @@ def _row(number: int, report: Report, checks: Checks | None) -> list[Cell]:
 
 
 def _trials(report: Report) -> list[Cell]:
-    """The number of trials, pass@1, pass@k and pass^k, if there are several."""
+    """The number of trials; pass@k and pass^k with their intervals, if there are several."""
+    trials = max((item.trial for item in report.items), default=1)
     outcomes = by_trial(report.items)
-    if not outcomes or not any(item.trial > 1 for item in report.items):
-        return [1, None, None, None]
-    figures = rates(outcomes)
-    return [figures.trials, figures.pass1, figures.at[-1], figures.hat[-1]]
+    if not outcomes or trials == 1:
+        return [trials, None, None]
+    figures = rates(outcomes, *places(report.items))
+    last = ((figures.at, figures.at_intervals), (figures.hat, figures.hat_intervals))
+    return [trials, *(f"{figure(values[-1], 'percent')} ({bounds(intervals[-1])})" for values, intervals in last)]
 
 
 def _measured(report: Report, *, claimed: bool) -> Iterator[str]:

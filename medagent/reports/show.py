@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from medagent.core.errors import UserError
 from medagent.core.figures import dollars, duration, natural, percent
 from medagent.core.scrub import printable
-from medagent.engine.report import REQUESTS, ItemOutcome, ItemView, Report, ShownMessage, by_trial
+from medagent.engine.report import REQUESTS, ItemOutcome, ItemView, Report, ShownMessage, by_trial, places
 from medagent.engine.rows import FAILED
 from medagent.engine.scores import LUCKY
 from medagent.reports._measured import measured_on
 from medagent.reports.tables import Cell, Table, grounded_words, named, print_table, put, section_table
-from medagent.reports.trials import flip_notes, trial_section
+from medagent.reports.trials import flip_notes, trial_sections
 from refsol.json_values import as_object, json_value
 from refsol.trials import reliability
 
@@ -87,13 +87,13 @@ def show_run(report: Report) -> None:
     for item in items:
         groups.setdefault(item.group or "(none)", []).append(item)
     row = _rate if rated else _mean
-    rows = [*(row(name, group) for name, group in groups.items()), [], row("all", items)]
+    rows = [*(row(report.named(name), group) for name, group in groups.items()), [], row("all", items)]
     columns = ["right", "graded", "rate", "not graded"] if rated else ["items", "mean score"]
     print_table(Table(["group", *columns], rows, report.folder, "percent" if rated else "score"))
     graded = by_trial(report.items)
     if graded and any(item.trial > 1 for item in report.items):
-        section = trial_section(graded, {item.item: item.group or "all" for item in report.items})
-        print_table(section_table(report, section))
+        for section in trial_sections(graded, *places(report.items)):
+            print_table(section_table(report, section))
         for note in flip_notes(graded):
             put(note)
     if report.overall is not None and report.overall.grounded is not None:

@@ -104,7 +104,8 @@ def section_table(report: Report, head: TableSection, *more: TableSection) -> Ta
     """A section and the untitled ones that follow it, with the columns that their lines need."""
     sections = (head, *more)
     lines = [line for section in sections for line in section.lines]
-    columns: list[tuple[str, Callable[[TableLine], Cell]]] = [(head.name or "group", attrgetter("name"))]
+    names: Callable[[TableLine], Cell] = lambda line: report.named(line.name)  # noqa: E731  # as the other columns
+    columns = [(head.name or "group", names)]
     columns += [
         (name, _member("counts", name)) for name in dict.fromkeys(name for line in lines for name in line.counts)
     ]

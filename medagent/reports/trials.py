@@ -11,16 +11,38 @@ from medagent.reports.tables import named
 from refsol.trials import Rates, by_type, flipping, rates, reliability
 
 
-def trial_section(outcomes: Mapping[str, Sequence[bool]], groups: Mapping[str, str] | None = None) -> TableSection:
-    """pass@1 with its error, pass@k and pass^k by task type and overall; `groups` has the types as in `by_type`.
+def trials_title(title: str, trials: int) -> str:
+    """The title of a table of several trials."""
+    return ", ".join(filter(None, (title, f"mean of {trials} trials" if trials > 1 else "")))
+
+
+def trial_sections(
+    outcomes: Mapping[str, Sequence[bool]], groups: Mapping[str, str], units: Mapping[str, str]
+) -> list[TableSection]:
+    """pass@1 with its error, pass@k and pass^k by task type; then those of all tasks with their 95 % intervals.
+    `groups` has the types as in `by_type`, `units` the sampled units.
 
     `k` doubles up to the number of trials, so that the table of many trials stays readable.
     """
-    whole = rates(outcomes)
+    whole = rates(outcomes, groups, units)
     depths = [*takewhile(lambda k: k < whole.trials, (2**power for power in count(1))), whole.trials]
-    parts = [(name, rates(group)) for name, group in by_type(outcomes, groups).items()]
+    parts = [(name, rates(group, groups, units)) for name, group in by_type(outcomes, groups).items() if name]
     lines = [_line(name, group, depths) for name, group in [*parts, ("all", whole)]]
-    return TableSection(title=f"{whole.trials} trials", lines=tuple(lines), name="task", figure="pass@1", count="tasks")
+    figures = [
+        TableLine(
+            name=f"{name}{k}", n=whole.tasks, value=values[k - 1], interval=(bounds[k - 1].low, bounds[k - 1].high)
+        )
+        for name, values, bounds, shown in (
+            ("pass@", whole.at, whole.at_intervals, (1, *depths)),
+            ("pass^", whole.hat, whole.hat_intervals, depths),
+        )
+        for k in shown
+    ]
+    title = f"{whole.trials} trials"
+    return [
+        TableSection(title=title, lines=tuple(lines), name="task", figure="pass@1", count="tasks"),
+        TableSection(title=f"{title}, all tasks", lines=tuple(figures), name="figure", figure="value", count="tasks"),
+    ]
 
 
 def flip_notes(outcomes: Mapping[str, Sequence[bool]]) -> list[str]:

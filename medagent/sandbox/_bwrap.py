@@ -30,6 +30,7 @@ OLDEST = (0, 8)
 """The first version of bwrap with the needed options (`--disable-userns` and `--size`)."""
 _SCRATCH = 32 * MEGABYTE
 """Bytes of /tmp, the only folder that code can write to."""
+_THREADS = 64
 _PACKAGES = "/packages"
 _NOBODY = "65534"
 _RESTRICTED = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
@@ -129,7 +130,7 @@ def _command(limits: Limits, packages: Path | None) -> list[str]:
     }
     for name, value in variables.items():
         words += ["--setenv", name, value]
-    code = start_up(limits, files=_SCRATCH, packages=[_PACKAGES] if packages else [])
+    code = start_up(limits, files=_SCRATCH, processes=_THREADS, packages=[_PACKAGES] if packages else [])
     return [*words, _EXECUTABLE, *code]
 
 

@@ -2,7 +2,8 @@
 
 A refused call returns EPERM. `clone3` returns ENOSYS, so that the C library falls back to `clone`, whose flags a filter
 can read; `clone` may start threads only. A limit on the number of processes is not enough, since it does not apply to
-root. The numbers are from the kernel's `unistd.h`, layout and constants from seccomp(2).
+root. Attributes of files cannot be set, since the kernel stores them outside every limit. The numbers are from the
+kernel's `unistd.h`, layout and constants from seccomp(2).
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE3 = 435
 _REFUSED: dict[str, dict[str, int]] = {
     "x86_64": {
-        "fork": 57, "vfork": 58, "socket": 41, "ptrace": 101, "shmget": 29, "msgget": 68, "semget": 64,
-        "pivot_root": 155, "chroot": 161, "mount": 165, "umount2": 166, "init_module": 175, "mq_open": 240,
-        "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250, "unshare": 272,
+        "fork": 57, "vfork": 58, "socket": 41, "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "setxattrat": 463,
+        "ptrace": 101, "shmget": 29, "msgget": 68, "semget": 64,
+        "pivot_root": 155, "chroot": 161, "mount": 165, "umount2": 166, "init_module": 175,
+        "mq_open": 240, "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250, "unshare": 272,
         "perf_event_open": 298, "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310,
         "process_vm_writev": 311, "kcmp": 312, "finit_module": 313, "memfd_create": 319, "bpf": 321,
         "userfaultfd": 323, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427,
         "memfd_secret": 447,
     },
     "aarch64": {
-        "socket": 198, "ptrace": 117, "shmget": 194, "msgget": 186, "semget": 190, "pivot_root": 41, "chroot": 51,
+        "socket": 198, "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "setxattrat": 463,
+        "ptrace": 117, "shmget": 194, "msgget": 186, "semget": 190, "pivot_root": 41, "chroot": 51,
         "mount": 40, "umount2": 39, "init_module": 105, "mq_open": 180, "kexec_load": 104, "add_key": 217,
         "request_key": 218, "keyctl": 219, "unshare": 97, "perf_event_open": 241, "open_by_handle_at": 265,
         "setns": 268, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "finit_module": 273,

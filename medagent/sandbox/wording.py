@@ -33,7 +33,7 @@ def program_text(ran: Ran, limits: Limits) -> str:
     """The reply to a program: output, number of cut characters, traceback, and a line for a limit or a lost
     interpreter.
     """
-    parts = [ran.output.rstrip("\n")] if ran.output else []
+    parts = [ran.output.rstrip("\n")] if ran.output.strip() else []
     if ran.cut:
         parts.append(f"[{ran.cut:,} more characters of output were cut; the limit is {limits.output:,}]")
     if ran.failure is not None:
@@ -42,7 +42,7 @@ def program_text(ran: Ran, limits: Limits) -> str:
         parts.append(f"Stopped: {ran.ended}. {_lost(ran.names)}")
     elif ran.limit == "requests" and ran.failure is None:
         parts.append(f"[{stop_reason('requests', limits)}]")
-    return "\n".join(parts) or "(no output)"
+    return "\n".join(parts) or "The program ended and printed nothing; print(...) shows a value."
 
 
 def traceback_text(failure: Failure) -> str:

@@ -35,10 +35,9 @@ def assert_grade(episode: Episode) -> None:
 def assert_no_regression(run: str | Path, baseline: str | Path, by: By = "task", alpha: float = 0.05) -> None:
     """Assert that `run` is not worse than `baseline`. Each is a run's folder or a results file; items are paired.
 
-    For verdicts, it is worse if more items were lost than gained and McNemar's exact p (two-sided) is at most `alpha`;
-    with alpha=1 every net loss counts. For scores and shares of right trials, it is worse if the 95 % interval of the
-    difference is below 0. With by="type", each type of task is tested separately, with p adjusted for their number
-    (Holm).
+    It is worse if the difference is below 0 with a p (two-sided, as `medagent compare` prints it) of at most `alpha`;
+    with alpha=1 every net loss counts. With by="type", each type of task is tested separately, with p adjusted for
+    their number (Holm).
 
     Raises AssertionError with the lost items and their reasons; UserError if the two cannot be paired.
     """
@@ -67,13 +66,15 @@ def _worse(parts: Mapping[str, Comparison], alpha: float) -> list[str]:
     return [
         name
         for (name, one), p in zip(parts.items(), adjusted(list(parts.values())), strict=True)
-        if (one.interval.high < 0 if p is None else p <= alpha and one.difference < 0)
+        if p is not None and p <= alpha and one.difference < 0
     ]
 
 
 def _measure(comparison: Comparison) -> str:
-    if comparison.p is not None:
+    if comparison.kind == "verdicts":
         flips = f"{len(comparison.lost)} lost, {len(comparison.gained)} gained of {comparison.tasks}"
-        return f"{flips}, McNemar exact p = {comparison.p:.4g}"
+        return f"{flips}, p = {comparison.p:.4g}"
     bounds = f"{comparison.interval.low:+.4f} to {comparison.interval.high:+.4f}"
-    return f"difference {comparison.difference:+.4f} (95 % {bounds}) over {comparison.tasks} items"
+    return (
+        f"difference {comparison.difference:+.4f} (95 % {bounds}, p = {comparison.p:.4g}) over {comparison.tasks} items"
+    )

@@ -10,23 +10,20 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from refsol.clinical.codes import Code, Lab
 from refsol.clinical.faults import DataFault
-from refsol.clinical.records import Compared, Event, How, Looked, Number, Search, ordered, ref
+from refsol.clinical.records import Event, How, Number, Record, Search, drug_text, ordered, ref
+from refsol.clinical.rules import RuleSet
 from refsol.clinical.sources import Resource, Source
 from refsol.json_values import as_object
 from refsol.stats import sequential_mean
-from refsol.verdict import Fact, Needed
-
-if TYPE_CHECKING:
-    from refsol.clinical.rules import RuleSet
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-class Chart:
+class Chart(Record):
     """A patient's chart. `patient` is the id of the Patient, `now` the clock of the task.
 
     `base` is the FHIR base URL of orders, with a slash at its end; `task` has the fields of the task.
@@ -45,14 +42,9 @@ class Chart:
         base: str = "",
         task: Any = None,
     ) -> None:
-        self.source, self.patient, self.now, self.rules, self.base = source, patient, now, rules, base
+        super().__init__(now)
+        self.source, self.patient, self.rules, self.base = source, patient, rules, base
         self.task = as_object(task)
-        self.looked: list[Looked] = []
-        self.compared: list[Compared] = []
-        self.required: list[tuple[Needed, Fact]] = []
-        """What an agent must have read besides, each with its fact. Only for types with evidence of their own."""
-        self.touched: dict[int, Resource] = {}
-        """All resources that a search found, by identity."""
 
     # Hooks for published graders
 
@@ -79,10 +71,6 @@ class Chart:
         counting = [one for one in found if self.counts(one)]
         self.touched |= {id(one): one for one in counting}
         return counting
-
-    def note(self, search: Search, *used: Resource, how: How = "first", what: str = "", role: str = "") -> None:
-        """Record that the ruling rests on these resources, or without any on the absence of what the search finds."""
-        self.looked.append(Looked(search, used, how, what, role))
 
     def readings(self, lab: Lab) -> list[Event]:
         """All measurements in the server's order, not recorded. Raises DataFault if one cannot be read."""
@@ -197,11 +185,6 @@ class Chart:
         """A time on the next day."""
         return (self.now + timedelta(days=1)).replace(hour=hour, minute=minute, second=0, microsecond=0)
 
-    def is_older(self, one: Event, **length: float) -> bool:
-        """Whether an event was longer ago than a length of time. See `Event.older_than`."""
-        words = " and ".join(f"{value:g} {unit}" for unit, value in length.items())
-        return one.before(self.now - timedelta(**length), words)
-
 
 def newest(events: Sequence[Event]) -> Event | None:
     """The event with the greatest time; the first one if several are equal. Raises DataFault for mixed times."""
@@ -218,15 +201,6 @@ def mean(events: Sequence[Event]) -> Number | None:
         return None
     value = sequential_mean([one.value for one in events])
     return Number.of(value, events[0].chart, tuple(one.resource for one in events))
-
-
-def drug_text(resource: Resource) -> str:
-    """`medicationCodeableConcept.text` in lower case; empty if it is missing. Raises DataFault."""
-    concept = resource.get("medicationCodeableConcept")
-    text = concept.get("text", "") if isinstance(concept, dict) else None
-    if not isinstance(text, str):
-        raise DataFault(f"{ref(resource)} has no readable medicationCodeableConcept")
-    return text.lower()
 
 
 def performed(resource: Resource) -> Any:

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from refsol._moments import distance_words, length_words, margin_words
-from refsol.clinical.chart import drug_text, performed
+from refsol.clinical.chart import Chart, performed
 from refsol.clinical.codes import Lab
 from refsol.clinical.faults import DataFault
-from refsol.clinical.records import Compared, Looked, ref
+from refsol.clinical.records import Compared, Looked, drug_text, ref
+from refsol.clinical.rulings import Ruling
+from refsol.clinical.sources import Resource
 from refsol.json_values import as_object, objects
 from refsol.reads import Query, Read, has_read, has_reading, searched
 from refsol.stats import sequential_mean
 from refsol.verdict import Because, Fact, Needed
 
 ONE_HOUR = timedelta(hours=1)
-
-if TYPE_CHECKING:
-    from refsol.clinical.chart import Chart
-    from refsol.clinical.rulings import Ruling
-    from refsol.clinical.sources import Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,11 @@ def because(chart: Chart, ruling: Ruling) -> Because:
     reads = [_read_words(look, chart) for look in _looked(chart)]
     limits = [f"{words}{margin}" for words, margin in _limits(chart.compared)]
     parts = "; ".join([*reads, *([", ".join(limits)] if limits else [])])
-    follows = {"query": "", "no order": "nothing to order", "order": " and ".join(one.words for one in ruling.due)}
+    follows = {
+        "query": "",
+        "no order": "nothing to order",
+        "order": " and ".join([*(one.words for one in ruling.due), *(one.words for one in ruling.edits)]),
+    }
     consequence = follows[ruling.branch]
     arrow = " → " if limits else "; "
     return Because(f"{parts}{arrow}{consequence}" if consequence and parts else parts or consequence, facts)

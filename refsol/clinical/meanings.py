@@ -11,14 +11,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+from refsol.clinical.case import Case
 from refsol.clinical.codes import Code
 from refsol.json_values import as_object, objects
 from refsol.verdict import MISSING, show
-
-if TYPE_CHECKING:
-    from refsol.clinical.chart import Chart
 
 
 class Meaning:
@@ -28,7 +26,7 @@ class Meaning:
         """The value in a right reply."""
         raise NotImplementedError
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """Whether a value means the same."""
         return bool(actual == self.json())
 
@@ -67,7 +65,7 @@ class OneOf(Meaning):
         """See `Meaning.json`."""
         return self.values[0]
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         return any(actual == value for value in self.values)
 
@@ -88,7 +86,7 @@ class Near(Meaning):
         """See `Meaning.json`."""
         return float(self.value)
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         return distance(actual, self.value) <= self.tolerance
 
@@ -110,7 +108,7 @@ class Coded(Meaning):
         named = {"text": self.code.name} if self.code.name else {}
         return {"coding": [{name: value for name, value in coding.items() if value}], **named}
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         return any(
             one.get("code") == self.code.code and self.code.system in ("", one.get("system"))
@@ -144,7 +142,7 @@ class At(Meaning):
         """See `Meaning.json`."""
         return self.time.isoformat()
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         try:
             moment = datetime.fromisoformat(actual)
@@ -180,7 +178,7 @@ class Instant(Meaning):
         """See `Meaning.json`."""
         return self.text
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         if actual == self.text:
             return True
@@ -215,7 +213,7 @@ class Route(Meaning):
         """See `Meaning.json`."""
         return self.text
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         concept = as_object(actual)
         codings = objects(concept.get("coding"))
@@ -253,7 +251,7 @@ class Amount(Meaning):
         value = round(float(self.value), 2)
         return {"value": int(value) if value.is_integer() else value, "unit": self.unit}
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         quantity = as_object(actual)
         near = distance(quantity.get("value"), self.value) <= max(self.tolerance, 1e-9)
@@ -277,7 +275,7 @@ class Over(Meaning):
         """See `Meaning.json`."""
         return {"rateQuantity": {"value": self.hours, "unit": "h"}}
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         dosage = as_object(actual)
         quantity, ratio = as_object(dosage.get("rateQuantity")), as_object(dosage.get("rateRatio"))
@@ -322,7 +320,7 @@ class Note(Meaning):
         """See `Meaning.json`."""
         return {"text": self.text}
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         notes = [as_object(actual), *objects(actual)]
         return any(isinstance(text := one.get("text"), str) and self.text in text for one in notes)
@@ -348,7 +346,7 @@ class About(Meaning):
         """See `Meaning.json`."""
         return {"reference": f"Patient/{self.patient}"}
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         given = as_object(actual)
         return given.keys() <= _REFERENCE and given.get("reference") in (
@@ -371,7 +369,7 @@ class Names(Meaning):
         """See `Meaning.json`."""
         return self.writes
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         """See `Meaning.accepts`."""
         text = "" if actual is MISSING else str(actual).lower()
         return all(chart.mentions(text, *([word] if isinstance(word, str) else word)) for word in self.words)

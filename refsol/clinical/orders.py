@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from refsol.changes import Change
+from refsol.clinical.case import Case
 from refsol.clinical.codes import Code, Drug
 from refsol.clinical.meanings import About, Amount, At, Coded, Is, Meaning, Names, Note, OneOf, Over, Route, Unit
+from refsol.clinical.records import drug_text
 from refsol.history import Post
 from refsol.verdict import MISSING, Check, show
-
-if TYPE_CHECKING:
-    from refsol.clinical.chart import Chart
 
 _STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
 ENDINGS = ("stopped", "cancelled", "completed", "entered-in-error")
@@ -33,7 +33,7 @@ class Field:
     meaning: Meaning
     optional: bool = False
 
-    def check(self, payload: Any, kind: str, chart: Chart) -> Check:
+    def check(self, payload: Any, kind: str, chart: Case) -> Check:
         """Check the field of a payload. The check's name starts with `kind`, the expected resource type."""
         actual = chart.rules.look(payload, self.path)
         right = (self.optional and actual is MISSING) or chart.rules.accepts(self.meaning, actual, chart)
@@ -50,6 +50,15 @@ class Order:
     kinds: tuple[str, ...]
     fields: tuple[Field, ...]
     words: str = ""
+    ends: tuple[str, ...] = ()
+    """The words of a drug that the order ends. Ending an active order in the chart counts as well."""
+
+    def is_met_by(self, change: Change, chart: Case) -> bool:
+        """Whether a change of the chart is what the order asks for: an active order of the drug was ended."""
+        before, after = change.before or {}, change.after or {}
+        if not self.ends or before.get("resourceType") != "MedicationRequest" or before.get("status") != "active":
+            return False
+        return after.get("status") in ENDINGS and chart.mentions(drug_text(before), *self.ends)
 
     @property
     def kind(self) -> str:
@@ -63,7 +72,7 @@ class Order:
             _put(body, steps(one.path), one.meaning.json())
         return body
 
-    def check(self, post: Post | None, chart: Chart) -> Iterator[Check]:
+    def check(self, post: Post | None, chart: Case) -> Iterator[Check]:
         """All checks of the order on a post. Without a post, all fail."""
         url, payload = (post.url, post.payload) if post else (MISSING, MISSING)
         if chart.rules.urls:
@@ -119,19 +128,21 @@ def _put(body: Any, path: tuple[str | int, ...], value: Any) -> None:
         body[path[-1]] = value
 
 
-Draft = Callable[["Chart"], Order]
+Draft = Callable[[Case], Order]
 """An order for any patient and time. A chart makes it an order for its patient, now."""
 
 
-def _draft(kind: str, words: str, *fields: Field, status: Meaning = _ACTIVE, to: Unit = "second") -> Draft:
-    def order(chart: Chart) -> Order:
+def _draft(
+    kind: str, words: str, *fields: Field, status: Meaning = _ACTIVE, to: Unit = "second", ends: tuple[str, ...] = ()
+) -> Draft:
+    def order(chart: Case) -> Order:
         common = (
             Field("status", status),
             Field("intent", Is("order")),
             Field("subject", About(chart.patient)),
             Field("authoredOn", At(chart.now, to), optional=not chart.rules.urls),
         )
-        return Order((kind,), (*fields, *common), words)
+        return Order((kind,), (*fields, *common), words, ends)
 
     return order
 
@@ -183,7 +194,11 @@ def medication(
 
 
 def stop(drug: Drug) -> Draft:
-    """A new MedicationRequest that names a drug and has a status that ends it."""
+    """A new MedicationRequest that names a drug and has a status that ends it. If writes are executed, an update or
+    patch that ends the active order counts as well.
+    """
     names = Names((drug.named_by,), writes={"text": drug.name})
     drug_field = Field("medicationCodeableConcept", names)
-    return _draft("MedicationRequest", f"stop {drug.label}", drug_field, status=OneOf(*ENDINGS), to="minute")
+    return _draft(
+        "MedicationRequest", f"stop {drug.label}", drug_field, status=OneOf(*ENDINGS), to="minute", ends=drug.named_by
+    )

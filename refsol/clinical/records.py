@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Self
+from datetime import datetime, timedelta
+from typing import Any, Literal, Self
 
 from refsol.clinical.codes import Code, Lab
 from refsol.clinical.faults import DataFault
 from refsol.clinical.sources import Resource
-
-if TYPE_CHECKING:
-    from refsol.clinical.chart import Chart
+from refsol.verdict import Fact, Needed
 
 How = Literal["last", "all", "mean", "first"]
 """How a read uses what it found."""
@@ -74,17 +72,34 @@ class Compared:
     age: str = ""
 
 
+class Record:
+    """What a rule read and compared, at a time (`now`)."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+        self.looked: list[Looked] = []
+        self.compared: list[Compared] = []
+        self.required: list[tuple[Needed, Fact]] = []
+        """What an agent must have read besides, each with its fact. Only for types with evidence of their own."""
+        self.touched: dict[int, Resource] = {}
+        """All resources that a search found, by identity."""
+
+    def note(self, search: Search, *used: Resource, how: How = "first", what: str = "", role: str = "") -> None:
+        """Record that the ruling rests on these resources, or without any on the absence of what the search finds."""
+        self.looked.append(Looked(search, used, how, what, role))
+
+
 class Number(float):
     """A number read from a chart. It records each comparison with a limit; otherwise it is a float.
 
     Sums and differences are rounded to 9 digits, because 64.1 − 62.1 must not be below 2.
     """
 
-    _chart: Chart
+    _chart: Record
     _used: tuple[Resource, ...]
 
     @classmethod
-    def of(cls, value: float, chart: Chart, used: tuple[Resource, ...]) -> Self:
+    def of(cls, value: float, chart: Record, used: tuple[Resource, ...]) -> Self:
         """A number that was read from these resources."""
         number = cls(value)
         number._chart, number._used = chart, used
@@ -127,7 +142,7 @@ class Event:
     resource: Resource
     text: str
     time: datetime
-    chart: Chart = field(repr=False)
+    chart: Record = field(repr=False)
     value: Any = None
 
     @property
@@ -158,7 +173,8 @@ class Event:
 
     def older_than(self, **length: float) -> bool:
         """Whether this was longer ago than a length of time (`days=365`, `hours=48`)."""
-        return self.chart.is_older(self, **length)
+        words = " and ".join(f"{value:g} {unit}" for unit, value in length.items())
+        return self.before(self.chart.now - timedelta(**length), words)
 
 
 def ordered(one: Event, moment: datetime, test: Callable[[datetime, datetime], bool]) -> bool:
@@ -172,3 +188,12 @@ def ordered(one: Event, moment: datetime, test: Callable[[datetime, datetime], b
 def ref(resource: Mapping[str, Any]) -> str:
     """The reference to a resource, such as `Procedure/12`."""
     return f"{resource.get('resourceType')}/{resource.get('id')}"
+
+
+def drug_text(resource: Resource) -> str:
+    """`medicationCodeableConcept.text` in lower case; empty if it is missing. Raises DataFault."""
+    concept = resource.get("medicationCodeableConcept")
+    text = concept.get("text", "") if isinstance(concept, dict) else None
+    if not isinstance(text, str):
+        raise DataFault(f"{ref(resource)} has no readable medicationCodeableConcept")
+    return text.lower()

@@ -67,10 +67,9 @@ class TaskType:
     def judge(self, chart: Chart, reply: Reply) -> Verdict:
         """Grade a reply. If the chart is at fault, the item is ungraded. Raises FactsError."""
         try:
-            ruling = self.ruled(chart)
+            return verdict(self.ruled(chart), reply, chart)
         except DataFault as error:
             return ungraded(f"the data, not the agent: {error}")
-        return verdict(ruling, reply, chart)
 
     def solve(self, chart: Chart) -> Solution:
         """The right reply. Raises DataFault, FactsError."""

@@ -4,6 +4,7 @@ from refsol.clinical.evidence import Deciding
 from refsol.clinical.floor import BASELINES, Baselines
 from refsol.clinical.sources import NdjsonEhr, Resources, SearchEhr, Source
 from refsol.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind
+from refsol.grounds import Grounds, grounds
 from refsol.medagentbench._failures import failure_of
 from refsol.medagentbench._key import KeyEhr, build_key, key_text, read_key, write_key
 from refsol.medagentbench.constants import PUBLISHED, Constants
@@ -21,7 +22,6 @@ from refsol.medagentbench.recorded import (
 )
 from refsol.medagentbench.rules import RULE_SETS, RuleName, rule_name
 from refsol.medagentbench.types import TYPES
-from refsol.reads import Grounds, grounds
 from refsol.verdict import Because, Branch, Check, Fact, Verdict
 
 __all__ = [

@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from typing import Any, Literal
 
+from refsol.clinical.case import Case
 from refsol.clinical.chart import Chart
 from refsol.clinical.meanings import About, Amount, At, Coded, Instant, Near, Note, Over, Route, distance
 from refsol.clinical.orders import lookup
@@ -33,24 +34,24 @@ def _contains(actual: Any, text: str) -> bool:
     return isinstance(actual, str | list | dict) and text in actual
 
 
-def _coded(meaning: Coded, actual: Any, _: Chart) -> bool:
+def _coded(meaning: Coded, actual: Any, _: Case) -> bool:
     first = lookup(actual, "coding[0]")
     return bool(lookup(first, "system") == meaning.code.system and lookup(first, "code") == meaning.code.code)
 
 
-def _at(meaning: At, actual: Any, _: Chart) -> bool:
+def _at(meaning: At, actual: Any, _: Case) -> bool:
     text = meaning.time.isoformat()
     shown = {"second": len(text), "minute": len("2023-11-13T10:15"), "hour": len("2023-11-13T10:")}[meaning.to]
     return bool(actual == text) if meaning.to == "second" else _contains(actual, text[:shown])
 
 
-def _route(meaning: Route, actual: Any, _: Chart) -> bool:
+def _route(meaning: Route, actual: Any, _: Case) -> bool:
     if meaning.text == "IV":
         return bool(actual == "IV")
     return isinstance(actual, str) and actual.lower().strip() == meaning.text
 
 
-def _amount(meaning: Amount, actual: Any, _: Chart) -> bool:
+def _amount(meaning: Amount, actual: Any, _: Case) -> bool:
     if not meaning.tolerance:
         return bool(actual == meaning.json())
     near = distance(lookup(actual, "value"), meaning.value) <= meaning.tolerance

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from refsol.clinical.case import Case
 from refsol.clinical.chart import Chart
 from refsol.clinical.codes import LABORATORY, LOINC, NDC, SNOMED, Code, Lab, hours
 from refsol.clinical.meanings import About, At, Instant, Is, Meaning, Near
@@ -72,7 +73,7 @@ class _OneCategory(Meaning):
     def json(self) -> Any:
         return [{"coding": [self.coding]}]
 
-    def accepts(self, actual: Any, chart: Chart) -> bool:
+    def accepts(self, actual: Any, chart: Case) -> bool:
         concept = actual[0] if isinstance(actual, list) and len(actual) == 1 else None
         codings = concept.get("coding") if isinstance(concept, dict) else None
         if codings == [self.coding]:

@@ -73,6 +73,14 @@ def test_what_is_over_a_bound_is_told_so_and_changes_nothing(
         assert len(asked.created()) == 2
 
 
+@pytest.mark.parametrize("condition", ["status=final", "status=final,amended", "code:text=x", "status=final&_id=p1"])
+def test_a_reverse_chain_reads_each_reference_once(server: Server, condition: str) -> None:
+    """Not once for each other reference."""
+    with server.overlay("a", NOW) as overlay:
+        answer = ask(overlay, f"Patient?_has:Observation:patient:{condition}", None, Meter(Bounds(steps=300_000)))
+        assert [entry["fullUrl"].rpartition("/")[2] for entry in json.loads(answer.text)["entry"]] == ["p1"]
+
+
 def test_a_request_within_its_bounds_is_answered_as_without(server: Server) -> None:
     with server.overlay("a", NOW) as asked, server.overlay("a", NOW) as other:
         for target, body in ((NEGATED, None), ("Observation?_count=50", None), ("", batch("Observation?code=x"))):

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 
+from refsol.intervals import stratified_wilson
 from refsol.trials import by_type, flipping, rates, reliability
 
 FOUR_TRIALS = {
@@ -26,15 +27,29 @@ def test_several_trials() -> None:
     # Of the 6 pairs of trials of the first task, 5 hold a success and 1 holds two; of its 4 triples, 4 and 0.
     assert found.at == pytest.approx((1 / 2, (5 / 6 + 1) / 3, 2 / 3, 2 / 3))
     assert found.hat == pytest.approx((1 / 2, (1 / 6 + 1) / 3, 1 / 3, 1 / 3))
-    assert found.wilson is None
+    for means, intervals in ((found.at, found.at_intervals), (found.hat, found.hat_intervals)):
+        assert all(one.low < mean < one.high for mean, one in zip(means, intervals, strict=True))
 
 
 def test_one_trial_has_wilsons_interval() -> None:
     found = rates({f"task1_{number}": [number <= 8] for number in range(1, 11)})
     assert (found.tasks, found.trials, found.at, found.hat) == (10, 1, (0.8,), (0.8,))
     assert found.error == pytest.approx(math.sqrt(0.8 * 0.2 / 9))
-    assert found.wilson is not None
-    assert (found.wilson.low, found.wilson.high) == pytest.approx((0.4902, 0.9433), abs=5e-5)
+    for (interval,) in (found.at_intervals, found.hat_intervals):
+        assert (interval.low, interval.high) == pytest.approx((0.4902, 0.9433), abs=5e-5)
+
+
+def test_the_intervals_of_trials_are_those_of_the_rate_and_know_types_and_units() -> None:
+    trials = {f"t{number % 5}_{number}": [number % 5 < 3, number % 2 == 0, number % 3 == 0] for number in range(60)}
+    types = {task: task[:2] for task in trials}
+    alone, typed = rates(trials), rates(trials, types)
+    whole = stratified_wilson(
+        [[(sum(one), 3) for task, one in trials.items() if types[task] == kind] for kind in set(types.values())]
+    )
+    assert (typed.at_intervals[0].low, typed.at_intervals[0].high) == pytest.approx((whole.low, whole.high))
+    pairs = rates(trials, None, {task: str(number // 2) for number, task in enumerate(trials)})
+    assert pairs.at == alone.at
+    assert pairs.hat_intervals != alone.hat_intervals
 
 
 def test_tasks_with_fewer_trials_count_with_those_they_have() -> None:
@@ -42,7 +57,6 @@ def test_tasks_with_fewer_trials_count_with_those_they_have() -> None:
     assert found.trials == 1
     assert (found.pass1, found.at[0]) == pytest.approx((2 / 3, 2 / 3))
     assert len(found.at) == len(found.hat) == 1
-    assert found.wilson is None
 
 
 def test_one_task_has_no_spread() -> None:

@@ -15,6 +15,7 @@ from medagent.benchmarks.fhiragentbench._patients import fetch_all, patients_of
 from medagent.benchmarks.fhiragentbench._rubric import JUDGE, NORMALIZE
 from medagent.benchmarks.fhiragentbench.sets import PUBLISHED, questions_of
 from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
+from medagent.engine.intervals import one_group
 from medagent.engine.report import TableLine, TableSection
 from medagent.engine.scores import Figures, Grader, Score, Scored, grounded_rate
 from medagent.fhir_episodes.episode import EpisodeRow
@@ -36,7 +37,6 @@ from refsol.fhiragentbench import (
 from refsol.fhiragentbench import figures as total
 from refsol.fhiragentbench.figures import Figures as Total
 from refsol.fhiragentbench.figures import f1
-from refsol.stats import wilson
 
 UNDECIDED = "not decided without a judge"
 SPLIT = "the judges differ"
@@ -133,25 +133,25 @@ def question_figures(
             lines=tuple(
                 _line(name, some)
                 for name, some in (
-                    ("with true ids", [one for one in parts if one.answerable]),
-                    ("without true ids", [one for one in parts if not one.answerable]),
+                    ("with true ids", [one for one in done if _part(one).answerable]),
+                    ("without true ids", [one for one in done if not _part(one).answerable]),
                 )
                 if some
             ),
             name="questions",
         ),
-        TableSection(lines=(_line("all", parts),)),
-        *_groups("By family", parts, lambda one: one.family),
-        *_groups("By type of the true ids", parts, lambda one: one.types),
-        *_groups("By template", parts, lambda one: short_template(one.template)),
+        TableSection(lines=(_line("all", done),)),
+        *_groups("By family", done, lambda one: one.family),
+        *_groups("By type of the true ids", done, lambda one: one.types),
+        *_groups("By template", done, lambda one: short_template(one.template)),
         *_reasons(done),
         *_agreement(done),
         *_baselines(questions_done, source, questions),
     ]
     return Figures(
         table=[one for one in sections if one.lines],
-        overall=_line("all", parts).model_copy(update={"grounded": grounded_rate(done)}),
-        notes=list(_notes(whole, source, questions)),
+        overall=_line("all", done).model_copy(update={"grounded": grounded_rate(done)}),
+        notes=list(_notes(whole, parts, source, questions)),
         measure="points",
         figure="accuracy",
         count="decided",
@@ -164,10 +164,10 @@ def _part(one: Scored) -> RowPart:
     return RowPart(**{name: one.score.part[name] for name in RowPart.__dataclass_fields__})
 
 
-def _line(name: str, parts: Sequence[RowPart]) -> TableLine:
+def _line(name: str, done: Sequence[Scored]) -> TableLine:
     """The figures of some rows: accuracy over the decided rows, and retrieval with its numbers of rows."""
-    values = total(parts)
-    interval = wilson(values.right, values.decided) if values.decided else None
+    values = total(map(_part, done))
+    interval = one_group(done) if values.decided else None
     return TableLine(
         name=name,
         n=values.decided,
@@ -185,10 +185,10 @@ def _line(name: str, parts: Sequence[RowPart]) -> TableLine:
     )
 
 
-def _groups(title: str, parts: Sequence[RowPart], key: Callable[[RowPart], str]) -> Iterator[TableSection]:
-    names = sorted({key(one) for one in parts})
+def _groups(title: str, done: Sequence[Scored], key: Callable[[RowPart], str]) -> Iterator[TableSection]:
+    names = sorted({key(_part(one)) for one in done})
     if len(names) > 1:
-        whole = (_line(name, [one for one in parts if key(one) == name]) for name in names)
+        whole = (_line(name, [one for one in done if key(_part(one)) == name]) for name in names)
         lines = tuple(line.model_copy(update={"interval": None}) for line in whole)
         yield TableSection(lines=lines, title=title, name=title.removeprefix("By "))
 
@@ -265,7 +265,14 @@ def short_template(template: str) -> str:
     return words if len(words) <= _TEMPLATE else f"{words[: _TEMPLATE - 20]} … {words[-17:]}"
 
 
-def _notes(whole: Total, source: FhirAgentBenchSettings, questions: Sequence[Question]) -> Iterator[str]:
+def _notes(
+    whole: Total, parts: Sequence[RowPart], source: FhirAgentBenchSettings, questions: Sequence[Question]
+) -> Iterator[str]:
+    if whole.precision_rows and all(one.precision is None for one in parts if one.answerable):
+        yield (
+            "No answer found an id of a right type. Precision covers only questions without true ids "
+            f"({whole.precision_rows}); by the published rule, finding nothing is right for them."
+        )
     if undecided := whole.rows - whole.decided:
         yield (
             f"{undecided} of {whole.rows} answers are not decided and not scored: the comparison without a judge "

@@ -10,11 +10,11 @@ from medagent.benchmarks.medagentbench.results.official_grader import OfficialGr
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.core.figures import percent
 from medagent.engine.intervals import above, by_item, interval_document, interval_notes, shown, these_types
-from medagent.engine.report import TableLine, TableSection
+from medagent.engine.report import TableLine, TableSection, places
 from medagent.engine.scores import Figures, Scored, grounded_line, grounded_rate
 from medagent.fhir_episodes.verdicts import conduct_notes
 from medagent.reports.published import PublishedSource, published_notes, published_sections, published_sources
-from medagent.reports.trials import flip_notes, trial_section
+from medagent.reports.trials import flip_notes, trial_sections, trials_title
 from refsol.medagentbench import BASELINES, TYPES
 from refsol.stats import Interval, wilson
 from refsol.trials import Rates, by_type, flipping, rates, reliability
@@ -79,36 +79,36 @@ def figures(
     *,
     whole: bool = False,
 ) -> Figures:
-    """The figures of all trials. The main table shows the first trial.
+    """The figures of all trials.
 
     `official` has the verdicts of a copy of the official grader on the same items. With `whole`, the details have the
     checks of every item.
     """
     trials = _by_trial(scores)
-    first = trials.get(1, [])
     items = () if official is None else tuple(one.outcome for one in scores)
-    graded, groups = by_item(scores), {one.item.id: one.item.group for one in scores}
-    notes = [*_above_blind_note(first), *interval_notes(scores)]
+    graded = by_item(scores)
+    notes = [*_above_blind_note(scores), *interval_notes(scores)]
     notes += [] if official is None else official.notes(items)
     notes += conduct_notes(scores)
-    sections = _sections(first, rules)
+    sections = _sections(scores, rules, len(trials))
     if official is not None:
         sections.append(official.section(items))
     several = len(trials) > 1 and bool(graded)
     if several:
-        sections.append(trial_section(graded, groups))
+        sections += trial_sections(graded, *places(one.outcome for one in scores))
         notes += flip_notes(graded)
     published = published_of(dataset)
     return Figures(
         table=[*sections, *published_sections(published)],
-        overall=_line("overall", first, ungraded=False),
+        overall=_line("overall", scores, ungraded=False),
         notes=[*notes, *published_notes(published)] if scores else ["No episode has ended, so nothing is graded."],
         count="of",
+        group_names={name: kind.title for name, kind in TYPES.items()},
         details={
             "grades": [grade_document(some, rules, whole=whole) for some in trials.values()],
-            "trials": _trials(graded, groups) if several else {},
+            "trials": _trials(scores, graded) if several else {},
             "intervals": interval_document(scores) if graded else None,
-            "above_blind": _above_blind(first),
+            "above_blind": _above_blind(scores),
             **({"official_grader": official.document(items)} if official is not None else {}),
         },
     )
@@ -155,7 +155,7 @@ def _item_document(one: Scored) -> dict[str, Any]:
 
 def _baselines(scores: Sequence[Scored]) -> dict[str, Rate]:
     """The scores of agents that read nothing, on these items."""
-    parts = [one.score.part for one in scores if one.score is not None]
+    parts = {one.item.id: one.score.part for one in scores if one.score is not None}.values()
     return {name: Rate.of([part.get(name) for part in parts]) for name in BASELINES}
 
 
@@ -189,7 +189,7 @@ def _branches(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
     }
 
 
-def _sections(scores: Sequence[Scored], rules: str) -> list[TableSection]:
+def _sections(scores: Sequence[Scored], rules: str, trials: int) -> list[TableSection]:
     """The rates by task type, group and branch, of the baselines, and overall with the grounded share."""
     ungraded = _rate_of(scores).ungraded > 0
     parts: Sequence[Mapping[str, Sequence[Scored]]] = (
@@ -203,7 +203,7 @@ def _sections(scores: Sequence[Scored], rules: str) -> list[TableSection]:
         [_rate_line(f"baseline {name}", rate, rate.interval, ungraded) for name, rate in _baselines(scores).items()],
         [overall, *grounded_line(overall)],
     ]
-    title = "" if rules == "official" else f"under the rules {rules!r}"
+    title = trials_title("" if rules == "official" else f"under the rules {rules!r}", trials)
     return [
         TableSection(title=title if number == 0 else "", name="MedAgentBench", lines=tuple(lines))
         for number, lines in enumerate(sections)
@@ -227,10 +227,11 @@ def _rate_line(name: str, rate: Rate, interval: Interval, ungraded: bool) -> Tab
     )
 
 
-def _trials(graded: dict[str, list[bool]], groups: Mapping[str, str]) -> dict[str, Any]:
-    types = {kind: _pass_rates(rates(group)) for kind, group in by_type(graded, groups).items()}
+def _trials(scores: Sequence[Scored], graded: Mapping[str, Sequence[bool]]) -> dict[str, Any]:
+    groups, units = places(one.outcome for one in scores)
+    types = {kind: _pass_rates(rates(group, groups, units)) for kind, group in by_type(graded, groups).items()}
     return {
-        **_pass_rates(rates(graded)),
+        **_pass_rates(rates(graded, groups, units)),
         "by_type": types,
         "reliability": reliability(graded),
         "flipping": list(flipping(graded)),
@@ -238,7 +239,13 @@ def _trials(graded: dict[str, list[bool]], groups: Mapping[str, str]) -> dict[st
 
 
 def _pass_rates(rates: Rates) -> dict[str, Any]:
-    return {"pass@k": rates.at, "pass^k": rates.hat, "standard_error": rates.error}
+    return {
+        "pass@k": rates.at,
+        "pass@k_interval_95": [[one.low, one.high] for one in rates.at_intervals],
+        "pass^k": rates.hat,
+        "pass^k_interval_95": [[one.low, one.high] for one in rates.hat_intervals],
+        "standard_error": rates.error,
+    }
 
 
 def _rates(scores: Sequence[Scored]) -> dict[str, Any]:

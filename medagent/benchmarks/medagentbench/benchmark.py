@@ -29,7 +29,7 @@ from medagent.benchmarks.medagentbench.settings import (
     MedAgentBenchGrading,
     MedAgentBenchSettings,
 )
-from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task, select
+from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, Task, select, set_of_run
 from medagent.core.errors import UserError
 from medagent.core.options import Setting, checked
 from medagent.core.writing import file_digest
@@ -116,6 +116,8 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         named = {"dataset": grading.tasks and str(grading.tasks), "api_base": grading.base}
         renamed = {name: value for name, value in named.items() if value is not None}
         source: MedAgentBenchGrading = super().source(run, {**overrides, **own, **renamed})
+        if "dataset" not in {**overrides, **renamed} and source.dataset == BUNDLED:
+            source = source.model_copy(update={"dataset": set_of_run(run.settings)})
         return source if facts else source.model_copy(update={"ehr": self._own_patients(run, source)})
 
     def resources(self, source: MedAgentBenchSettings) -> Iterable[bytes]:

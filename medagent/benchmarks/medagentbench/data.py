@@ -90,6 +90,11 @@ def patients_file(dataset: Dataset, ehr: Path | None = None, report: Callable[[s
     own = ehr or dataset.hospital
     if own is not None:
         return imported_file(own, report)
+    if dataset.former:
+        raise UserError(
+            f"data set {dataset.name!r} is the former bundled one: its patients cannot be made any more, so its runs can "
+            "be read and graded, but not continued"
+        )
     if dataset.name == "official":
         raise UserError(
             "data set 'official' has its own patients: name their FHIR server with --fhir, or a file of them (NDJSON) "

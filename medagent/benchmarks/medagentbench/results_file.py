@@ -14,7 +14,7 @@ from medagent.benchmarks.medagentbench._grader import Recorded, RecordedRow
 from medagent.benchmarks.medagentbench.data import item_of, task_dicts
 from medagent.benchmarks.medagentbench.results.files import results_file
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
-from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, VERSIONS, Dataset, load_dataset, load_tasks_file
+from medagent.benchmarks.medagentbench.tasks.dataset import VERSIONS, Dataset, load_dataset, load_tasks_file, set_of_run
 from medagent.core.errors import UserError
 from medagent.core.figures import counted
 from medagent.core.named_paths import named_path
@@ -125,7 +125,7 @@ def _task_set(results: Path, settings: Mapping[str, Any], grading: MedAgentBench
         if "dataset" in grading.model_fields_set:
             name = grading.dataset
         else:
-            name = named_path(results.parent, "dataset", settings.get("dataset") or BUNDLED)
+            name = named_path(results.parent, "dataset", set_of_run(settings))
         dataset = load_dataset(name, version)
     if settings.get("tasks-digest") not in (None, dataset.digest):
         raise UserError(

@@ -31,13 +31,13 @@ def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:
         return
     lines = {line.name: line for section in report.table for line in section.lines}
     overall = lines["overall"]
-    name = "this run" if all(item.trial == 1 for item in report.items) else "this run, trial 1"
-    first = [_line(name, overall)]
+    first = [_line("this run", overall)]
     first += [
         _line(other.removeprefix("baseline "), line) for other, line in lines.items() if other.startswith("baseline ")
     ]
     if dataset.bundled:  # only here is the reference agent known to solve all tasks
-        first.append(("reference (solves all)", overall.n, 1.0, *_ends(overall.n, overall.n)))
+        n = len({item.item for item in report.items if item.correct is not None})
+        first.append(("reference (solves all)", n, 1.0, *_ends(n, n)))
     for section in published_sections(published_of(dataset)):
         first += [
             (f"{one.name} (published)", one.n, one.value, *_ends(round(one.n * (one.value or 0)), one.n))

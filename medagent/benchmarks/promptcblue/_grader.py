@@ -182,11 +182,11 @@ def paired_score(
     if not shared:
         return None
     runs = [official_scores([one for one in run if one.item.id in shared], tasks, edition) for run in (first, second)]
-    draws = [overall_draws(mean_draws(trials)) for trials in runs]
+    before, after = (overall_draws(mean_draws(trials)) for trials in runs)
     return Paired(
         name=runs[0][0].overall_name,
         values=(_mean(runs[0]), _mean(runs[1])),
-        interval=percentile([after - before for before, after in zip(*draws, strict=True)]),
+        draws=(before, after),
         items=frozenset(shared),
         measure="points",
     )

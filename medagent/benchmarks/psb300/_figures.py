@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from medagent.benchmarks.psb300.tasks import TaskSet
-from medagent.engine.report import TableLine, TableSection, by_trial
+from medagent.engine.intervals import these_types
+from medagent.engine.report import TableLine, TableSection, by_trial, places
 from medagent.engine.scores import Figures, Scored, grounded_line, grounded_rate
 from medagent.fhir_episodes.verdicts import conduct_notes
 from medagent.reports.published import published_notes, published_sections, published_sources
-from medagent.reports.trials import flip_notes, trial_section
+from medagent.reports.trials import flip_notes, trial_sections, trials_title
 from refsol.psb300 import TASKS
-from refsol.stats import wilson
 
 FLOORS = ("nop", "constant", "blind")
 BRANCHES = {"query": "a query", "order": "something is due", "no order": "nothing is due"}
@@ -43,18 +43,17 @@ class Measured:
 
 
 def figures(scores: Sequence[Scored], tasks: TaskSet, by: Measured) -> Figures:
-    """The figures of all trials. The main table shows the first trial."""
-    first = [one for one in scores if one.trial == 1]
+    """The figures of all trials."""
     items = tuple(one.outcome for one in scores)
-    graded, groups = by_trial(items), {item.item: item.group for item in items}
-    several = len({one.trial for one in scores}) > 1 and bool(graded)
-    overall = _line("overall", first)
+    graded, trials = by_trial(items), len({one.trial for one in scores})
+    several = trials > 1 and bool(graded)
+    overall = _line("overall", scores)
     notes = [*by.notes, *_floor_notes(overall), *conduct_notes(scores)]
     published = published_sources(_PUBLISHED) if tasks.is_published else ()
     return Figures(
         table=[
-            *_sections(first, by),
-            *([trial_section(graded, groups)] if several else []),
+            *_sections(scores, by, trials),
+            *(trial_sections(graded, *places(items)) if several else []),
             *published_sections(published),
         ],
         overall=overall,
@@ -72,7 +71,7 @@ def figures(scores: Sequence[Scored], tasks: TaskSet, by: Measured) -> Figures:
     )
 
 
-def _sections(scores: Sequence[Scored], by: Measured) -> Iterator[TableSection]:
+def _sections(scores: Sequence[Scored], by: Measured, trials: int) -> Iterator[TableSection]:
     """The rates by type and by branch, overall and grounded; and task1 by both clocks if a verdict differs."""
     types = [_line(kind, members) for kind in TASKS if (members := [one for one in scores if one.item.group == kind])]
     branches = [
@@ -80,7 +79,8 @@ def _sections(scores: Sequence[Scored], by: Measured) -> Iterator[TableSection]:
         for branch, words in BRANCHES.items()
         if (members := [one for one in scores if _part(one).get("branch") == branch])
     ]
-    title, overall = "" if by.rules == "official" else f"under the rules {by.rules!r}", _line("overall", scores)
+    title = trials_title("" if by.rules == "official" else f"under the rules {by.rules!r}", trials)
+    overall = _line("overall", scores)
     for number, lines in enumerate((types, branches, [overall, *grounded_line(overall)])):
         yield TableSection(title=title if number == 0 else "", name="psb-300", lines=tuple(lines))
     if clocks := _clocks(scores, by.clock):
@@ -92,7 +92,7 @@ def _line(name: str, scores: Sequence[Scored]) -> TableLine:
     right = [one.correct for one in scores if one.correct is not None]
     due = {branch: [one.correct for one in scores if _part(one).get("branch") == branch] for branch in BRANCHES}
     ungraded = sum(one.correct is None for one in scores)
-    interval = wilson(right.count(True), len(right))
+    interval = these_types(scores)
     more: dict[str, int | float | None] = {
         "due": _share(due["order"]),
         "none due": _share(due["no order"]),

@@ -19,6 +19,7 @@ from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.session import acted
 from medagent.fhir_episodes.verdicts import conduct_of, score_of
+from refsol.grounds import Grounds
 from refsol.history import HistoryMessage
 from refsol.psb300 import (
     Check,
@@ -34,7 +35,7 @@ from refsol.psb300 import (
     unread,
 )
 from refsol.psb300.chart import ChartFault
-from refsol.reads import Grounds, reads_before_post
+from refsol.reads import reads_before_post
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,14 +32,13 @@ _open: dict[str, OpenRecord] = {}
 
 @dataclass(slots=True)
 class OpenRecord:
-    """One sample's episode."""
+    """One sample's episode. Its end is the sample's end, so that a solver that calls tools without end stops."""
 
-    uuid: str
+    state: TaskState
     source: Source
     session: Session
     toolbox: Toolbox
     prompt: str
-    store: Store
     row: EpisodeRow
     seed: int | None = None
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -64,7 +63,12 @@ class OpenRecord:
         self.row.take(outcome)
         self.row.status = outcome.status or UNFINISHED
         set_times(self.row, self.began)
-        store_row(self.store, self.source, self.row, record=self.uuid)
+        self.store()
+        self.state.completed = self.state.completed or self.session.done
+
+    def store(self) -> None:
+        """Put the row into the sample's store."""
+        store_row(self.state.store, self.source, self.row, record=self.state.uuid)
 
 
 async def open_record(state: TaskState, source: Source) -> OpenRecord:
@@ -78,7 +82,7 @@ async def open_record(state: TaskState, source: Source) -> OpenRecord:
     toolbox = Toolbox.of(job.protocol, job.rules.api_base)
     row = EpisodeRow.begin(unit)
     row.started = wall_clock()
-    opened = OpenRecord(state.uuid, source, session, toolbox, session.reset(), state.store, row, unit.seed, stack)
+    opened = OpenRecord(state, source, session, toolbox, session.reset(), row, unit.seed, stack)
     _open[state.uuid] = opened
     opened.keep()
     return opened

@@ -63,7 +63,7 @@ def episode(protocol: str = "text") -> Solver:
         except (EpisodeError, PluginError) as failure:
             opened.keep()
             _settle(opened.row, failure)
-            store_row(state.store, opened.source, opened.row, record=opened.uuid)
+            opened.store()
         return state
 
     return solve

@@ -16,13 +16,13 @@ function board(app) {
 }
 
 function pairsTable(app) {
-  const pairs = app.head.comparison.pairs, several = pairs.some((pair) => pair.holm !== null), tested = pairs.some((pair) => pair.p !== null), measure = app.runs[0].measure;
-  const heads = ["pair", "items", "difference", "95 %", "only the second better", "only the first better", ...(tested ? ["McNemar exact p"] : []), ...(several ? ["p by Holm"] : [])];
+  const pairs = app.head.comparison.pairs, several = pairs.some((pair) => pair.holm !== null), measure = app.runs[0].measure;
+  const heads = ["pair", "items", "difference", "95 %", "only the second better", "only the first better", "p", ...(several ? ["p by Holm"] : [])];
   return h("section", { class: "panel wide" }, h("h3", null, "Paired differences over the items that both have"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Paired differences" }, h("table", null,
     h("thead", null, h("tr", null, heads.map((name, place) => h("th", { class: place ? "num" : null, scope: "col" }, name)))),
     h("tbody", null, pairs.map((pair) => h("tr", null, h("td", null, `${app.letter(pair.second)} − ${app.letter(pair.first)}`), h("td", { class: "num" }, pair.n), h("td", { class: "num" }, h("b", null, signed(pair.difference, measure))), h("td", { class: "num" }, `${signed(pair.low, measure)} to ${signed(pair.high, measure)}`),
-      h("td", { class: "num" }, pair.gained), h("td", { class: "num" }, pair.lost), tested ? h("td", { class: "num" }, pair.p === null ? "–" : probability(pair.p)) : null, several ? h("td", { class: "num" }, pair.holm === null ? "–" : probability(pair.holm)) : null))))),
-    legend("Intervals: these types, other patients.", h("button", { type: "button", onclick: () => app.filter({ outcome: "flips" }) }, "Show the items that flip")));
+      h("td", { class: "num" }, pair.gained), h("td", { class: "num" }, pair.lost), h("td", { class: "num" }, probability(pair.p)), several ? h("td", { class: "num" }, probability(pair.holm)) : null))))),
+    legend("Intervals and p: these types, other patients; one test.", h("button", { type: "button", onclick: () => app.filter({ outcome: "flips" }) }, "Show the items that flip")));
 }
 
 function groupDifferences(app) {
@@ -34,8 +34,8 @@ function groupDifferences(app) {
       s("line", { class: "ink", x1: x(0), x2: x(0), y1: 0, y2: height - 18, "stroke-dasharray": "3 3" }),
       rows.map((one, place) => { const y = place * row + 12; return [s("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, one.name.length > 17 ? `${one.name.slice(0, 16)}…` : one.name), s("line", { class: "axis", x1: left, x2: left + span, y1: y, y2: y }),
         s("line", { class: "acc", x1: x(one.low), x2: x(one.high), y1: y, y2: y, "stroke-width": 2.5 }), s("circle", { class: "fill", cx: x(one.difference), cy: y, r: 5 }),
-        s("text", { x: left + span + 10, y: y + 4 }, signed(one.difference, measure), s("tspan", { class: "q" }, `  n ${one.n}${one.p !== null ? `, p ${probability(one.p)}` : ""}`))]; }),
-      s("text", { class: "q", x: x(-most), y: height - 4 }, `${app.letter(pair.first)} better`), s("text", { class: "q", x: x(most), y: height - 4, "text-anchor": "end" }, `${app.letter(pair.second)} better`)), legend("● difference, ─ 95 % interval; p is McNemar's, exact, not adjusted"));
+        s("text", { x: left + span + 10, y: y + 4 }, signed(one.difference, measure), s("tspan", { class: "q" }, `  n ${one.n}, p ${probability(one.p)}`))]; }),
+      s("text", { class: "q", x: x(-most), y: height - 4 }, `${app.letter(pair.first)} better`), s("text", { class: "q", x: x(most), y: height - 4, "text-anchor": "end" }, `${app.letter(pair.second)} better`)), legend("● difference, ─ 95 % interval; p belongs to the interval and is not adjusted"));
   });
 }
 

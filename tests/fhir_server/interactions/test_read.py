@@ -1,4 +1,4 @@
-"""Reads with parameters, and which references lead somewhere when nobody checks them."""
+"""Reads with parameters, reduced resources, and which references lead somewhere when nobody checks them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fhir_server import Request, Response, Server
+from fhir_server.wire.json_text import decode, render
 
 JSON = [("Content-Type", "application/fhir+json")]
 
@@ -88,3 +89,57 @@ def test_a_type_that_the_element_does_not_allow_is_refused(checked: bool) -> Non
         assert answer.status == 422
         assert "HAPI-0931" in answer.text
         assert server.handle(Request("GET", "/fhir/Observation/o")).status == 404
+
+
+EXTENSION = [{"url": "http://e", "valueString": "}, {"}]
+ODD: dict[str, Any] = {
+    "resourceType": "Patient",
+    "id": "odd",
+    "meta": {"tag": [{"system": "http://x", "code": "SUBSETTED"}]},
+    "extension": EXTENSION,
+    "identifier": [{"extension": EXTENSION}, {"id": "i", "extension": EXTENSION, "value": '"id": "'}],
+    "name": [{"family": "}, {", "given": ["[ {", "B"], "_given": [{"extension": EXTENSION}, None]}],
+    "birthDate": "2020",
+    "_birthDate": {"extension": EXTENSION},
+    "managingOrganization": {"extension": EXTENSION},
+}
+GIVEN = {key: ODD["name"][0][key] for key in ("given", "_given")}
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (
+            "_summary=true",
+            {
+                "identifier": [{}, {"id": "i", "value": '"id": "'}],
+                "name": [{"family": "}, {", "given": ["[ {", "B"]}],
+                "birthDate": "2020",
+                "managingOrganization": {},
+            },
+        ),
+        ("_summary=data", {key: ODD[key] for key in list(ODD)[3:]}),
+        ("_elements=identifier.value", {"identifier": [{}, {"id": "i", "value": '"id": "'}]}),
+        (
+            "_elements=identifier.extension.url",
+            {"identifier": [{"extension": EXTENSION}, {"id": "i", "extension": EXTENSION}]},
+        ),
+        ("_elements=name.given,photo", {"name": [GIVEN]}),
+        ("_elements=name.given.extension.url", {"name": [GIVEN]}),
+        ("_elements=birthDate.extension", {"birthDate": "2020", "_birthDate": {"extension": EXTENSION}}),
+        ("_elements=managingOrganization.display", {"managingOrganization": {}}),
+        ("_elements=meta.tag", {}),
+    ],
+)
+def test_a_reduced_resource_is_hapis(server: Server, query: str, expected: dict[str, Any]) -> None:
+    """Element ids stay, extensions and what belongs to a primitive stay whole, and an object may become empty."""
+    put(server, ODD)
+    for target in (f"Patient/odd?{query}", f"Patient?_id=odd&{query}"):
+        answer = server.handle(Request("GET", f"/fhir/{target}"))
+        body = json.loads(answer.text)
+        reduced = body["entry"][0]["resource"] if "entry" in body else body
+        tags = [tag.get("display") for tag in reduced.pop("meta")["tag"]]
+        assert tags == [None, "Resource encoded in summary mode"]
+        rest = {key: value for key, value in reduced.items() if key not in ("resourceType", "id")}
+        assert rest == expected
+        assert render(decode(answer.text)) == answer.text

@@ -55,6 +55,18 @@ def test_the_counter_survives_reopening(tmp_path: Path) -> None:
         assert next_id(server) == "42"
 
 
+def test_an_element_without_content_is_not_stored(server: Server) -> None:
+    """As for a resource that a client sends."""
+    empty = {"extension": [{"url": "http://e", "extension": [{"url": "u"}]}]}
+    body = patient("a", identifier=[empty, {"value": "{ }"}, empty], maritalStatus=empty, active=True)
+    server.load([body])
+    imported = read(server, "Patient/a")
+    assert list(imported) == ["resourceType", "id", "meta", "identifier", "active"]
+    assert imported["identifier"] == [{"value": "{ }"}]
+    server.handle(Request("PUT", "/fhir/Patient/a", JSON, body.encode()))
+    assert read(server, "Patient/a") | {"meta": {}} == imported | {"meta": {}}
+
+
 def test_lines_of_any_kind(server: Server) -> None:
     lines: list[str | bytes] = [patient("a"), patient("b").encode() + b"\n", "", b"  \n", patient("c") + "\r\n"]
     assert server.load(lines) == 3

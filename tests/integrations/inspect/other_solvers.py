@@ -54,6 +54,13 @@ def check() -> None:
     silent = score(generate(), says("It is what the chart says."))
     assert (math.isnan(silent.value), silent.reason) == (True, "unfinished"), silent
     assert "without finish" in silent.explanation, silent
+    tools = {"ids": "task1_2", "protocol": "tools"}
+    again = [calls("get_patient", identifier=MRN)] * 20
+    endless = score(generate(), *again, options=tools)
+    assert (endless.value, endless.metadata["status"]) == ("I", "round_limit"), endless
+    ended = log_of(generate(), again[0], calls("finish", answers=[MRN]), *again, options=tools).samples[0]
+    assert ended.scores["medagent_score"].value == "C", ended.scores
+    assert sum(message.role == "assistant" for message in ended.messages) == 2, ended.messages
     limited = score(None, *[says("GET http://localhost:8080/fhir/Patient")] * 9, token_limit=1)
     assert math.isnan(limited.value), limited
     assert "token limit" in limited.explanation, limited

@@ -340,9 +340,8 @@ def test_a_disk_that_fills_costs_what_was_under_way(words: Words, name: str, api
     more = ("--limit", 3 * fillings + 6, "--concurrency", 2)
     expected = undisturbed(words, name, api, *more)
     dice, kept = random.Random(name), set[str]()
-    size, row = {"medagentbench": (40_000, 20_000), "imapscore": (40_000, 3000)}.get(
-        name, (1500, 1000)
-    )  # SQLite: 32 kB
+    # The first limit, and about the bytes of a row. SQLite needs 32 kB, and a journal's line contains its 10 samples.
+    size, row = {"medagentbench": (40_000, 20_000), "imapscore": (4_000, 3_000)}.get(name, (1500, 1000))
     for _ in range(fillings):
         size += dice.randint(row // 10, row)
         with ModelServer(say) as server, little_disk(size):
@@ -352,7 +351,7 @@ def test_a_disk_that_fills_costs_what_was_under_way(words: Words, name: str, api
             break  # the disk was large enough
         assert ran.code == 1, ran.err + ran.out
         assert ran.err.count("medagent: ") == 1
-        assert re.search(r"cannot be (written: File too large|kept there: disk I/O error)", ran.err.splitlines()[-1])
+        assert "cannot be written: File too large" in ran.err.splitlines()[-1]
         done = {row["unit"] for row in rows() if row["status"] == "completed"} if Path("results").exists() else set()
         assert kept <= done
         if name != "imapscore":

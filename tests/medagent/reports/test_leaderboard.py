@@ -1,4 +1,4 @@
-"""Runs as a Markdown table: a table a data set, nothing that a model wrote can break out of a cell."""
+"""Runs as Markdown: a board for what can be compared, ranks with intervals, texts that stay in their cells."""
 
 from __future__ import annotations
 
@@ -8,41 +8,86 @@ from pathlib import Path
 import pytest
 
 from medagent.engine.report import DataRef, Report, TableLine, TableSection
-from medagent.reports.leaderboard import leaderboard
+from medagent.reports.leaderboard import Entry, leaderboard
 from tests.command import medagent
 from tests.medagent.benchmarks.medagentbench.runs import run
+from tests.medagent.reports.coins import BENCHMARK, coins
 from tests.shared_data import ROOT
 
 
-def rows(text: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+def rows(text: str) -> list[dict[str, str]]:
+    """The rows of all tables, by their columns."""
+    found, columns = [], list[str]()
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]] if line.startswith("| ") else []
+        if not cells:
+            columns = []
+        elif not columns:
+            columns = cells
+        elif set(cells) != {"---"}:
+            found.append(dict(zip(columns, cells, strict=True)))
+    return found
 
 
-def test_runs_are_graded_anew_and_ranked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_graded_anew_and_only_complete_ones_are_ranked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty items with 100 % do not stand above 100 with 18 %, and another version has its own board."""
     monkeypatch.chdir(tmp_path)
-    for agent in ("nop", "reference"):
-        run(Path(), "--agent", agent, "--tasks", "task2,task5", "--version", "v1")
+    run(Path(), "--agent", "nop", "--version", "v1")
+    run(Path(), "--agent", "reference", "--tasks", "task3", "--version", "v1")
     run(Path(), "--agent", "nop", "--tasks", "task2", "--trials", 2, "--round", "t")
+    run(Path(), "--agent", "nop", "--version", "v1", "--max-rounds", 4, "--round", "short")
     spoiled = json.loads(Path("v1_r1_nop/report.json").read_text())
     spoiled["overall"]["value"] = 1.0
     Path("v1_r1_nop/report.json").write_text(json.dumps(spoiled))
-    made = medagent("leaderboard", "v1_r1_nop", "v2_t_nop", "v1_r1_reference")
+    made = medagent("leaderboard", "v1_r1_nop", "v2_t_nop", "v1_r1_reference", "v1_short_nop")
     assert (made.code, made.err) == (0, "")
-    table = rows(made.out)
-    assert [[*line[1:3], line[4], line[7]] for line in table if line[0].isdigit()] == [
-        ["reference", "100.0 %", "20", "1"],
-        ["nop", table[3][2], "20", "1"],
-        ["nop", "0.0 %", "30", "2"],
+    listed = rows(made.out)
+    names = ("place", "has", "who", "of", "trials k")
+    assert [[row.get(name, "") for name in names] for row in listed] == [
+        ["1", "", "nop", "100", "1"],
+        ["", "10 of 100 items", "reference", "10", "1"],
+        ["", "60 of 600 episodes", "nop", "60", "2"],
+        ["1", "", "nop", "100", "1"],
     ]
-    assert float(table[3][2].partition(" ")[0]) < 50
+    assert float(listed[0]["rate"].partition(" ")[0]) < 50
     headings = [line for line in made.out.splitlines() if line.startswith("## ")]
     assert [one.partition(" (")[0] for one in headings] == [
         "## MedAgentBench-Synthetic v1",
         "## MedAgentBench-Synthetic v2",
+        "## MedAgentBench-Synthetic v1",
     ]
-    assert made.out.count("Not the published tasks: scores do not compare with published ones.") == 2
+    assert "protocol text, loop published, writes ack, max-rounds 8)" in headings[0]
+    assert "max-rounds 4)" in headings[2]
+    assert made.out.count("Not the published tasks: scores do not compare with published ones.") == 3
     assert "* Protocol: text, prompts " in made.out
     assert medagent("leaderboard", "v1_r1_nop", tmp_path).err.endswith("not a run's folder (it has no run.json)\n")
+
+
+def test_ranks_have_intervals_and_rows_say_who_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs differ on four items of sixty, one each way and two for one of them; a third is far behind."""
+    monkeypatch.chdir(tmp_path)
+    folders = [coins(right, label=label) for label, right in (("a", "0-39"), ("b", "1-40,50"), ("c", "0-9"))]
+    made = medagent("leaderboard", *folders, *BENCHMARK)
+    assert (made.code, made.err) == (0, "")
+    assert [(row["place"], row["rank, 95 %"], row["who"]) for row in rows(made.out)] == [
+        ("1", "1–2", f"{BENCHMARK[1].replace('Coins', 'Coin')}(right=1-40,50)"),
+        ("1", "1–2", f"{BENCHMARK[1].replace('Coins', 'Coin')}(right=0-39)"),
+        ("3", "3", f"{BENCHMARK[1].replace('Coins', 'Coin')}(right=0-9)"),
+    ]
+
+
+def test_the_rate_of_a_board_is_the_mean_of_all_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Right on 45 of 60 items in two of three trials: 50 %, not the 75 % of the first trial."""
+    monkeypatch.chdir(tmp_path)
+    folder = coins("0-44", "1,2", trials=3)
+    (row,) = rows(medagent("leaderboard", folder, *BENCHMARK).out)
+    assert (row["rate"], row["of"], row["trials k"]) == ("50.0 %", "180", "3")
+    low, high = (float(end.rstrip(" %")) for end in row["95 %"].split(" to "))
+    assert low < 50 < high
+    assert row["pass@k"].startswith("75.0 % (6")
+    assert row["pass^k"].startswith("0.0 % (0.0 % to ")
 
 
 def test_published_figures_stand_below_and_texts_stay_in_their_cells() -> None:
@@ -57,8 +102,8 @@ def test_published_figures_stand_below_and_texts_stay_in_their_cells() -> None:
         notes=("Published figures: a paper.",),
         owed=("x",),
     )
-    text = leaderboard([(report, None)])
-    assert "| 1 | a\\|b \\| 'c' &lt;i> | – | – | 3 (1 more not graded) |" in text
+    text = leaderboard([Entry(report, 3)])
+    assert "| 0 of 3 items | a\\|b \\| 'c' &lt;i> | – | – | – | – | 3 |" in text
     assert "| GPT-4o | 64.0 % |" in text
     assert "Published figures: a paper." in text
     assert "/somewhere" not in text
@@ -66,11 +111,13 @@ def test_published_figures_stand_below_and_texts_stay_in_their_cells() -> None:
 
 def test_the_table_in_the_repository_holds_the_agents_that_come_along() -> None:
     kept = rows((ROOT / "results" / "leaderboard.md").read_text(encoding="utf-8"))
-    assert kept[0] == rows(leaderboard([(Report(benchmark="b", folder="x"), None)]))[0]
-    assert [line[1:3] + line[4:5] for line in kept if line[0].isdigit()] == [
-        ["reference", "100.0 %", "300"],
-        ["examples/blind.py:Blind", kept[3][2], "300"],
-        ["constant", kept[4][2], "300"],
-        ["nop", "9.0 %", "300"],
+    made = rows(leaderboard([Entry(Report(benchmark="b", folder="x"), 1)]))
+    assert [*kept[0]][2:] == [*made[0]][1:]
+    blind, constant = kept[1]["rate"], kept[2]["rate"]
+    assert [(row["place"], row["who"], row["rate"], row["of"]) for row in kept] == [
+        ("1", "reference", "100.0 %", "300"),
+        ("2", "examples/blind.py:Blind", blind, "300"),
+        ("3", "constant", constant, "300"),
+        ("4", "nop", "9.0 %", "300"),
     ]
-    assert [line[5].partition(",")[0] for line in kept if line[0].isdigit()] == ["240 of 240", *["0 of 240"] * 3]
+    assert [row["grounded"].partition(",")[0] for row in kept] == ["240 of 240", *["0 of 240"] * 3]

@@ -8,13 +8,15 @@ import pytest
 
 from medagent.engine.report import Report
 from medagent.reports.tables import print_table, report_tables
-from medagent.reports.trials import trial_section
+from medagent.reports.trials import trial_sections
 from tests.refsol.test_trials import FOUR_TRIALS
 
 
 def printed(outcomes: Mapping[str, Sequence[bool]]) -> None:
-    (table,) = report_tables(Report(benchmark="b", folder="f", table=(trial_section(outcomes),)))
-    print_table(table)
+    groups = {task: task.partition("_")[0] for task in outcomes}
+    sections = trial_sections(outcomes, groups, {task: task for task in outcomes})
+    for table in report_tables(Report(benchmark="b", folder="f", table=tuple(sections))):
+        print_table(table)
 
 
 def test_the_table_shows_each_type_and_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,6 +25,8 @@ def test_the_table_shows_each_type_and_the_whole(capsys: pytest.CaptureFixture[s
     assert "task tasks pass@1 ± SE pass@2 pass@4 pass^2 pass^4" in lines
     assert "all 3 50.0 % 28.9 % 61.1 % 66.7 % 38.9 % 33.3 %" in lines
     assert "task2 1 0.0 % 0.0 % 0.0 % 0.0 % 0.0 % 0.0 %" in lines
+    figures = [line.split()[0] for line in lines if line.endswith("%") and " to " in line]
+    assert figures == ["pass@1", "pass@2", "pass@4", "pass^2", "pass^4"], "each with its interval"
 
 
 def test_the_table_stays_narrow_for_many_trials(capsys: pytest.CaptureFixture[str]) -> None:

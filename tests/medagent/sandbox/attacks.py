@@ -64,7 +64,7 @@ ATTACKS = [
         "Stopped: the program left a thread running|RuntimeError: can't start new thread",
     ),
     Attack("kill the parent", "import os\nos.kill(os.getppid(), 9)\nos.kill(1, 9)\nprint('sent')", "sent|PermissionError|Stopped: |ProcessLookupError"),
-    Attack("kill all processes", "import os\nos.kill(-1, 9)", "ProcessLookupError: |Stopped: |no output"),
+    Attack("kill all processes", "import os\nos.kill(-1, 9)", "ProcessLookupError: |Stopped: |printed nothing"),
     Attack(
         "trace another process",
         _SYSCALL + "assert libc.ptrace(16, 1, 0, 0) == -1, 'attached'\nraise OSError(ctypes.get_errno(), 'refused')",
@@ -73,7 +73,7 @@ ATTACKS = [
     Attack("take all memory", "held = []\nwhile True:\n    held.append('x' * 1_000_000 + str(len(held)))", "Stopped: the program used more than 256 MB", "Stopped: the program used more than 256 MB"),
     Attack("take all memory at once", "held = [0] * 10 ** 10", "Stopped: the program used more than 256 MB", "Stopped: the program used more than 256 MB"),
     Attack("never end", "while True:\n    pass", "Stopped: the program ran for more than 1.5 seconds", "Stopped: the program ran for more than 1.5 seconds"),
-    Attack("wait", "import time\ntime.sleep(3600)", "Stopped: the program ran for more than 1.5 seconds", "no output"),
+    Attack("wait", "import time\ntime.sleep(3600)", "Stopped: the program ran for more than 1.5 seconds", "printed nothing"),
     Attack("catch everything", "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n        pass", "Stopped: the program ran for more than 1.5 seconds", "Stopped: the program ran for more than 1.5 seconds"),
     Attack("flood the output", "for _ in range(20_000):\n    print('x' * 1_000)", r"more characters of output were cut", r"more characters of output were cut"),
     Attack("recurse endlessly", "def again(n):\n    return again(n + 1)\nagain(0)", "RecursionError: ", "RecursionError: "),
@@ -105,7 +105,7 @@ ATTACKS = [
     Attack("write to standard output", "import os\nos.write(1, b'hello')\nos.write(2, b'hello')\nprint('done')", "done"),
     Attack("read the null address", "import ctypes\nctypes.string_at(0)", "Stopped: the program crashed the interpreter"),
     Attack("leave at once", "import os\nos._exit(7)", r"Stopped: the program ended the interpreter \(exit status 7\)"),
-    Attack("leave politely", "import sys\nsys.exit('bye')", "no output"),
+    Attack("leave politely", "import sys\nsys.exit('bye')", "printed nothing"),
     Attack("dump core", "import os\nos.abort()", r"Stopped: the program crashed the interpreter \(signal 6\)"),
     Attack(
         "trace the start-up code",
@@ -128,6 +128,11 @@ ATTACKS = [
     ),
     Attack("make a namespace", _SYSCALL + "assert libc.unshare(0x10000000) == -1, 'made'\nraise OSError(ctypes.get_errno(), 'refused')", r"PermissionError: \[Errno 1\]"),
     Attack("hide memory", "import os\nprint(os.memfd_create('x'))", "PermissionError: "),
+    Attack(
+        "store attributes",
+        "import os\nopen('/tmp/x', 'w').close()\nos.setxattr('/tmp/x', 'user.x', b'x' * 60_000)",
+        r"PermissionError: \[Errno 1\]",
+    ),
     Attack("raise the limits", "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))", "(ValueError|PermissionError): "),
     Attack("change what the functions are", "import json, builtins\nget = finish = None\njson.dumps = json.loads = None\nbuiltins.len = None\nprint('done')", "done|Stopped: "),
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,6 +26,7 @@ from tests.medagent.sandbox.trying import (
     working,
 )
 
+NOTHING = "The program ended and printed nothing; print(...) shows a value."
 BOTH = pytest.mark.parametrize("name", NAMES)
 
 
@@ -33,10 +35,11 @@ BOTH = pytest.mark.parametrize("name", NAMES)
     ("code", "told"),
     [
         ("print('a', 1)\n2 + 3", "a 1\n5"),
-        ("x = 1", "(no output)"),
-        ("", "(no output)"),
-        ("# nothing", "(no output)"),
-        ("None", "(no output)"),
+        ("x = 1", NOTHING),
+        ("", NOTHING),
+        ("# nothing", NOTHING),
+        ("print(' ')", NOTHING),
+        ("None", NOTHING),
         ("rows[0]['a']", "1"),
         ("print('é 日本')", "é 日本"),
         ("get('u')['args']", "['u']"),
@@ -200,3 +203,24 @@ def test_a_dataclass_and_a_frozen_date_behave() -> None:
     surface = Surface(("get",), NOW)
     (told,) = texts("bwrap", code, surface=surface)
     assert told == "(Point(x=1), True, datetime.datetime(2020, 1, 1, 0, 0), True)"
+
+
+def test_a_program_starts_at_most_64_threads() -> None:
+    """The kernel does not apply the limit to root: there, only the number can be checked."""
+    limit = "import resource\nresource.getrlimit(resource.RLIMIT_NPROC)"
+    threads = """
+import threading
+wait, started = threading.Event(), []
+try:
+    for one in [threading.Thread(target=wait.wait) for _ in range(80)]:
+        one.start()
+        started.append(one)
+except RuntimeError as error:
+    print(error)
+wait.set()
+for one in started:
+    one.join()
+"""
+    first, second = texts("bwrap", limit, threads)
+    assert first == "(64, 64)"
+    assert second == (NOTHING if os.geteuid() == 0 else "can't start new thread")

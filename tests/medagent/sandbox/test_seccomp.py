@@ -15,9 +15,16 @@ from medagent.sandbox.base import SandboxError
 
 ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 NUMBERS = {
-    "x86_64": {"read": 0, "fork": 57, "vfork": 58, "clone": 56, "socket": 41, "socketpair": 53, "execve": 59},
-    "aarch64": {"read": 63, "clone": 220, "socket": 198, "socketpair": 199, "execve": 221},
-}
+    "x86_64": {
+        "read": 0, "fork": 57, "vfork": 58, "clone": 56, "socket": 41, "socketpair": 53, "execve": 59,
+        "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "getxattr": 191, "listxattr": 194, "setxattrat": 463,
+    },
+    "aarch64": {
+        "read": 63, "clone": 220, "socket": 198, "socketpair": 199, "execve": 221,
+        "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "getxattr": 8, "listxattr": 11, "setxattrat": 463,
+    },
+}  # fmt: skip
+REFUSED = ("fork", "vfork", "clone", "socket", "setxattr", "lsetxattr", "fsetxattr", "setxattrat")
 ALLOW, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
 THREAD, CHILD = 0x00010000 | 0x100, 17
 
@@ -43,10 +50,10 @@ def verdict(machine: str, architecture: int, number: int, argument: int = 0) -> 
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURE)
-def test_no_call_makes_a_process_or_a_socket(machine: str) -> None:
+def test_no_call_makes_a_process_a_socket_or_an_attribute(machine: str) -> None:
     own, numbers = ARCHITECTURE[machine], NUMBERS[machine]
     assert {name: verdict(machine, own, number, CHILD) for name, number in numbers.items()} == {
-        name: EPERM if name in ("fork", "vfork", "clone", "socket") else ALLOW for name in numbers
+        name: EPERM if name in REFUSED else ALLOW for name in numbers
     }
     assert verdict(machine, own, numbers["clone"], THREAD) == ALLOW
     assert verdict(machine, own, 435, THREAD) == ENOSYS

@@ -19,6 +19,15 @@ LOW_K = lab("K", (items.RECENT, 3.3))
 ZULU = "2023-11-13T10:15:00Z"
 PROSE = [{"role": "agent", "content": "GET http://x/Observation?code=POST"}, {"role": "user", "content": "{}"}]
 
+VITAL = {"system": "http://hl7.org/fhir/observation-category", "code": "vital-signs"}
+
+
+def slashed(order: dict[str, Any]) -> list[dict[str, str]]:
+    """A POST whose URL ends in a slash."""
+    said, accepted = post(order)
+    return [{**said, "content": said["content"].replace("ServiceRequest\n", "ServiceRequest/\n", 1)}, accepted]
+
+
 TRAPS = {
     "note as a list": ("task8", post(put(items.REFERRAL_ORDER, ("note",), [{"text": REFERRAL}])), MadeUpEhr()),
     "IV as text of a concept": ("task5", post(put(items.MAGNESIUM, ROUTE, {"text": "IV"})), LOW_MG),
@@ -35,6 +44,54 @@ TRAPS = {
     "Zulu time": ("task3", post(put(items.BLOOD_PRESSURE, ("effectiveDateTime",), ZULU)), MadeUpEhr()),
     "Zulu order": ("task10", post(put(items.A1C_ORDER, ("authoredOn",), ZULU)), MadeUpEhr()),
     "a reading after now": ("task5", post(items.MAGNESIUM), lab("MG", (items.RECENT, 1.2), ("2023-11-13T11:00Z", 2.4))),
+}
+DOSE = ("dosageInstruction", 0, "doseAndRate", 0, "doseQuantity")
+RATES = ("dosageInstruction", 0, "doseAndRate", 0)
+UCUM = {"system": "http://unitsofmeasure.org", "code": "g"}
+RATIO = {
+    "doseQuantity": {"value": 2, "unit": "g"},
+    "rateRatio": {"numerator": {"value": 2, "unit": "g"}, "denominator": {"value": 2, "unit": "h"}},
+}
+SERVER = "http://localhost:8080/fhir/"
+TRAPS |= {
+    "a quantity with system and code": (
+        "task5",
+        post(put(items.MAGNESIUM, DOSE, {**UCUM, "unit": "g", "value": 2})),
+        LOW_MG,
+    ),
+    "a subject with a display": (
+        "task3",
+        post(put(items.BLOOD_PRESSURE, ("subject",), {**items.SUBJECT, "display": "Ann Lee"})),
+        MadeUpEhr(),
+    ),
+    "an absolute reference to the patient": (
+        "task10",
+        post(put(items.A1C_ORDER, ("subject",), {"reference": f"{SERVER}Patient/{items.MRN}"})),
+        MadeUpEhr(),
+    ),
+    "a rate as a ratio": ("task5", post(put(items.MAGNESIUM, RATES, RATIO)), LOW_MG),
+    "g/hr for g/h": ("task5", post(put(items.MAGNESIUM, RATE, {"value": 1, "unit": "g/hr"})), LOW_MG),
+    "a category without display": (
+        "task3",
+        post(put(items.BLOOD_PRESSURE, ("category",), [{"coding": [VITAL]}])),
+        MadeUpEhr(),
+    ),
+    "the right code as the second coding": (
+        "task10",
+        post(put(items.A1C_ORDER, ("code", "coding"), [{"code": "own"}, items.A1C_ORDER["code"]["coding"][0]])),
+        MadeUpEhr(),
+    ),
+    "fractions of a second": (
+        "task3",
+        post(put(items.BLOOD_PRESSURE, ("effectiveDateTime",), "2023-11-13T10:15:00.000+00:00")),
+        MadeUpEhr(),
+    ),
+    "another zone": (
+        "task10",
+        post(put(items.A1C_ORDER, ("authoredOn",), "2023-11-13T05:15:00-05:00")),
+        MadeUpEhr(),
+    ),
+    "a trailing slash": ("task10", slashed(items.A1C_ORDER), MadeUpEhr()),
 }
 ANSWERS = {"task2": "[60]"}
 
@@ -59,6 +116,17 @@ def test_a_mended_trap_is_right_in_fair_and_wrong_officially(trap: str) -> None:
         ("task8", post(put(items.REFERRAL_ORDER, ("note",), [])), MadeUpEhr()),
         ("task9", post(items.POTASSIUM) + post(items.POTASSIUM), LOW_K),
         ("task2", post(items.A1C_ORDER), MadeUpEhr()),
+        ("task5", post(put(items.MAGNESIUM, DOSE, {**UCUM, "code": "mg", "value": 2})), LOW_MG),
+        ("task5", post(put(items.MAGNESIUM, DOSE, {**UCUM, "unit": "mg", "value": 2})), LOW_MG),
+        ("task5", post(put(items.MAGNESIUM, RATE, {"value": 1, "unit": "mg/hr"})), LOW_MG),
+        ("task5", post(put(items.MAGNESIUM, RATES, put(RATIO, ("rateRatio", "numerator", "value"), 4))), LOW_MG),
+        ("task10", post(put(items.A1C_ORDER, ("code", "coding"), [{"code": "4548-4"}])), MadeUpEhr()),
+        ("task10", post(put(items.A1C_ORDER, ("authoredOn",), "2023-11-13T05:15:00+05:00")), MadeUpEhr()),
+        (
+            "task10",
+            post(put(items.A1C_ORDER, ("subject",), {"reference": f"http://other/fhir/Patient/{items.MRN}"})),
+            MadeUpEhr(),
+        ),
         ("task2", [{"role": "agent", "content": "```tool_code\nPOST http://x/A\n{}```"}, items.ACCEPTED], MadeUpEhr()),
         ("task3", post(put(items.BLOOD_PRESSURE, ("effectiveDateTime",), "2023-11-13T10:15Z")), MadeUpEhr()),
     ],
@@ -113,6 +181,7 @@ def test_state_grades_what_was_stored_and_not_what_was_said() -> None:
     assert grade("task5", "[]", said, LOW_MG, rules="state", episode=episode(no_route)).correct is True
     assert grade("task5", "[]", said, LOW_MG, rules="state", episode=episode(None)).correct is False
     assert grade("task5", "[]", [], LOW_MG, rules="state", episode=episode(stored(items.MAGNESIUM))).correct is True
+    assert grade("task5", "[]", [], LOW_MG, rules="state", episode=episode(no_route)).correct is False
     other_dose = put(no_route, ("dosageInstruction", 0, "doseAndRate", 0, "doseQuantity", "value"), 4)
     assert grade("task5", "[]", said, LOW_MG, rules="state", episode=episode(other_dose)).correct is False
 

@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -20,16 +20,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from medagent.benchmarks.base import DEFAULT
 from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
+from medagent.benchmarks.medagentbench.data import dataset_of
 from medagent.benchmarks.medagentbench.results.files import results_path
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
-from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED
+from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, set_of_run
 from medagent.core.errors import UserError
 from medagent.core.named_paths import named_path
 from medagent.core.scrub import hide, remember_environment
 from medagent.core.writing import replacing
-from medagent.engine.folder import read_run
+from medagent.engine.folder import Run, read_run
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import DataRef
+from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.protocol import Protocol
 from medagent.fhir_episodes.session import SessionRules
 from refsol.files import read_json
@@ -42,6 +44,7 @@ LARGEST = 100_000_000
 """The most bytes of an archive."""
 LARGEST_UNPACKED = 2_000_000_000
 _NAME = re.compile(r"pack\.json|run\.json|report\.json|prompts\.json|episodes\.jsonl|results(\.[1-9]\d*)?\.json")
+Rows = Mapping[str, EpisodeRow]
 _TIME = (1980, 1, 1, 0, 0, 0)
 """The time of every file in an archive. It is fixed, so that the same run gives the same archive."""
 
@@ -57,6 +60,8 @@ class PackFile(BaseModel):
     """The SHA-256 of the data set's seed, if it was made from one."""
     versions: dict[str, str]
     files: dict[str, str]
+    partial: bool = False
+    """Whether the run lacks episodes of its data set."""
 
 
 class Packed(NamedTuple):
@@ -69,13 +74,21 @@ class Packed(NamedTuple):
     prompts_left_out: bool
 
 
-def write_pack(run: Path, out: Path) -> Packed:
-    """Pack a finished run of MedAgentBench. Raises UserError for another run, or if the pack is too large."""
+def write_pack(run: Path, out: Path, *, partial: bool = False) -> Packed:
+    """Pack a finished run of MedAgentBench. Raises UserError for another run, for one without all episodes of its data
+    set unless `partial`, or if the pack is too large.
+    """
     about = read_run(run)
     if about["benchmark"] != DEFAULT:
         raise UserError(f"{run}: is a run of {about['benchmark']}; only runs of {DEFAULT} can be packed")
     if not results_path(run, 1).is_file() or not (run / JOURNAL).is_file():
         raise UserError(f"{run}: the run is not finished; continue it with the same command")
+    missing = [] if partial else _missing(run, about)
+    if missing:
+        raise UserError(
+            f"{run}: the run is not complete: {missing[0]} ({len(missing)} such episodes); continue it without --limit "
+            "and other options that select tasks, or pass --partial"
+        )
     remember_environment(os.environ)
     files = {path.name: _hidden(path) for path in sorted(run.iterdir()) if _NAME.fullmatch(path.name)}
     files.pop(PACK, None)
@@ -88,11 +101,34 @@ def write_pack(run: Path, out: Path) -> Packed:
         seed_sha256=about["settings"].get("seed-digest"),
         versions={name: str(version) for name, version in about["versions"].items()},
         files={name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+        partial=partial,
     )
-    files[PACK] = (pack.model_dump_json(indent=1) + "\n").encode()
+    files[PACK] = (pack.model_dump_json(indent=1, exclude=None if partial else {"partial"}) + "\n").encode()
     write_archive(out, files)
     settings = about["settings"]
     return Packed(pack.files, protocol is None and bool(settings.get("prompt-digest") or settings.get("system-digest")))
+
+
+def _missing(run: Path, about: Mapping[str, Any]) -> Sequence[str]:
+    tasks = dataset_of(MedAgentBench().source(Run(run), {}))
+    rows = {row.unit: row for row in Run(run).rows(EpisodeRow)}
+    return episode_problems(tasks, rows, about["places"].get("trials"))[1]
+
+
+def episode_problems(tasks: Dataset, rows: Rows, trials: object) -> tuple[list[str], list[str]]:
+    """Episodes of unknown tasks, and episodes that are missing or unfinished.
+
+    `trials` is the number in `run.json`. The rows may have more trials, if a later command added them.
+    """
+    number = max([trials if isinstance(trials, int) else 1, *(row.trial for row in rows.values())])
+    due = number * len(tasks.tasks)
+    if due > 2 * len(rows) + len(tasks.tasks):
+        return [], [f"{number} trials of {len(tasks.tasks)} tasks are {due} episodes, but the journal has {len(rows)}"]
+    units = {f"{task.id}#{trial}" for task in tasks.tasks for trial in range(1, number + 1)}
+    strange = [f"{unit}: the data set has no such task" for unit in rows if unit not in units]
+    missing = [f"{unit}: its episode is missing" for unit in sorted(units - set(rows))]
+    unfinished = [f"{unit}: is not finished ({row.status})" for unit, row in rows.items() if row.owed]
+    return strange, [*missing, *unfinished]
 
 
 def write_archive(out: Path, files: dict[str, bytes]) -> None:
@@ -170,6 +206,7 @@ class PackSettings(BaseModel):
     api_base: str
     max_rounds: int = Field(ge=1)
     writes: Literal["ack", "execute"] | None = None
+    all_writes: bool | None = None
     strip_thinking: bool | None = None
     max_tokens: int | None = None
 
@@ -188,16 +225,17 @@ class PackSettings(BaseModel):
         return SessionRules(
             self.api_base,
             self.max_rounds,
-            self.writes or "ack",
+            "ack" if self.writes != "execute" else "execute" if self.all_writes else "creates",
             self.strip_thinking or False,
             self.loop or "published",
         )
 
 
-def data_set_protocol(dataset: str | None, version: str, protocol: str | None) -> Protocol:
+def data_set_protocol(dataset: str | None, version: str, protocol: str | None, *, all_writes: bool = False) -> Protocol:
     """The protocol of a run that uses the data set's prompts. Raises UserError."""
     source = MedAgentBenchSettings(version=version, dataset=dataset or BUNDLED)
-    return MedAgentBench().protocol(source, protocol or "text")
+    words = MedAgentBench().protocol(source, protocol or "text")
+    return words.with_writes() if all_writes else words
 
 
 def own_protocol(folder: Path, run: Mapping[str, Any]) -> Protocol | None:
@@ -212,8 +250,9 @@ def own_protocol(folder: Path, run: Mapping[str, Any]) -> Protocol | None:
         files = {
             name: Path(named_path(folder, name, places[name])) for name in ("prompt", "system") if places.get(name)
         }
-        dataset = named_path(folder, "dataset", settings.get("dataset") or BUNDLED)
-        protocol = data_set_protocol(dataset, settings.get("version"), settings.get("protocol"))
+        dataset = named_path(folder, "dataset", set_of_run(settings))
+        all_writes = bool(settings.get("all-writes"))
+        protocol = data_set_protocol(dataset, settings.get("version"), settings.get("protocol"), all_writes=all_writes)
         protocol = protocol.worded(prompt=files.get("prompt"), system=files.get("system"))
     except UserError:
         return None

@@ -9,7 +9,7 @@ is named by its path and also has its patients and constants.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +27,8 @@ from medagent.engine.settings import mixed
 from refsol.medagentbench.constants import PUBLISHED, Constants
 
 BUNDLED = "synthetic"
+FORMER = "synthetic-3"
+"""The bundled set of generator 3. Runs over it can be read and graded; its patients cannot be made any more."""
 DATASETS = (BUNDLED, "official")
 VERSIONS = ("v1", "v2")
 OFFICIAL_DIGESTS = {
@@ -96,12 +98,17 @@ class Dataset:
         return self.name == BUNDLED and not self.alone
 
     @property
+    def former(self) -> bool:
+        """Whether it is the former bundled data set."""
+        return self.name == FORMER and not self.alone
+
+    @property
     def hospital(self) -> Path | None:
         """The file of patients of a generated data set, or None. Raises UserError if the file has changed.
 
         If the file is missing but the folder has the seed, the patients are regenerated into the cache folder.
         """
-        if self.manifest is None or self.bundled:
+        if self.manifest is None or self.bundled or self.former:
             return None
         folder = self.path.parent
         if not (folder / HOSPITAL).exists() and (folder / SEED).is_file():
@@ -120,7 +127,7 @@ class Dataset:
         """The name in tables and reports. Scores on data sets with different names cannot be compared."""
         if self.official_version is not None:
             return "MedAgentBench"
-        return "MedAgentBench-Synthetic" if self.name == BUNDLED else self.name
+        return "MedAgentBench-Synthetic" if self.bundled or self.former else self.name
 
     @property
     def ref(self) -> DataRef:
@@ -142,17 +149,26 @@ class Dataset:
 
 def named(dataset: str) -> str | None:
     """The same text if it is the name of a data set, otherwise None."""
-    return dataset if dataset in DATASETS else None
+    return dataset if dataset in (*DATASETS, FORMER) else None
+
+
+def set_of_run(settings: Mapping[str, Any]) -> str:
+    """The data set of a run's settings. A run over the bundled set has the former one, if its tasks are those."""
+    name = str(settings.get("dataset") or BUNDLED)
+    digest = settings.get("tasks-digest")
+    if name == BUNDLED and digest in {load_dataset(FORMER, version).digest for version in VERSIONS}:
+        return FORMER
+    return name
 
 
 def is_tasks_file(dataset: str) -> bool:
     """Whether it is a user's own task file, and neither the name nor the folder of a data set."""
-    return dataset not in DATASETS and (dataset.endswith(".json") or Path(dataset).is_file())
+    return named(dataset) is None and (dataset.endswith(".json") or Path(dataset).is_file())
 
 
 def dataset_folder(name: str) -> Path:
     """The folder of a data set, by the set's name or path. Raises UserError if there is none."""
-    if name == BUNDLED:
+    if name in (BUNDLED, FORMER):
         return Path(__file__).parent / "data" / name
     if name == "official":
         return data_dir() / "official"
@@ -175,7 +191,7 @@ def load_dataset(name: str, version: str) -> Dataset:
     path = folder / f"test_data_{version}.json"
     if is_made(folder):
         manifest = read_manifest(folder)
-        title = name if name == BUNDLED else manifest.name
+        title = name if name in (BUNDLED, FORMER) else manifest.name
         return _read(checked_file(folder, manifest.files, path.name), title, version, manifest=manifest)
     if not path.is_file():
         raise UserError(

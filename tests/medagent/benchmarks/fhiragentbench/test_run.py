@@ -12,6 +12,7 @@ import pytest
 
 import medagent as public
 from tests.command import medagent
+from tests.loopback import ModelServer
 from tests.medagent.benchmarks.fhiragentbench.conftest import Run
 from tests.medagent.benchmarks.fhiragentbench.ward import QUESTIONS, write_questions, write_ward
 from tests.refsol.fhiragentbench.test_files import NINE
@@ -51,6 +52,14 @@ def test_reading_whole_charts_finds_everything_and_is_precise_by_the_handling(ru
     assert "server handling corrected, found ids all" in corrected.out
     sent = [read["sent"] for read in rows(tmp_path / "fhir-agentbench_c_fetch-all")["q4"]["reads"]]
     assert sent[0] == "/Patient?_id=p1&_count=1000"
+
+
+def test_invalid_actions_are_not_precise(run: Run) -> None:
+    with ModelServer("hello") as server:
+        ran = run("--model", "m", "--base-url", server.url)
+    assert "100.00" in ran.out.split("without true ids", 1)[1].splitlines()[0]
+    assert "No answer found an id of a right type. Precision covers only questions without true ids (1)" in ran.out
+    assert "No answer found an id" not in run("--agent", "fetch-all").out
 
 
 @pytest.mark.parametrize("concurrency", [1, 16])

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import datetime
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -84,22 +86,41 @@ def test_a_reply_over_20_mb_is_the_agents_error_and_not_owed(
     assert len(json.dumps(row)) < 20_000
 
 
-def test_an_expression_that_would_build_too_long_a_text_is_the_agents_error(tmp_path: Path, record: Path) -> None:
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("Patient.id" + ".select($this & $this)" * 40, "takes too many steps"),
+        (f"Patient.name.skip({'9' * 300_000})", "at most"),
+        ("Patient.id" + ".replaceMatches('.', '01234567')" * 12, "takes too many steps"),
+        (
+            "Observation.code.where("
+            + "%resource.descendants().where(" * 6
+            + "$this.exists()"
+            + ").exists()" * 6
+            + ")",
+            "steps",
+        ),
+    ],
+    ids=["double", "digits", "replace", "descend"],
+)
+def test_an_expression_without_end_is_the_agents_error(
+    expression: str, words: str, tmp_path: Path, record: Path
+) -> None:
     own = {"resourceType": "SearchParameter", "status": "active", "code": "own", "base": ["Patient"], "type": "string"}
-    own |= {"url": "http://x/own", "name": "own", "description": "d"}
-    own["expression"] = "Patient.id" + ".select($this & $this)" * 24
+    own |= {"url": "http://x/own", "name": "own", "description": "d", "expression": expression}
+    own["base"] = [expression.partition(".")[0]]
 
     def reply(request: dict[str, Any]) -> str:
         first = len(request["messages"]) == 1
         return f"POST {BASE}/SearchParameter\n{json.dumps(own)}" if first else "FINISH([1])"
 
     with ModelServer(reply) as model:
-        words = ["--model", "m", "--base-url", model.url, "--writes", "execute", "--ehr", record]
-        ran = run(tmp_path, *words, "--ids", "task2_1")
+        options = ["--model", "m", "--base-url", model.url, "--writes", "execute", "--ehr", record]
+        ran = run(tmp_path, *options, "--ids", "task2_1", "--per-item", "time=60")
     assert ran.code == 0, ran.err + ran.out
     (row,) = episodes(next(tmp_path.iterdir())).values()
     assert row["status"] == "completed"
-    assert "takes too many steps" in row["transcript"][2]["content"], row["transcript"][2]["content"][:500]
+    assert words in row["transcript"][2]["content"], row["transcript"][2]["content"][:500]
 
 
 BATCH = json.dumps({"resourceType": "Bundle", "type": "batch", "entry": [{"request": {"method": "GET"}}] * 501})
@@ -167,3 +188,41 @@ def test_a_long_request_runs_beside_the_event_loop_and_in_turn(tmp_path: Path) -
 
     asyncio.run(main())
     ehr.close()
+
+
+class Stuck:
+    """A server whose requests do not end before `go`."""
+
+    def __init__(self) -> None:
+        self.go = Event()
+        self.closed: list[bool] = []
+
+    def overlay(self, seed: str, now: datetime) -> Stuck:
+        return self
+
+    def handle(self, request: Any, meter: Any) -> Any:
+        self.go.wait(20)
+
+    def close(self) -> None:
+        self.closed.append(self.go.is_set())
+
+
+def test_a_unit_does_not_wait_for_the_servers_thread() -> None:
+    """At the end of its time, or of the run; the overlay is closed once its request has ended."""
+    server = Stuck()
+    ehr = EmbeddedEhr(server)  # type: ignore[arg-type]
+
+    async def main() -> None:
+        async with ehr.session("one") as session:
+            asking = asyncio.create_task(session.get(f"/{HEAVY}"))
+            assert not (await asyncio.wait([asking], timeout=0.05))[0]
+            asking.cancel()
+            assert (await asyncio.wait([asking]))[0].pop().cancelled()
+        assert not server.go.is_set()
+        assert server.closed == []
+
+    asyncio.run(main())
+    assert server.closed == []
+    server.go.set()
+    ehr.close()
+    assert server.closed == [True, True]  # the overlay, then the file

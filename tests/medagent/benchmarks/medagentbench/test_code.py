@@ -127,7 +127,7 @@ def test_bad_code_costs_a_line_and_never_the_episode(sandbox: str, tmp_path: Pat
 def test_a_model_acts_in_code_by_blocks_or_by_the_tool(tool: bool, tmp_path: Path) -> None:
     working("bwrap")
     programs = [
-        f"vitals = search('Patient', _count=40)\npage = get('{BASE}/Patient?_count=1')\nlen(vitals)",
+        f"vitals = search('Patient')\npage = get('{BASE}/Patient?_count=1')\nlen(vitals)",
         "print(post('Observation', {'resourceType': 'Observation', 'note': 'a POST'}))\nfinish([len(page['entry'])])",
     ]
 
@@ -155,8 +155,8 @@ def test_a_model_acts_in_code_by_blocks_or_by_the_tool(tool: bool, tmp_path: Pat
     assert row["programs"][1]["output"].startswith("POST request accepted and executed successfully.")
     actions = [(turn["content"].partition("\n")[0], turn["program"]) for turn in row["transcript"][1::2]]
     pages = len(actions) - 3
-    assert pages == 3
-    assert actions[0] == (f"GET {BASE}/Patient?_count=40", 1)
+    assert pages == 1
+    assert actions[0] == (f"GET {BASE}/Patient?_count=200", 1)
     assert actions[pages:] == [
         (f"GET {BASE}/Patient?_count=1", 1), (f"POST {BASE}/Observation", 2), ("FINISH([1])", 2),
     ]  # fmt: skip
@@ -233,6 +233,77 @@ def test_a_message_that_was_cut_off_is_not_run(tmp_path: Path) -> None:
     (row,) = rows(tmp_path / "v2_r1_m")
     assert (row["status"], row["answer"], row["malformed"]) == ("completed", "[2]", 0)
     assert row["programs"][0]["output"].startswith("The token limit cut this message off")
+
+
+def noting(more: str = "") -> str:
+    """A message with a program that makes an order, and more lines."""
+    return fenced(f"print(post('Observation', {{'resourceType': 'Observation'}}))\n{more}")
+
+
+@SANDBOXES
+@pytest.mark.parametrize(
+    ("text", "answer", "posts"),
+    [
+        (f"Now I am done.\n{noting()}\nFINISH([2])", "[2]", 1),
+        (f"FINISH([\n2\n])\n{noting()}", "[\n2\n]", 1),
+        (f"{noting('finish([3])')}\nFINISH([2])", "[3]", 1),
+        (noting("FINISH([3])"), "[3]", 1),
+        (f"{fenced('1 / 0')}\nFINISH([2])\nThat is all (I think).", "[2]", 0),
+        (f"{noting()}\n```\nFINISH([])\n```", "[]", 1),
+    ],
+)
+def test_a_program_runs_before_the_answer_of_its_message(
+    text: str, answer: str, posts: int, sandbox: str, tmp_path: Path
+) -> None:
+    working(sandbox)
+    with ModelServer(reply=text) as server:
+        words = ("--sandbox", sandbox, "--model", "m", "--base-url", server.url, "--ids", "task2_1")
+        run(tmp_path, "--protocol", "code", *words)
+    (row,) = rows(tmp_path / "v2_r1_m")
+    assert (row["status"], row["answer"], row["rounds"]) == ("completed", answer, 1)
+    assert len(row["created"]) == posts
+    assert row["transcript"][-1]["content"] == f"FINISH({answer})"
+
+
+@SANDBOXES
+def test_a_search_with_a_count_reads_one_page(sandbox: str, tmp_path: Path) -> None:
+    working(sandbox)
+    programs = [
+        "page = search('Patient', _count=30)\nprint(len(page.resources), page.total, page[0] == page.resources[0])",
+        "later, read = page.next(), [one['id'] for one in page]\nprint(len(later.resources), later[-1]['id'] in read)",
+        "last = later.next().next()\nprint(len([one for one in last]), last.total, last.next())",
+        "finish([search('Patient', _count=1).total])",
+    ]
+    with ModelServer(reply=lambda request: fenced(programs[len(said(request))])) as server:
+        words = ("--sandbox", sandbox, "--model", "m", "--base-url", server.url, "--ids", "task2_1")
+        run(tmp_path, "--protocol", "code", *words)
+    (row,) = rows(tmp_path / "v2_r1_m")
+    assert [one["output"] for one in row["programs"][:3]] == ["30 100 True", "30 False", "10 100 None"]
+    assert row["answer"] == "[100]"
+    requests = [turn["content"] for turn in row["transcript"] if turn["content"].startswith("GET ")]
+    assert requests[0] == f"GET {BASE}/Patient?_count=30&_total=accurate"
+    assert len(requests) == 5
+
+
+BEFORE = "c1ed8acf6b0edc5c79bbe2afde8f9243b9ef5557f6d46fc9562e1fa4e2f1a493"
+"""The digest of the prompts of the version before, in which `search` read all pages whatever the count."""
+
+
+def test_a_run_begun_with_the_prompt_of_before_continues_with_it(tmp_path: Path) -> None:
+    working("bwrap")
+    with ModelServer(reply="FINISH([])") as server:
+        words = ("--protocol", "code", "--sandbox", "bwrap", "--model", "m", "--base-url", server.url)
+        run(tmp_path, *words, "--limit", 1)
+        folder = tmp_path / "v2_r1_m"
+        settings = json.loads((folder / "run.json").read_text("utf-8"))
+        settings["settings"]["prompts-digest"] = BEFORE
+        (folder / "run.json").write_text(json.dumps(settings), "utf-8")
+        continued = run(tmp_path, *words, "--limit", 2)
+    assert continued.code in (0, 3), continued.err
+    new, before = (row["transcript"][0]["content"] for row in rows(folder))
+    assert "page.next()" in new
+    assert "page.next()" not in before
+    assert "returns the resources as a list of dicts\npost(" in before
 
 
 def test_rounds_are_programs(tmp_path: Path) -> None:

@@ -391,4 +391,4 @@ def test_show_and_compare(tmp_path: Path) -> None:
     assert found["lost"] == []
     assert len(found["gained"]) + len(found["both_right"]) == 100
     assert found["p"] < 1e-9
-    assert "McNemar" in medagent("compare", poor, good).out
+    assert "paired score test" in medagent("compare", poor, good).out

@@ -26,7 +26,7 @@ def test_a_pack_says_what_is_verified_and_what_is_claimed(made: tuple[Path, Path
         "that no other run was made and left out"
     )
     assert unchecked.startswith("could not be checked: max-rounds 8: no episode reached it (most messages: ")
-    assert score == "score: 20 of 20 (100.0 %)"
+    assert score == "score: 40 of 40 (100.0 %)"
     lists = json.loads(medagent("submit", "check", made[0], "--dataset", made[1], "--json").out)
     assert list(lists) == [
         "exit_code",
@@ -54,8 +54,8 @@ def test_packing_twice_gives_the_same_bytes_and_hides_keys(
 def test_the_leaderboard_takes_packs_and_marks_their_claims(made: tuple[Path, Path]) -> None:
     ran = medagent("leaderboard", made[0], "--dataset", made[1])
     assert ran.code == 0
-    assert "| 1 | reference (claimed) |" in ran.out
-    assert "**1. reference** (`whole.zip`)" in ran.out
+    assert "| 1 | 1 | reference (claimed) |" in ran.out
+    assert "**reference** (`whole.zip`)" in ran.out
     assert re.search(r"\* Ran: .* \(claimed\)\n", ran.out)
     assert "* Claimed only: agent reference; " in ran.out
     assert "* Could not be checked: max-rounds 8: " in ran.out

@@ -1,0 +1,152 @@
+"""What a score claims: the mean of all trials, intervals that agree with their tests, packs of whole runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.command import medagent
+from tests.medagent.reports.coins import BENCHMARK, coins
+from tests.medagent.reports.test_leaderboard import rows
+from tests.medagent.reports.test_report import unpacked
+
+TIRED = """
+from medagent import Agent, Move
+from medagent.engine import Spent
+
+class Says:
+    def __init__(self, text):
+        self.text, self.spent = text, Spent()
+
+    async def next(self, observation):
+        return Move(self.text)
+
+class Tired(Agent):
+    def start(self, task, *, key, seed):
+        return Says("FINISH([])" if key.endswith("#1") else "I am tired")
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def ends(text: str) -> tuple[float, float]:
+    """The interval in a line."""
+    low, high = re.search(r"95 % (-?[\d.]+) %? ?to (-?[\d.]+)", text).groups()  # type: ignore[union-attr]
+    return float(low), float(high)
+
+
+@pytest.mark.parametrize("gained", [3, 4, 5, 6])
+def test_the_interval_excludes_zero_if_and_only_if_p_is_below_005(gained: int) -> None:
+    first, second = coins("20-39", label="a"), coins(f"20-{39 + gained}", label="b")
+    (line,) = [one for one in medagent("compare", first, second, *BENCHMARK).out.splitlines() if "B − A" in one]
+    low, high = ends(line)
+    p = float(line.partition("; p = ")[2].partition(" ")[0])
+    assert line.endswith("(paired score test)")
+    assert low < high
+    assert (low > 0) == (p < 0.05)
+    stored = json.loads(medagent("compare", first, second, "--json", *BENCHMARK).out)
+    assert (stored["interval"]["low"] > 0) == (stored["p"] < 0.05)
+
+
+def test_shares_of_trials_have_a_p_that_fits_their_interval() -> None:
+    first, second = coins("20-39", trials=3, label="a"), coins("20-44", "1,2", trials=3, label="b")
+    stored = json.loads(medagent("compare", first, second, "--json", *BENCHMARK).out)
+    assert stored["means"] == pytest.approx([1 / 3, 25 / 60 * 2 / 3])
+    assert (stored["interval"]["low"] > 0 or stored["interval"]["high"] < 0) == (stored["p"] < 0.05)
+    for run in stored["trials"]:
+        for name in ("pass_1", "pass_at_k", "pass_hat_k"):
+            assert run[f"{name}_interval"]["low"] <= run[name] <= run[f"{name}_interval"]["high"]
+
+
+def test_several_runs_show_the_p_of_the_interval_and_the_adjusted_one() -> None:
+    folders = [coins(right, label=label) for label, right in (("a", "20-39"), ("b", "20-44"), ("c", "20-43"))]
+    out = medagent("compare", *folders, *BENCHMARK).out
+    assert out.splitlines()[2].split()[-4:] == ["p", "p", "by", "Holm"]
+    text = medagent("compare", *folders, "--markdown", *BENCHMARK).out
+    for line in (one for one in text.splitlines() if one.startswith("**")):
+        own, adjusted = map(float, re.search(r"p = ([\d.]+), ([\d.]+) by Holm over 2 runs", line).groups())  # type: ignore[union-attr]
+        assert (ends(line)[0] > 0) == (own < 0.05)
+        assert adjusted >= own
+
+
+def test_the_interval_for_other_types_is_never_the_narrower_one() -> None:
+    """Nine types with three of six right and one with four: the types hardly differ, yet other types are unknown."""
+    right = ",".join(f"{6 * kind}-{6 * kind + 2}" for kind in range(10)) + ",3"
+    folder = coins(right)
+    out = medagent("grade", folder, *BENCHMARK).out
+    these, others = (
+        ends(line) for line in out.splitlines() if line.startswith(("These types, other patients", "Other types"))
+    )
+    assert others[0] <= these[0] < these[1] <= others[1]
+    nothing = coins("", label="none")
+    stored = json.loads(medagent("compare", nothing, folder, "--json", *BENCHMARK).out)
+    assert stored["other_types"]["low"] <= stored["interval"]["low"]
+    assert stored["interval"]["high"] <= stored["other_types"]["high"]
+
+
+def test_power_plans_for_the_test_that_compare_prints() -> None:
+    """Eight of 40 items differ: what `power` calls noise has a p above 0.05, anything else one below."""
+    noise = float(re.search(r"under ([\d.]+) points", medagent("power", 40).out).group(1))  # type: ignore[union-attr]
+    below = []
+    for up in range(5, 9):
+        lost = "" if up == 8 else f",{up}-7"
+        first, second = (
+            coins(f"20-39{lost}", label=f"a{up}", each=4),
+            coins(f"20-39,0-{up - 1}", label=f"b{up}", each=4),
+        )
+        stored = json.loads(medagent("compare", first, second, "--json", *BENCHMARK).out)
+        assert (len(stored["gained"]), len(stored["lost"])) == (up, 8 - up)
+        assert (100 * stored["difference"] < noise) == (stored["p"] >= 0.05), up
+        below.append(stored["p"] < 0.05)
+    assert below == [False, False, True, True]
+
+
+@pytest.mark.parametrize("benchmark", ["medagentbench", "psb-300"])
+def test_the_headline_is_the_mean_of_all_trials_everywhere(benchmark: str) -> None:
+    """An agent that does nothing in the first of three trials, which is right at times, and fails in the others."""
+    Path("tired.py").write_text(TIRED)
+    options = ["--agent", "tired.py:Tired", "--per-type", 6]
+    options += ["--unfinished", "wrong"] if benchmark == "psb-300" else []
+    ran = medagent("run", benchmark, *options, "--trials", 3, "--quiet", "--json")
+    report = json.loads(ran.out)
+    items = report["items"]
+    first = [one["correct"] for one in items if one["trial"] == 1]
+    mean = sum(one["correct"] for one in items) / len(items)
+    assert mean < sum(first) / len(first)
+    overall = report["overall"]
+    assert overall["value"] == pytest.approx(mean)
+    assert overall["interval"][0] < mean < overall["interval"][1]
+    folder = Path(report["folder"])
+    assert f"{100 * mean:.1f} %" in medagent("grade", folder).out
+    (row,) = rows(medagent("leaderboard", folder).out)
+    assert row["rate"] == f"{100 * mean:.1f} %"
+    medagent("report", folder, "-o", "page.html")
+    assert unpacked(Path("page.html"))[0]["runs"][0]["value"] == pytest.approx(mean)
+    stored = json.loads(medagent("compare", folder, folder, "--json").out)
+    assert stored["means"] == pytest.approx([mean, mean])
+
+
+def test_a_pack_holds_a_whole_run_or_says_that_it_does_not() -> None:
+    assert medagent("run", "--agent", "nop", "--tasks", "task2", "--version", "v1", "--quiet").code == 0
+    run = Path("results/v1_r1_nop")
+    refused = medagent("submit", "pack", run)
+    assert (refused.code, refused.err.count("\n"), Path("results/v1_r1_nop.zip").exists()) == (1, 1, False)
+    assert "the run is not complete: " in refused.err
+    assert "(90 such episodes)" in refused.err
+    assert "--partial" in refused.err
+    assert medagent("submit", "pack", run, "--partial").code == 0
+    pack = run.with_suffix(".zip")
+    checked = medagent("submit", "check", pack)
+    assert checked.code == 0, checked.out
+    assert "could not be checked: 90 episodes: the pack is of a part" in checked.out
+    (row,) = rows(medagent("leaderboard", pack).out)
+    assert (row["has"], "place" in row) == ("10 of 100 items", False)
+    with zipfile.ZipFile(pack) as archive:
+        assert json.loads(archive.read("pack.json"))["partial"] is True
