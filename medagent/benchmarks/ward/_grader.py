@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -17,8 +18,8 @@ from medagent.fhir_episodes.verdicts import conduct_of, score_of
 from refsol.clinical.failures import failure_of
 from refsol.clinical.floor import Baselines, FloorItem
 from refsol.clinical.rules import CLINICAL, Reply
+from refsol.grounds import grounds, unread
 from refsol.history import ACCEPTED, HistoryMessage, read_messages
-from refsol.reads import grounds, unread
 from refsol.verdict import ungraded
 
 
@@ -44,7 +45,8 @@ class WardGrader(Grader[EpisodeRow]):
     def _score(self, item: WardItem, row: EpisodeRow) -> Score:
         messages = [HistoryMessage(turn.role, acted(turn)) for turn in row.transcript]
         reply = Reply.of(row.answer, read_messages(post_history(row.transcript)), CLINICAL, ACCEPTED)
-        verdict = item.kind.judge(item.chart, reply)
+        changes = tuple(row.changes) if isinstance(row.changes, list) else None
+        verdict = item.kind.judge(item.chart, replace(reply, changes=changes))
         if row.status == REFUSED or row.status in OWED:
             verdict = ungraded(f"the episode ended as {row.status}: not the agent's doing")
         failure = failure_of(verdict, row.answer, row.status, messages, unread(verdict, messages))

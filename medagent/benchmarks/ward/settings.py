@@ -26,9 +26,7 @@ class WardSettings(FhirSettings):
     of the data set).
     """
     now: Annotated[AwareDatetime | None, Option(WHICH, metavar="TIME", kind="value", for_=ALL_USES)] = None
-    """The time at which the tasks are set, e.g. 2024-03-05T14:00:00Z (default: that of the data set, or the newest time in
-    the data).
-    """
+    """The time of the tasks, e.g. 2024-03-05T14:00:00Z (default: the data set's, or the newest time in the data)."""
 
     def decides(self) -> dict[str, Setting]:
         """See `RunSettings.decides`. A data set has its full path, so that you can grade the run from elsewhere."""

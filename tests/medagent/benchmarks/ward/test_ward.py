@@ -14,7 +14,7 @@ from fhir_server import Server
 from fhir_server.app import create_app
 from medagent import episode
 from tests.command import Ran, medagent
-from tests.medagent.benchmarks.ward.ward3 import NOW, write
+from tests.medagent.benchmarks.ward.ward3 import NOW, resources, write
 from tests.medagent.reports.test_report import block, items
 from tests.serving import serving
 
@@ -87,9 +87,9 @@ def solutions(ward: Ward) -> dict[str, list[str]]:
     return {row["task_id"]: [one["content"] for one in row["transcript"] if one["role"] == "agent"] for row in rows}
 
 
-def scored(ward: Ward, item: str, messages: list[str]) -> Any:
+def scored(ward: Ward, item: str, messages: list[str], **options: Any) -> Any:
     """The score of an episode in which an agent sends these messages."""
-    with episode(item, benchmark=str(ward.code), ehr=ward.patients) as acting:
+    with episode(item, benchmark=str(ward.code), ehr=ward.patients, **options) as acting:
         acting.reset()
         for message in messages:
             acting.act(message)
@@ -154,6 +154,16 @@ def test_a_wrong_answer_and_an_order_that_is_not_due_are_wrong(ward: Ward) -> No
             order = 'POST http://localhost:8080/fhir/ServiceRequest\n{"resourceType": "ServiceRequest"}'
             extra = scored(ward, item, [*texts[:-1], order, texts[-1]])
             assert (extra.correct, extra.failed, extra.kind) == (False, ["no POST"], "order-not-due")
+
+
+def test_an_executed_end_of_the_active_order_stops_a_drug(ward: Ward) -> None:
+    item, texts = next(one for one in solutions(ward).items() if one[0].startswith("stop_gentamicin") and posts(one[1]))
+    [place] = posts(texts)
+    patient = json.loads(texts[place].partition("\n")[2])["subject"]["reference"].removeprefix("Patient/W")
+    drug = next(one for one in resources() if one["id"] == f"m{patient}")
+    ended = f"PUT http://localhost:8080/fhir/MedicationRequest/m{patient}\n{json.dumps({**drug, 'status': 'stopped'})}"
+    assert scored(ward, item, [*texts[:place], ended, texts[-1]], writes="execute").correct
+    assert not scored(ward, item, [*texts[:place], texts[-1]], writes="execute").correct
 
 
 def test_a_right_guess_without_reading_is_not_grounded(ward: Ward) -> None:
