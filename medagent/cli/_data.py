@@ -170,7 +170,7 @@ def new(
         ),
     ] = None,
     patients: Annotated[int, typer.Option(help="Number of patients.")] = 100,
-    per_type: Annotated[int, typer.Option(help="Tasks of each of the ten types in v2; v1 has a third of them.")] = 30,
+    per_type: Annotated[int, typer.Option(help="Tasks of each type; v1 has a third of them.")] = 30,
     types: Annotated[
         str | None,
         typer.Option("--from", metavar="FILE.py", help="Your own file of task types, or one of them: FILE.py:Name."),
@@ -199,15 +199,19 @@ def new(
         raise UserError("--from FILE.py cannot be used with --like or --split")
     if types is None:
         benchmark, name, made = _generated(folder, like, split, seed, patients, per_type)
-        tasks = 10 * made.per_type
-    else:
-        from medagent.benchmarks.made_folders import Order
-        from medagent.benchmarks.ward.benchmark import types_named
-        from medagent.benchmarks.ward.made import make
+        _describe(folder, benchmark, name, made, 10 * made.per_type)
+        return
+    from medagent.benchmarks.made_folders import Order
+    from medagent.benchmarks.ward.benchmark import types_named
+    from medagent.benchmarks.ward.made import make
 
-        own = make(types_named(types), folder, Order(seed, patients, per_type), ehr)
-        benchmark, name, made, tasks = f"{types} ", own.manifest.name, own.manifest.made, len(own.tasks)
-        print("\n".join(own.branches))
+    own = make(types_named(types), folder, Order(seed, patients, per_type), ehr)
+    print("\n".join(own.branches))
+    _describe(folder, f"{types} ", own.manifest.name, own.manifest.made, len(own.tasks))
+
+
+def _describe(folder: Path, benchmark: str, name: str, made: Any, tasks: int) -> None:
+    """Print what was made, and how to run it. `benchmark` is the benchmark's part of the command."""
     resources = sum(made.resources.values())
     print(f"{folder}: {benchmark}{name}: {made.patients} patients, {resources} resources, {tasks} tasks")
     print(f"SHA-256 of the seed: {made.seed_sha256}")
