@@ -1,4 +1,4 @@
-"""Whether a right item is right for the right reason: *grounded* if its agent read the deciding data, *lucky* if not."""
+"""Whether a right item is *grounded*, because its agent read the deciding data, or *lucky*."""
 
 from __future__ import annotations
 

@@ -23,11 +23,9 @@ Solve = Callable[[FhirTask, Callable[[str], Any]], Solution]
 _KEPT = (
     "resourceType",
     "id",
-    "meta",
     "name",
     "birthDate",
     "status",
-    "code",
     "medicationCodeableConcept",
     "valueQuantity",
     "effectiveDateTime",

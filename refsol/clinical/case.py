@@ -10,6 +10,10 @@ class Rules(Protocol):
     """The parts of a rule set that meanings and orders ask for. See `RuleSet`."""
 
     @property
+    def name(self) -> str:
+        """The name: `official`, `fair`."""
+
+    @property
     def lenient(self) -> bool:
         """Whether the own forms of a meaning count."""
 
@@ -22,6 +26,9 @@ class Rules(Protocol):
 
     def accepts(self, meaning: Any, actual: Any, case: Any, /) -> bool:
         """Whether a value has a meaning."""
+
+    def is_answer(self, accepted: Any, actual: Any, case: Any, /) -> bool:
+        """Whether an answer is an accepted one."""
 
 
 class Case(Protocol):

@@ -74,12 +74,13 @@ class Chart(Record):
 
     def readings(self, lab: Lab) -> list[Event]:
         """All measurements in the server's order, not recorded. Raises DataFault if one cannot be read."""
-        events = [self._reading(one, lab) for one in self.find("Observation", lab)]
+        events = [self.reading(one, lab) for one in self.find("Observation", lab)]
         if self.rules.until_now:
             events = [one for one in events if ordered(one, self.now, lambda time, now: time <= now)]
         return events
 
-    def _reading(self, resource: Resource, lab: Lab) -> Event:
+    def reading(self, resource: Resource, lab: Lab) -> Event:
+        """A resource as a measurement. Raises DataFault if it cannot be read."""
         text, quantity = resource.get("effectiveDateTime"), as_object(resource.get("valueQuantity"))
         value, unit = quantity.get("value"), quantity.get("unit")
         if not self.is_number(value):

@@ -81,7 +81,7 @@ def because(chart: Chart, ruling: Ruling) -> Because:
     if ruling.because:
         return Because(ruling.because, facts)
     reads = [_read_words(look, chart) for look in _looked(chart)]
-    limits = [f"{words}{margin}" for words, margin in _limits(chart.compared)]
+    limits = [f"{words}{margin}" for words, margin in _limits(_decisive(chart))]
     parts = "; ".join([*reads, *([", ".join(limits)] if limits else [])])
     follows = {
         "query": "",
@@ -99,6 +99,12 @@ def _looked(chart: Chart) -> list[Looked]:
     return list(once.values())
 
 
+def _decisive(chart: Chart) -> list[Compared]:
+    """The comparisons of the resources on which the ruling rests."""
+    used = {id(one) for look in _looked(chart) for one in look.used}
+    return [one for one in chart.compared if used.issuperset(map(id, one.used))]
+
+
 def _window(look: Looked, chart: Chart) -> str:
     start = look.search.start
     return "in the record" if start is None else f"of the last {length_words(chart.now - start)}"
@@ -108,7 +114,7 @@ def _name(look: Looked) -> str:
     search = look.search
     if look.what:
         return look.what
-    return " or ".join(code.label for code in search.codes) or str(search)
+    return " or ".join(dict.fromkeys(code.label for code in search.codes)) or str(search)
 
 
 def _read_words(look: Looked, chart: Chart) -> str:
@@ -130,7 +136,7 @@ def _used_words(look: Looked, resource: Resource, chart: Chart) -> str:
     """`last magnesium 1.2 mg/dL at 2023-11-13T05:12:00+00:00, 5 h before now`."""
     fact = _fact(look, resource, "")
     value = "" if fact.value is None else f" {fact.value}"
-    what = f"last {_name(look)}" if look.how == "last" else _name(look)
+    what = f"last {_name(look)}" if look.how == "last" else look.search.status if look.what else _name(look)
     unit = f" {fact.unit}" if fact.unit and fact.value is not None else ""
     if fact.time is None:
         return f"{what}{value}{unit}"
@@ -162,7 +168,7 @@ def _fact(look: Looked, resource: Resource, role: str) -> Fact:
     if lab is not None:
         value = as_object(resource.get("valueQuantity")).get("value")
         return Fact(lab.code, value, lab.unit or None, resource.get("effectiveDateTime"), role)
-    text = drug_text(resource) if "medicationCodeableConcept" in resource else None
+    text = drug_text(resource) if resource.get("resourceType") == "MedicationRequest" else None
     return Fact(ref(resource), text, None, _time(resource), role)
 
 
@@ -199,7 +205,7 @@ def branch_words(chart: Chart) -> str:
     same words.
     """
     absent = [f"no {_name(look)}" for look in _looked(chart) if not look.used]
-    return ", ".join([*absent, *dict.fromkeys(words for words, _ in _limits(chart.compared))]) or "any"
+    return ", ".join([*absent, *dict.fromkeys(words for words, _ in _limits(_decisive(chart)))]) or "any"
 
 
 def is_edge(chart: Chart) -> bool:

@@ -3,56 +3,51 @@
 It needs no network and has no state. docs/psb-300.md describes the rules.
 """
 
+from refsol.clinical.floor import BASELINES, Baselines
+from refsol.clinical.sources import NdjsonEhr, Resources, SearchEhr, Source
 from refsol.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind
-from refsol.psb300._charts import Stored, save, stored
-from refsol.psb300._facts import ChartFacts, Facts, ServerFacts, StoredFacts
-from refsol.psb300._rules import RULE_SETS, RuleName, rule_name
-from refsol.psb300._ruling import Evidence, Ruling
-from refsol.psb300.baselines import baselines, constant_answers
-from refsol.psb300.chart import ChartFault, Search
+from refsol.psb300._charts import Stored, StoredFacts, save, stored
 from refsol.psb300.grade import (
     PUBLISHED,
-    TASKS,
     Constants,
     TaskError,
-    evaluate,
+    baselines,
+    chart_of,
     failure_of,
     grade_item,
     stated_now,
     task_type,
-    unread,
+    type_of,
 )
-from refsol.reads import Read
+from refsol.psb300.rules import RULE_SETS, RuleName, rule_name
+from refsol.psb300.types import TYPES
 from refsol.verdict import Because, Check, Fact, Verdict
 
 __all__ = [
+    "BASELINES",
     "FAILURE_KINDS",
     "KIND_WORDS",
     "PUBLISHED",
     "RULE_SETS",
-    "TASKS",
+    "TYPES",
+    "Baselines",
     "Because",
-    "ChartFacts",
-    "ChartFault",
     "Check",
     "Constants",
-    "Evidence",
     "Fact",
-    "Facts",
     "Failure",
     "FailureKind",
-    "Read",
+    "NdjsonEhr",
+    "Resources",
     "RuleName",
-    "Ruling",
-    "Search",
-    "ServerFacts",
+    "SearchEhr",
+    "Source",
     "Stored",
     "StoredFacts",
     "TaskError",
     "Verdict",
     "baselines",
-    "constant_answers",
-    "evaluate",
+    "chart_of",
     "failure_of",
     "grade_item",
     "rule_name",
@@ -60,5 +55,5 @@ __all__ = [
     "stated_now",
     "stored",
     "task_type",
-    "unread",
+    "type_of",
 ]

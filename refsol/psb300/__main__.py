@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from refsol._vectors import compare
+from refsol.clinical.sources import Resources
 from refsol.files import Fault, FaultsError
-from refsol.psb300._facts import ChartFacts
-from refsol.psb300._rules import RULE_SETS, RuleName, rule_name
 from refsol.psb300.grade import grade_item
+from refsol.psb300.rules import RULE_SETS, RuleName, rule_name
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _difference(line: Any, rules: RuleName) -> str | None:
     try:
         name, expected, clock = str(line["case"]), line["verdict"], datetime.fromisoformat(line["clock"])
-        facts = ChartFacts(line["ehr"])
+        facts = Resources(line["ehr"])
         task, history, result = line["task"], line["history"], line["result"]
     except (KeyError, TypeError, ValueError) as error:
         raise FaultsError([Fault(f"is not a recorded case: {error!r}")]) from None

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from refsol.clinical.records import Search
+from refsol.clinical.sources import Resource, Source
+from refsol.errors import FactsError
 from refsol.json_values import as_object
-from refsol.psb300._facts import Facts, Resource
-from refsol.psb300.chart import Search
-from refsol.psb300.grade import SEARCHES, task_type
+from refsol.psb300.grade import task_type
+from refsol.psb300.types import TYPES
 
 _READ = (
     "resourceType",
@@ -26,6 +28,24 @@ _READ = (
     "valueQuantity",
 )
 """The fields that rules and reasons read, in addition to `meta.lastUpdated`."""
+
+
+class StoredFacts:
+    """A source of search results that `save` stored as JSON: `{"searches": [{"kind", "patient", …}]}`."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._results: dict[tuple[str | None, ...], Sequence[Resource]] = {
+            (one["kind"], one["patient"], one.get("code"), one.get("status")): one["resources"]
+            for one in document["searches"]
+        }
+
+    def search(self, kind: str, **query: str) -> Sequence[Resource]:
+        """The saved result. Raises FactsError if this search was not saved."""
+        patient = query["patient"]
+        try:
+            return self._results[kind, patient, query.get("code"), query.get("status")]
+        except KeyError:
+            raise FactsError(f"the saved facts have no search for {kind} of patient {patient}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +65,10 @@ class Stored:
         return self.counting > 0 or self.resources == 0
 
 
-def save(tasks: Sequence[Mapping[str, Any]], facts: Facts) -> dict[str, Any]:
+def save(tasks: Sequence[Mapping[str, Any]], facts: Source) -> dict[str, Any]:
     """The resources that the rules may read for these tasks, as the document of `StoredFacts`. Raises FactsError."""
     searches = {
-        (search, patient): facts.search(search.kind, patient, search.code, search.status)
+        (search, patient): facts.search(search.kind, patient=patient, **search.query)
         for patient, search in _searches(tasks)
     }
     return {
@@ -56,8 +76,8 @@ def save(tasks: Sequence[Mapping[str, Any]], facts: Facts) -> dict[str, Any]:
             {
                 "kind": search.kind,
                 "patient": patient,
-                "code": search.code,
-                "status": search.status,
+                "code": search.query.get("code"),
+                "status": search.query.get("status"),
                 "resources": [_slim(resource) for resource in resources],
             }
             for (search, patient), resources in searches.items()
@@ -65,12 +85,12 @@ def save(tasks: Sequence[Mapping[str, Any]], facts: Facts) -> dict[str, Any]:
     }
 
 
-def stored(tasks: Sequence[Mapping[str, Any]], facts: Facts, cut_off: datetime) -> Stored:
+def stored(tasks: Sequence[Mapping[str, Any]], facts: Source, cut_off: datetime) -> Stored:
     """Count the resources that the rules may read for these tasks, by the cut-off. Raises FactsError."""
     totals: dict[str, int] = {}
     counting: dict[str, int] = {}
     for patient, search in _searches(tasks):
-        resources = facts.search(search.kind, patient, search.code, search.status)
+        resources = facts.search(search.kind, patient=patient, **search.query)
         totals[patient] = totals.get(patient, 0) + len(resources)
         counting[patient] = counting.get(patient, 0) + sum(not _is_late(one, cut_off) for one in resources)
     late = tuple(patient for patient, count in totals.items() if count and not counting[patient])
@@ -79,13 +99,13 @@ def stored(tasks: Sequence[Mapping[str, Any]], facts: Facts, cut_off: datetime) 
 
 def _searches(tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Search]]:
     """Each distinct pair of patient and search that the tasks need."""
-    pairs = (
-        (str(task["eval_MRN"]), search)
-        for task in tasks
-        if task.get("eval_MRN")
-        for search in SEARCHES.get(task_type(task), ())
-    )
+    pairs = ((str(task["eval_MRN"]), search) for task in tasks if task.get("eval_MRN") for search in _of_type(task))
     yield from dict.fromkeys(pairs)
+
+
+def _of_type(task: Mapping[str, Any]) -> tuple[Search, ...]:
+    kind = TYPES.get(task_type(task))
+    return kind.searches if kind else ()
 
 
 def _slim(resource: Resource) -> dict[str, Any]:

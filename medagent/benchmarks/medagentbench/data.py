@@ -92,8 +92,8 @@ def patients_file(dataset: Dataset, ehr: Path | None = None, report: Callable[[s
         return imported_file(own, report)
     if dataset.former:
         raise UserError(
-            f"data set {dataset.name!r} is the former bundled one: its patients cannot be made any more, so its runs can "
-            "be read and graded, but not continued"
+            f"data set {dataset.name!r} is the former bundled one: its patients cannot be made any more, so its runs "
+            "can be read and graded, but not continued"
         )
     if dataset.name == "official":
         raise UserError(

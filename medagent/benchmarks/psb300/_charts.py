@@ -20,7 +20,7 @@ from medagent.fhir_data.asking import Ask, http_ask, server_ask
 from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
 from medagent.reports.tables import named
 from refsol.files import json_object, read_json
-from refsol.psb300 import Constants, Facts, ServerFacts, StoredFacts, save, stored
+from refsol.psb300 import Constants, SearchEhr, Source, StoredFacts, save, stored
 from refsol.resources import FhirSearches
 
 CHARTS = "charts.json"
@@ -36,7 +36,7 @@ _AT_ONCE = 50
 class OpenCharts:
     """The facts and their constants. `notes` are sentences for a reader of the score."""
 
-    facts: Facts
+    facts: Source
     constants: Constants
     notes: tuple[str, ...] = ()
     empty: bool = False
@@ -64,15 +64,15 @@ def open_charts(source: Psb300Settings, tasks: TaskSet) -> OpenCharts:
     """Open the charts of a source. Raises UserError, FactsError."""
     saved = source.charts if isinstance(source, Psb300Grading) else None
     if saved is not None:
-        facts: Facts = saved_facts(saved)
+        facts: Source = saved_facts(saved)
     elif source.fhir is not None:
         facts = StoredFacts(save_charts(tasks, ask_of(source, tasks)))
     else:
-        facts = ServerFacts(*ask_of(source, tasks))
+        facts = SearchEhr(*ask_of(source, tasks))
     return judged_by_cut_off(facts, tasks)
 
 
-def judged_by_cut_off(facts: Facts, tasks: TaskSet) -> OpenCharts:
+def judged_by_cut_off(facts: Source, tasks: TaskSet) -> OpenCharts:
     """Apply the cut-off to the facts, unless every resource was stored after it. Raises FactsError."""
     constants = tasks.constants
     if constants.cut_off is None:
@@ -125,7 +125,7 @@ def missing_patients(server: tuple[str, Ask], mrns: Sequence[str]) -> list[str]:
 
 def save_charts(tasks: TaskSet, server: tuple[str, Ask]) -> dict[str, Any]:
     """The content of the file `CHARTS` for a server. Raises FactsError."""
-    return save(dicts(tasks), ServerFacts(*server))
+    return save(dicts(tasks), SearchEhr(*server))
 
 
 def saved_facts(path: Path) -> StoredFacts:

@@ -15,9 +15,8 @@ from medagent.engine.scores import Figures, Scored, grounded_line, grounded_rate
 from medagent.fhir_episodes.verdicts import conduct_notes
 from medagent.reports.published import published_notes, published_sections, published_sources
 from medagent.reports.trials import flip_notes, trial_sections, trials_title
-from refsol.psb300 import TASKS
+from refsol.psb300 import BASELINES, TYPES
 
-FLOORS = ("nop", "constant", "blind")
 BRANCHES = {"query": "a query", "order": "something is due", "no order": "nothing is due"}
 _PUBLISHED = Path(__file__).with_name("published.toml")
 
@@ -61,11 +60,12 @@ def figures(scores: Sequence[Scored], tasks: TaskSet, by: Measured) -> Figures:
         if scores
         else ["No episode has ended, so nothing is graded."],
         count="of",
+        group_names={name: kind.title for name, kind in TYPES.items()},
         details={
             "graded_by": by.words,
             "clock": by.clock.isoformat(),
             "unfinished": by.unfinished,
-            "floors": {name: overall.more.get(name) for name in FLOORS},
+            "floors": {name: overall.more.get(name) for name in BASELINES},
             "cut_off": "applied" if by.cut_off_applied else "not applied",
         },
     )
@@ -73,7 +73,7 @@ def figures(scores: Sequence[Scored], tasks: TaskSet, by: Measured) -> Figures:
 
 def _sections(scores: Sequence[Scored], by: Measured, trials: int) -> Iterator[TableSection]:
     """The rates by type and by branch, overall and grounded; and task1 by both clocks if a verdict differs."""
-    types = [_line(kind, members) for kind in TASKS if (members := [one for one in scores if one.item.group == kind])]
+    types = [_line(kind, members) for kind in TYPES if (members := [one for one in scores if one.item.group == kind])]
     branches = [
         _line(words, members)
         for branch, words in BRANCHES.items()
@@ -96,7 +96,7 @@ def _line(name: str, scores: Sequence[Scored]) -> TableLine:
     more: dict[str, int | float | None] = {
         "due": _share(due["order"]),
         "none due": _share(due["no order"]),
-        **{name: _share([_part(one).get(name) for one in scores]) for name in FLOORS},
+        **{name: _share([_part(one).get(name) for one in scores]) for name in BASELINES},
         **({"not graded": ungraded} if ungraded else {}),
     }
     return TableLine(

@@ -19,23 +19,19 @@ from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.session import acted
 from medagent.fhir_episodes.verdicts import conduct_of, score_of
-from refsol.grounds import Grounds
+from refsol.grounds import grounds
 from refsol.history import HistoryMessage
 from refsol.psb300 import (
+    Baselines,
     Check,
     RuleName,
-    Ruling,
     Verdict,
     baselines,
-    evaluate,
     failure_of,
     grade_item,
     rule_name,
     stated_now,
-    unread,
 )
-from refsol.psb300.chart import ChartFault
-from refsol.reads import reads_before_post
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +102,15 @@ class ChartGrader(Grader[EpisodeRow]):
         verdict = self._verdict(ready, item, messages, result)
         if not finished and (row.status == FAILED or self._grading.unfinished == "wrong"):
             verdict = _unfinished(verdict, row.status)
-        missing = self._missing(ready, item, messages)
-        failure = failure_of(verdict, result, row.status, messages, missing)
-        floors = {name: right.get(item.id) for name, right in ready.floors.items()}
+        failure = failure_of(verdict, result, row.status, messages)
+        floors = ready.floors.outcomes(item.id)
+        if verdict.correct is False:  # if the chart is at fault, every reply is wrong
+            floors = {name: right is True for name, right in floors.items()}
         part = {**floors, **conduct_of(row)}
         other = self._by_scenario(ready, item, messages, result)
         if other is not None:
             part["by scenario"] = other
-        return score_of(
-            verdict, failure, Grounds(None if verdict.correct is None else verdict.correct and not missing), part
-        )
+        return score_of(verdict, failure, grounds(verdict, messages), part)
 
     def _verdict(
         self,
@@ -145,27 +140,13 @@ class ChartGrader(Grader[EpisodeRow]):
         now = stated_now(item.context) or ready.charts.constants.default_now
         return self._verdict(ready, item, messages, result, now).correct
 
-    def _missing(self, ready: _Ready, item: ChartItem, messages: Sequence[HistoryMessage]) -> list[str]:
-        """The deciding resources and searches that the agent did not read."""
-        try:
-            ruling: Ruling = evaluate(
-                item.stored.model_dump(),
-                ready.charts.facts,
-                clock=self._grading.clock,
-                rules=self.rules,
-                constants=ready.charts.constants,
-            )
-        except ChartFault:
-            return []
-        return unread(ruling.evidence, item.stored.eval_MRN, reads_before_post(messages))
-
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """The opened charts, and by baseline (`nop`, …) whether it gets each task right."""
+    """The opened charts, and the scores of agents that read nothing."""
 
     charts: OpenCharts
-    floors: Mapping[str, Mapping[str, bool]]
+    floors: Baselines
 
 
 def _unfinished(verdict: Verdict, status: str) -> Verdict:

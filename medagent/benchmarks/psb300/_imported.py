@@ -27,7 +27,7 @@ from medagent.benchmarks.psb300.tasks import (
 )
 from medagent.core.paths import data_dir
 from medagent.core.writing import file_digest, write_whole, writing
-from refsol.psb300 import TASKS, stated_now
+from refsol.psb300 import TYPES, stated_now
 
 PUBLISHED_NAME = "new_patient_tasks.json"
 FUNCTIONS_NAME, FUNCTIONS = "funcs_v1.json", "functions.json"
@@ -110,7 +110,7 @@ def _functions(file: Path) -> Path | None:
 def _differences(tasks: Sequence[Task], raw: Sequence[dict[str, Any]]) -> Iterator[str]:
     """How the form of a task file differs from the published one, one text per difference."""
     counts = Counter(task.type for task in tasks)
-    if odd := [f"{counts[name]} of {name}" for name in TASKS if counts[name] != PER_TYPE]:
+    if odd := [f"{counts[name]} of {name}" for name in TYPES if counts[name] != PER_TYPE]:
         yield f"it should have {PER_TYPE} tasks of each type, but has {', '.join(odd)}"
     names = {name for task in raw for name in task}
     if more := sorted(names - _FIELDS):

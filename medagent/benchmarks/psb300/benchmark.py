@@ -48,10 +48,9 @@ from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episode import EpisodeRow, Scripted
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
-from medagent.fhir_episodes.tools import Toolbox
 from medagent.reports.tables import named
 from refsol.errors import FactsError
-from refsol.psb300 import KIND_WORDS, RULE_SETS, StoredFacts, constant_answers
+from refsol.psb300 import KIND_WORDS, RULE_SETS, StoredFacts, baselines
 
 _TOOLS = Path(__file__).parent / "prompts" / "tools.json"
 _NAMED = 5
@@ -150,10 +149,9 @@ class Psb300(FhirBenchmark[Psb300Settings]):
         answers: Mapping[str, str] = {}
         if settings.agent == "constant":
             charts = open_charts(settings, tasks)
-            answers = constant_answers(
-                dicts(tasks), charts.facts, clock=clock or datetime.now(UTC), constants=charts.constants
-            )
-        return OwnAgent(settings.agent, self.protocol(settings, "tools"), answers, clock, settings.protocol == "code")
+            floors = baselines(dicts(tasks), charts.facts, clock=clock or datetime.now(UTC), constants=charts.constants)
+            answers = {kind: behaviour.answer for kind, behaviour in floors.constant.items()}
+        return OwnAgent(settings.agent, answers, clock, settings.protocol == "code")
 
     async def plan(self, settings: Psb300Settings, say: Say) -> Plan:
         """See `FhirBenchmark.plan`. A run on a FHIR server saves the charts before its first episode."""
@@ -181,7 +179,6 @@ class Psb300(FhirBenchmark[Psb300Settings]):
 class OwnAgent(Scripted):
     """A bundled agent with its data. If `clock` is None, the agent uses the current time."""
 
-    tools: Protocol
     answers: Mapping[str, str]
     clock: datetime | None = None
     code: bool = False
@@ -189,13 +186,14 @@ class OwnAgent(Scripted):
 
     def agent(self, base: str) -> Agent:
         """See `Scripted.agent`."""
-        from medagent.benchmarks.psb300.agents.reference import CodeReferenceAgent, ReferenceAgent
+        from medagent.benchmarks.psb300.agents.reference import solver
         from medagent.fhir_episodes.own_agents import ConstantAgent
+        from medagent.fhir_episodes.rule_agent import CodeRuleAgent, RuleAgent
 
         if self.kind != "reference":
             return ConstantAgent(self.answers)
-        made = CodeReferenceAgent if self.code else ReferenceAgent
-        return made(AgentContext(base=base), Toolbox.of(self.tools, base), self.clock or datetime.now(UTC))
+        solve = solver(base, self.clock or datetime.now(UTC))
+        return (CodeRuleAgent if self.code else RuleAgent)(AgentContext(base=base), solve)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from medagent.core.paths import data_dir
 from medagent.core.writing import file_digest
 from medagent.engine.report import DataRef
 from refsol.files import read_json
-from refsol.psb300 import PUBLISHED, TASKS, Constants
+from refsol.psb300 import PUBLISHED, TYPES, Constants
 from refsol.schema import validator
 
 BUNDLED, IMPORTED = "synthetic", "published"
@@ -50,8 +50,8 @@ class Task(BaseModel):
     @field_validator("id")
     @classmethod
     def _has_a_type(cls, value: str) -> str:
-        if value.partition("_")[0] not in TASKS:
-            raise ValueError(f"{value!r} does not begin with a type of psb-300; the types are {', '.join(TASKS)}")
+        if value.partition("_")[0] not in TYPES:
+            raise ValueError(f"{value!r} does not begin with a type of psb-300; the types are {', '.join(TYPES)}")
         return value
 
     @property
@@ -179,7 +179,7 @@ def split_tasks(tasks: Sequence[Task], split: Split, path: str) -> tuple[Task, .
     Types 5 and 7 are `ood`. The ids of each other type are shuffled by one random generator, types sorted as texts: the
     first 12 are `dev`, the next 10 `val` and the last 8 `id_test`.
     """
-    by_type: dict[str, list[Task]] = {name: [task for task in tasks if task.type == name] for name in TASKS}
+    by_type: dict[str, list[Task]] = {name: [task for task in tasks if task.type == name] for name in TYPES}
     if odd := [name for name, members in by_type.items() if len(members) != PER_TYPE]:
         raise UserError(
             f"--split {split}: {path} has no splits: {odd[0]} has {len(by_type[odd[0]])} tasks, not {PER_TYPE}"

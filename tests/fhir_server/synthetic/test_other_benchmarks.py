@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from fhir_server.synthetic.bundled import PROFILE
-from refsol.psb300._facts import ChartFacts
-from refsol.psb300.grade import evaluate
+from refsol.psb300 import Resources, RuleName, Verdict, grade_item
 from tests.shared_data import hospital_lines
 
 Resource = dict[str, Any]
@@ -23,37 +22,35 @@ def resources() -> list[Resource]:
     return [json.loads(line) for line in hospital_lines()]
 
 
+def verdict_of(kind: str, mrn: str, facts: Resources, rules: RuleName = "official") -> Verdict:
+    """The verdict on a reply that does nothing."""
+    finish = [{"role": "agent", "content": "FINISH([])"}]
+    task = {"id": f"{kind}_1", "eval_MRN": mrn, "context": CONTEXT}
+    return grade_item(task, finish, "[]", facts, clock=NOW, rules=rules)
+
+
 def living(resources: list[Resource]) -> list[str]:
     return [one["id"] for one in resources if one["resourceType"] == "Patient" and "deceasedDateTime" not in one]
 
 
 @pytest.mark.parametrize("rules", ["official", "fair"])
 def test_orders_of_psb_300_are_due_and_not_due_in_fifteen_patients_each(resources: list[Resource], rules: Any) -> None:
-    facts = ChartFacts(resources)
+    facts = Resources(resources)
     for number in (1, 2, 4, 5, 6, 7, 8, 9, 10):
-        branches = Counter(
-            evaluate(
-                {"id": f"task{number}_1", "eval_MRN": mrn, "context": CONTEXT}, facts, clock=NOW, rules=rules
-            ).branch
-            for mrn in living(resources)
-        )
+        branches = Counter(verdict_of(f"task{number}", mrn, facts, rules).branch for mrn in living(resources))
         assert min(branches["order"], branches["no order"]) >= 15, (number, branches)
 
 
 def test_both_arms_of_anticoagulants_and_thyroid_tests_and_every_kind_of_mean(resources: list[Resource]) -> None:
-    facts = ChartFacts(resources)
+    facts = Resources(resources)
     words, means, thyroid = Counter[str](), Counter[tuple[bool, ...]](), Counter[bool]()
     for mrn in living(resources):
-
-        def task(kind: str, mrn: str = mrn) -> Any:
-            return evaluate({"id": f"{kind}_1", "eval_MRN": mrn, "context": CONTEXT}, facts, clock=NOW)
-
-        words.update(
-            part for part in ("heparin 5000 is due", "a stop is due") if part in task("task2").because.sentence
-        )
-        means[tuple(mean is None for mean in task("task3").accepted[0])] += 1
-        if task("task6").branch == "order":
-            highs = [one["valueQuantity"]["value"] for one in facts.search("Observation", mrn, "TSH")]
+        because = verdict_of("task2", mrn, facts).because
+        assert because is not None
+        words.update(part for part in ("order heparin", "stop ") if part in because.sentence)
+        means[tuple(mean is None for mean in verdict_of("task3", mrn, facts).accepted[0])] += 1
+        if verdict_of("task6", mrn, facts).branch == "order":
+            highs = [one["valueQuantity"]["value"] for one in facts.search("Observation", patient=mrn, code="TSH")]
             thyroid[sum(value > 10 for value in highs) > 1] += 1
     assert min(words.values()) >= 10
     assert means.keys() == {(False, False), (True, False), (True, True)}
@@ -61,10 +58,10 @@ def test_both_arms_of_anticoagulants_and_thyroid_tests_and_every_kind_of_mean(re
 
 
 def test_the_last_qtc_stored_is_not_always_the_last_one_taken(resources: list[Resource]) -> None:
-    facts = ChartFacts(resources)
+    facts = Resources(resources)
     sides = Counter[tuple[bool, bool]]()
     for mrn in living(resources):
-        found = facts.search("Observation", mrn, "QTCINTERVAL")
+        found = facts.search("Observation", patient=mrn, code="QTCINTERVAL")
         if found:
             stored = max(found, key=lambda one: str(one["meta"]["lastUpdated"]))
             taken = max(found, key=lambda one: str(one["effectiveDateTime"]))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from refsol.psb300 import ChartFacts, RuleName, Verdict, grade_item
+from refsol.psb300 import Resources, RuleName, Verdict, grade_item
 from tests.shared_data import DATA, read_xz
 
 VECTORS = DATA / "psb300"
@@ -28,7 +28,7 @@ def rows(name: str) -> tuple[Json, ...]:
 def verdict_of(row: Json, rules: RuleName = "official") -> Verdict:
     """The verdict on a vector."""
     clock = datetime.fromisoformat(row["clock"])
-    return grade_item(row["task"], row["history"], row["result"], ChartFacts(row["ehr"]), clock=clock, rules=rules)
+    return grade_item(row["task"], row["history"], row["result"], Resources(row["ehr"]), clock=clock, rules=rules)
 
 
 def task(kind: int, **more: Any) -> Json:
@@ -80,4 +80,4 @@ def posts(*payloads: Json) -> list[Json]:
 
 def grade(kind: int, ehr: list[Json], history: list[Json], result: Any = "[]", **options: Any) -> Verdict:
     """The verdict on a small item."""
-    return grade_item(task(kind), history, result, ChartFacts(ehr), **{"clock": CLOCK, **options})
+    return grade_item(task(kind), history, result, Resources(ehr), **{"clock": CLOCK, **options})

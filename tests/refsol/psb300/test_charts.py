@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from refsol.errors import FactsError
-from refsol.psb300 import ChartFacts, RuleName, StoredFacts, constant_answers, grade_item, save, stored
+from refsol.psb300 import Resources, RuleName, StoredFacts, baselines, grade_item, save, stored
 from tests.refsol.psb300.charts import CLOCK, MRN, procedure, reading, rows, task, verdict_of
 
 CUT_OFF = datetime(2025, 1, 1, tzinfo=UTC)
@@ -17,7 +17,7 @@ CUT_OFF = datetime(2025, 1, 1, tzinfo=UTC)
 @pytest.mark.parametrize("rules", ["official", "fair"])
 def test_saved_charts_give_every_recorded_item_the_same_verdict_and_reason(rules: RuleName) -> None:
     for row in rows("vectors"):
-        saved = StoredFacts(save([row["task"]], ChartFacts(row["ehr"])))
+        saved = StoredFacts(save([row["task"]], Resources(row["ehr"])))
         clock = datetime.fromisoformat(row["clock"])
         again = grade_item(row["task"], row["history"], row["result"], saved, clock=clock, rules=rules)
         assert again == verdict_of(row, rules), row["case"]
@@ -25,7 +25,7 @@ def test_saved_charts_give_every_recorded_item_the_same_verdict_and_reason(rules
 
 def test_a_search_that_was_not_saved_is_an_error() -> None:
     with pytest.raises(FactsError, match="have no search for Procedure of patient S7654321"):
-        StoredFacts(save([task(9)], ChartFacts([]))).search("Procedure", "S7654321", "90686")
+        StoredFacts(save([task(9)], Resources([]))).search("Procedure", patient="S7654321", code="90686")
 
 
 def late(resource: dict[str, Any]) -> dict[str, Any]:
@@ -45,14 +45,15 @@ def late(resource: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_the_cut_off_applies_unless_it_would_leave_nothing(chart: list[Any], expected: tuple[Any, ...]) -> None:
-    state = stored([task(9)], ChartFacts(chart), CUT_OFF)
+    state = stored([task(9)], Resources(chart), CUT_OFF)
     assert (state.resources, state.counting, state.late, state.cut_off_applies) == expected
 
 
 def test_the_constant_answer_is_the_one_that_is_right_most_often() -> None:
     tasks = [{**task(3), "id": f"task3_{number}", "eval_MRN": f"S{number}"} for number in range(3)]
     beat = {**reading("HEARTRATE", 80, 0.1), "subject": {"reference": "Patient/S0"}}
-    assert constant_answers([*tasks, task(9)], ChartFacts([beat]), clock=CLOCK) == {
+    floors = baselines([*tasks, task(9)], Resources([beat]), clock=CLOCK)
+    assert {kind: behaviour.answer for kind, behaviour in floors.constant.items()} == {
         "task3": "[null, null]",
         "task9": "[]",
     }

@@ -6,15 +6,18 @@ A patient is a candidate only if both rule sets agree and the reference agent is
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from medagent.benchmarks.psb300.agents.decisions import decide
-from refsol.psb300 import ChartFacts, ChartFault, Constants, Ruling, evaluate, grade_item
-from refsol.psb300.grade import SEARCHES
+from refsol.clinical.chart import Chart
+from refsol.clinical.evidence import branch_words
+from refsol.clinical.faults import DataFault
+from refsol.clinical.meanings import plain
+from refsol.clinical.rulings import Ruling
+from refsol.clinical.task_type import Solution, history_of
+from refsol.psb300 import RULE_SETS, TYPES, Constants, Resources, chart_of, grade_item
 
 _KINDS = ("Procedure", "Condition", "MedicationRequest", "ServiceRequest")
 _CODES = ("HEARTRATE", "TSH", "FT4", "QTCINTERVAL")
@@ -40,7 +43,7 @@ class Charts:
         self._resources: list[dict[str, Any]] = []
         self.mrns: list[str] = []
         self._read(lines)
-        self._facts = ChartFacts(self._resources)
+        self._facts = Resources(self._resources)
 
     def candidates(self, kind: str) -> list[Candidate]:
         """The candidates of a type."""
@@ -61,7 +64,7 @@ class Charts:
         if kind != "task3":
             yield self._now
             return
-        readings = self._facts.search("Observation", mrn, "HEARTRATE")
+        readings = self._facts.search("Observation", patient=mrn, code="HEARTRATE")
         times = [datetime.fromisoformat(one["effectiveDateTime"]) for one in readings]
         if not times:
             return
@@ -69,46 +72,28 @@ class Charts:
             yield min(max(times) + after, self._now).replace(second=0, microsecond=0)
 
     def _judged(self, kind: str, mrn: str, now: datetime) -> Iterator[Candidate]:
-        """The candidate, if both rule sets agree on the chart and the reference agent is right by both."""
+        """The candidate, if both rule sets agree, and the reply that is right by `fair` is right by both."""
         task = {"id": f"{kind}_1", "eval_MRN": mrn, "context": f"It's {now.isoformat()} now."}
         constants = Constants(cut_off=None, default_now=now)
-        results = [list(map(dict, self._facts.search(s.kind, mrn, s.code, s.status))) for s in SEARCHES[kind]]
+        official, fair = (chart_of(task, self._facts, rules, now, constants) for rules in RULE_SETS.values())
         try:
-            official = evaluate(task, self._facts, clock=now, rules="official", constants=constants)
-            fair = evaluate(task, self._facts, clock=now, rules="fair", constants=constants)
-            answers, orders = decide(kind, now, results)
-        except (ChartFault, KeyError, TypeError, ValueError):
+            ruling, due = TYPES[kind].ruled(official), TYPES[kind].ruled(fair)
+        except DataFault:
             return
-        history = _history(mrn, answers, orders)
-        result = json.dumps(answers)
+        right = Solution.of(due, fair)
+        history = [*history_of(right.posts, constants.acknowledgement)]
         verdicts = [
-            grade_item(task, history, result, self._facts, clock=now, rules=rules, constants=constants).correct
-            for rules in ("official", "fair")
+            grade_item(task, history, right.answer, self._facts, clock=now, rules=rules, constants=constants).correct
+            for rules in RULE_SETS
         ]
-        if verdicts == [True, True] and official.branch == fair.branch:
-            yield Candidate(mrn, now, official.branch == "order", _branch(official, fair))
+        if verdicts == [True, True] and ruling.branch == due.branch:
+            yield Candidate(mrn, now, ruling.branch == "order", _branch(ruling, official, fair))
 
 
-def _history(mrn: str, answers: Sequence[Any], orders: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
-    """The messages of an agent that places these orders and gives these answers."""
-    fixed = {"status": "active", "intent": "order", "subject": {"reference": f"Patient/{mrn}"}}
-    messages = []
-    for order in orders:
-        post = f"POST http://localhost:8080/fhir/{order['resourceType']}\n{json.dumps({**fixed, **order})}"
-        messages += [{"role": "agent", "content": post}, {"role": "user", "content": "POST request accepted"}]
-    return [*messages, {"role": "agent", "content": f"FINISH({json.dumps(answers)})"}]
-
-
-def _branch(official: Ruling, fair: Ruling) -> str:
-    """A name for the branch that the rules take: their conclusion, and the roles of the deciding facts.
-
-    Tasks are dealt in the order of these names, so a changed sentence or role in refsol.psb300 changes the data sets.
-    """
-    if official.accepted:
-        absent = [mean is None for mean in official.accepted[0]]
-        return f"absent: {absent}"
-    roles = sorted({fact.role for fact in official.because.facts})
-    conclusion = re.split(r";|→", official.because.sentence)[-1].strip()
-    readings = min(len(official.because.facts), 2) if "decides" in roles else 0
-    other = official.evidence.resources[:1] != fair.evidence.resources[:1]
-    return f"{conclusion} ({', '.join(roles)}; {readings}{'; the last stored is another' if other else ''})"
+def _branch(ruling: Ruling, official: Chart, fair: Chart) -> str:
+    """The branch that the rules take. Tasks are dealt in the order of these names."""
+    if ruling.answers:
+        return f"absent: {[one is None for one in plain(ruling.answers[0])]}"
+    first, other = (next((one.used for one in chart.looked), ()) for chart in (official, fair))
+    same = [*map(id, first)] == [*map(id, other)]
+    return f"{branch_words(official)} ({ruling.branch}{'' if same else '; the last stored is another'})"

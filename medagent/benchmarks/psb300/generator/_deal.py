@@ -11,7 +11,7 @@ from typing import Any
 from fhir_server.synthetic.dice import Dice
 from medagent.benchmarks.psb300.generator._candidates import Candidate, Charts
 from medagent.core.errors import UserError
-from refsol.psb300 import TASKS
+from refsol.psb300 import TYPES
 
 _FILE = Path(__file__).with_name("wording.toml")
 SCARCE = 10
@@ -27,7 +27,7 @@ def wording() -> dict[str, Any]:
 
 def tasks(charts: Charts, dice: Dice, per_type: int) -> Iterator[dict[str, Any]]:
     """`per_type` tasks of each type. Raises UserError if the hospital has too few patients for them."""
-    for kind in TASKS:
+    for kind in TYPES:
         words = wording()[kind]
         for place, one in enumerate(_dealt(kind, charts.candidates(kind), dice, per_type)):
             instruction = words["instructions"][place % len(words["instructions"])]

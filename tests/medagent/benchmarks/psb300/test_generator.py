@@ -14,7 +14,7 @@ from medagent.benchmarks.psb300.generator._candidates import Charts
 from medagent.benchmarks.psb300.generator._deal import tasks
 from medagent.benchmarks.psb300.tasks import load_tasks
 from medagent.core.errors import UserError
-from refsol.psb300 import TASKS
+from refsol.psb300 import TYPES
 from tests.command import medagent
 from tests.medagent.benchmarks.psb300 import made
 from tests.medagent.sandbox.trying import working
@@ -57,10 +57,10 @@ def test_every_branch_is_in_the_bundled_set() -> None:
     from fhir_server.synthetic.bundled import PROFILE
 
     bundled = load_tasks("synthetic")
-    assert Counter(task.type for task in bundled.tasks) == dict.fromkeys(TASKS, 30)
-    assert all(len({task.eval_MRN for task in bundled.tasks if task.type == kind}) == 30 for kind in TASKS)
+    assert Counter(task.type for task in bundled.tasks) == dict.fromkeys(TYPES, 30)
+    assert all(len({task.eval_MRN for task in bundled.tasks if task.type == kind}) == 30 for kind in TYPES)
     charts = Charts(hospital_lines(), PROFILE.now)
-    for kind in TASKS:
+    for kind in TYPES:
         candidates = {(one.mrn, one.now): one for one in charts.candidates(kind)}
         chosen = [
             candidates[task.eval_MRN, datetime.fromisoformat(task.context[5:30])]

@@ -1,0 +1,419 @@
+"""The ten task types of psb-300. Where the two rule sets differ in the rule itself, the rule says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from refsol.clinical.chart import Chart, mean, newest, performed
+from refsol.clinical.codes import CPT, LABORATORY, LOINC, SNOMED, VITAL_SIGNS, Code, Lab, days, hours
+from refsol.clinical.faults import DataFault
+from refsol.clinical.meanings import Coded, Is, Meaning, Names, OneOf
+from refsol.clinical.orders import ENDINGS, Field
+from refsol.clinical.records import Compared, Event, Search, drug_text, ordered, ref
+from refsol.clinical.rulings import Ruling
+from refsol.clinical.sources import Resource
+from refsol.clinical.task_type import TaskType
+from refsol.json_values import as_object
+from refsol.psb300.meanings import (
+    CodeNames,
+    CodeOrDrug,
+    DrugText,
+    FirstCode,
+    InCode,
+    Indication,
+    Laboratory,
+    Mean,
+    NamesOrder,
+    Vaccine,
+    Word,
+    Written,
+    is_fair,
+)
+from refsol.psb300.rules import HEART_RATE, Due, PsbRuling
+
+SERVICE, DRUG = "ServiceRequest", "MedicationRequest"
+CT = Code("74177", CPT, "CT of abdomen and pelvis with contrast")
+OLD_CTS = tuple(Code(code, name="CT of the abdomen") for code in ("IMGCT0491", "IMGIL0001"))
+CANCER = Code("C64.2", "http://hl7.org/fhir/sid/icd-10-cm", "malignant neoplasm of the left kidney")
+REFERRAL = Code("CON417", name="referral to interventional radiology")
+CATHETER = Code("NUR1373", name="urinary catheter")
+FLU = Code("90686", CPT, "influenza vaccine")
+COVID, BOOSTER = Code("COVIDVACCINE", name="COVID-19 vaccine"), Code("91320", CPT, "COVID-19 vaccine")
+ECG = Code("445118002", SNOMED, "12-lead ECG")
+HEART = Lab(HEART_RATE, LOINC, "heart rate", category=VITAL_SIGNS)
+TSH = Lab("TSH", LOINC, "TSH", category=LABORATORY)
+FT4 = Lab("FT4", LOINC, "free T4", category=LABORATORY)
+QTC = Lab("QTCINTERVAL", LOINC, "QTc", "ms", 0)
+HEPARIN, DOSE = "heparin", ("5,000", "5000")
+ANTICOAGULANTS = (
+    HEPARIN,
+    "enoxaparin",
+    "dalteparin",
+    "fondaparinux",
+    "apixaban",
+    "rivaroxaban",
+    "dabigatran",
+    "warfarin",
+)
+PROLONGING = (
+    "ondansetron",
+    "prochlorperazine",
+    "haloperidol",
+    "quetiapine",
+    "olanzapine",
+    "risperidone",
+    "ziprasidone",
+    "clozapine",
+    "chlorpromazine",
+)
+OPIOIDS = ("hydromorphone", "oxycodone", "fentanyl", "hydrocodone", "morphine")
+NALOXONE = ("naloxone", "narcan")
+ACTIVE = Search(DRUG, status="active")
+
+
+class PsbType(TaskType):
+    """A type. `searches` are those that its rule may make, under either rule set."""
+
+    searches: ClassVar[tuple[Search, ...]] = ()
+
+
+NOTHING = PsbRuling("no order")
+NO_ATTEMPT = PsbRuling("no order", attempts=True)
+"""Nothing is due, and `official` counts POSTs that were not accepted too."""
+
+
+def _one(order: Due) -> Ruling:
+    """Exactly one post, this order."""
+    return PsbRuling("order", orders=(order,), single=True)
+
+
+def _subject(chart: Chart) -> dict[str, Any]:
+    return {"reference": f"Patient/{chart.patient}"}
+
+
+def _active(chart: Chart) -> tuple[Field, ...]:
+    """The fields of an active order for the patient."""
+    return (
+        Field("status", Word("active")),
+        Field("intent", Word("order")),
+        Field("subject", Is(_subject(chart))),
+    )
+
+
+def _due(chart: Chart, kinds: tuple[str, ...], what: str, *meanings: Meaning, **more: Any) -> Due:
+    """An active order for the patient."""
+    fields = (Field("", one) for one in meanings)
+    return Due(kinds, (*_active(chart), *fields), f"order {what}", **more)
+
+
+def _loose(chart: Chart, kind: str, words: str, status: Word, meaning: Meaning, **more: Any) -> Due:
+    """An order whose intent and subject are not looked at."""
+    written = Field("", Written({"intent": "order", "subject": _subject(chart)}))
+    return Due((kind,), (Field("status", status), written, Field("", meaning)), words, **more)
+
+
+def _drug(text: str) -> dict[str, Any]:
+    return {"medicationCodeableConcept": {"text": text}}
+
+
+def _service(code: Code) -> dict[str, Any]:
+    return {"code": Coded(code).json()}
+
+
+def _is_recent(last: Event | None, **length: float) -> bool:
+    return last is not None and not last.older_than(**length)
+
+
+class OldCt(PsbType):
+    """A CT of the abdomen if the last one is more than a year ago. `official` goes by the time of grading."""
+
+    name, title = "task1", "CT after a year"
+    searches = (Search("Procedure", OLD_CTS),)
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        if _is_recent(chart.last_done(*OLD_CTS), days=365):
+            return NO_ATTEMPT
+        why = Indication(("renal mass follow-up",), {"reasonCode": [{"text": "Renal mass follow-up"}]})
+        return _one(_due(chart, (SERVICE,), CT.name, FirstCode((CT.code,), _service(CT)), why, url=SERVICE))
+
+
+class OneAnticoagulant(PsbType):
+    """Exactly one active anticoagulant, heparin 5000. `official` wants any one stop for any number of duplicates."""
+
+    name, title = "task2", "one anticoagulant"
+    searches = (ACTIVE,)
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        taken, fair = chart.orders(*ANTICOAGULANTS), is_fair(chart)
+        right = [one for one in taken if self._is_heparin(one, chart)]
+        kept = max(right, key=lambda one: _written(one, chart), default=None) if fair else next(iter(taken), None)
+        stops = tuple(self._stop(one, chart) for one in taken if one is not kept)
+        names = Names((HEPARIN, DOSE if fair else "5000"), _drug("heparin 5000 units subcutaneously every 8 hours"))
+        least = 0 if right else 1
+        heparin = _loose(chart, DRUG, "order heparin 5000", Word("active"), names, least=least, only=fair)
+        if taken and not right:
+            chart.note(ACTIVE, what="heparin 5000")  # that no active order is heparin 5000 shows only in all of them
+        if right and not stops:
+            return NOTHING
+        return PsbRuling(
+            "order",
+            orders=stops if right else (heparin, *stops),
+            posts=least + (len(stops) if fair else bool(stops)),
+            every=(Field("subject", Is(_subject(chart))),),
+            besides=(heparin,) if right and fair else (),
+        )
+
+    @staticmethod
+    def _is_heparin(order: Resource, chart: Chart) -> bool:
+        text = drug_text(order)
+        return chart.mentions(text, HEPARIN) and chart.mentions(text, *DOSE)
+
+    @staticmethod
+    def _stop(order: Resource, chart: Chart) -> Due:
+        fair, text = is_fair(chart), drug_text(order)
+        drugs = tuple(word for word in ANTICOAGULANTS if chart.mentions(text, word))
+        names = NamesOrder((drugs,), _drug(text), order.get("id")) if fair else Written(_drug(text))
+        return _loose(chart, DRUG, f"stop {text}", Word(*ENDINGS), names, own=fair)
+
+
+class HeartRate(PsbType):
+    """The mean heart rates of the past 6 and 12 hours. A reading without a time or a value does not count."""
+
+    name, title = "task3", "mean heart rate"
+    searches = (Search("Observation", (HEART,)),)
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        whole = [one for one in chart.find("Observation", HEART) if _is_whole(one, chart)]
+        readings = [chart.reading(one, HEART) for one in whole]
+        past = [one for one in readings if ordered(one, chart.now, lambda time, now: time <= now)]
+        start = chart.now - hours(12)
+        recent = chart.since(past, start)
+        means = [mean(chart.since(recent, chart.now - hours(6))), mean(recent)]
+        chart.note(Search("Observation", (HEART,), start=start), *(one.resource for one in recent), how="mean")
+        words = ["none" if one is None else f"{float(one):.6g}" for one in means]
+        because = f"mean heart rate of the past 6 h: {words[0]}, of the past 12 h: {words[1]} ({len(recent)} readings)"
+        accepted = [Mean(None if one is None else float(one)) for one in means]
+        return PsbRuling("query", (accepted,), because=because, attempts=True)
+
+
+class RemoveCatheter(PsbType):
+    """The removal of a urinary catheter that was placed more than 48 hours ago, if no active order asks for it."""
+
+    name, title = "task4", "remove a catheter"
+    searches = (Search("Procedure", (CATHETER,)), Search(SERVICE, (CATHETER,), "active"))
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        placed = chart.last_done(CATHETER)
+        chart.find(SERVICE, CATHETER, status="active")  # the published grader fails on these even without a catheter
+        if placed is None or not placed.older_than(hours=48) or chart.first(SERVICE, CATHETER, "active"):
+            return NOTHING
+        code = InCode((CATHETER.code.lower(),), _service(CATHETER))
+        return PsbRuling("order", orders=(_due(chart, (SERVICE,), "the removal of the catheter", code, lazy=True),))
+
+
+class LeftKidney(PsbType):
+    """A CT and a referral for a tumour of the left kidney, if the last CT is more than 90 days ago."""
+
+    name, title = "task5", "CT and referral for a tumour"
+    searches = (Search("Condition", (CANCER,)), Search("Procedure", (*OLD_CTS, CT)))
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        if not chart.has_condition(CANCER):
+            return NO_ATTEMPT
+        if _is_recent(chart.last_done(*OLD_CTS, CT), days=90):
+            return NOTHING
+        due = {code: CodeNames((code.code,), _service(code)) for code in (CT, REFERRAL)}
+        orders = tuple(_due(chart, (SERVICE, DRUG), code.name, names) for code, names in due.items())
+        return PsbRuling("order", orders=orders)
+
+
+class Thyroid(PsbType):
+    """The protocol for TSH and free T4: a drug and two tests, two tests, or nothing."""
+
+    name, title = "task6", "thyroid protocol"
+    searches = (Search("Observation", (TSH,)), Search("Observation", (FT4,)))
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        readings, others = chart.readings(TSH), chart.readings(FT4)
+        newest(others)  # the published grader fails on a damaged free T4 even if the TSH decides alone
+        pair = self._high_pair(readings)
+        if pair is not None:
+            chart.note(Search("Observation", (TSH,)), *(one.resource for one in pair), how="all")
+            drug = DrugText(("levothyroxine", "25"), _drug("levothyroxine 25 mcg by mouth daily"))
+            fields = (Field("", drug), *_active(chart))  # in this order: a drug that cannot be read is at fault
+            levothyroxine = Due((DRUG,), fields, "order levothyroxine 25 mcg", lazy=True)
+            return PsbRuling("order", orders=(levothyroxine, *self._tests(chart, 42)), posts=3)
+        tsh = chart.latest(TSH)
+        if tsh is None or not 4.5 <= tsh <= 10:
+            return NOTHING
+        ft4 = chart.latest(FT4)
+        if ft4 is None or not 0.8 <= ft4 <= 1.8:
+            return NOTHING
+        no_drug = Due((DRUG,), (), "drug", least=0, only=True)
+        return PsbRuling("order", orders=self._tests(chart, 90), posts=2, besides=(no_drug,))
+
+    @staticmethod
+    def _high_pair(readings: Sequence[Event]) -> tuple[Event, Event] | None:
+        """The first and the last TSH above 10, if they are at least 30 days apart."""
+        newest(readings)  # raises DataFault for times that cannot be compared
+        high = sorted((one for one in readings if one > 10), key=lambda one: one.time)
+        if len(high) < 2 or high[-1].before(high[0].time + days(30)):
+            return None
+        return high[0], high[-1]
+
+    @staticmethod
+    def _tests(chart: Chart, after: int) -> tuple[Due, ...]:
+        """Both tests again. `official` wants two, of either kind."""
+        when, fair = {"occurrenceDateTime": (chart.now + days(after)).isoformat()}, is_fair(chart)
+        tests = []
+        for lab in (TSH, FT4):
+            words = (lab.code.lower(),) if fair else ((TSH.code.lower(), FT4.code.lower()),)
+            names = Laboratory(words, {"code": {"text": lab.code}, **when})
+            tests.append(_due(chart, (SERVICE,), lab.name, names, least=2, own=fair))
+        return tuple(tests)
+
+
+class LongQtc(PsbType):
+    """An ECG, and a stop of a drug that prolongs the QTc, if the last QTc is above 500 ms.
+
+    `official` takes the reading that was stored last, and a stop of any such drug. `fair` takes the reading that was
+    measured last, and a stop of an active drug, if there is one.
+    """
+
+    name, title = "task7", "ECG for a long QTc"
+    searches = (Search("Observation", (QTC,)), ACTIVE)
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        fair, ends = is_fair(chart), Word(*ENDINGS)
+        last = chart.latest(QTC) if fair else _stored_last(chart, QTC)
+        if last is None:
+            return NO_ATTEMPT
+        if not last > 500:
+            return NOTHING
+        texts = [drug_text(one) for one in chart.orders(*PROLONGING)] if fair else [PROLONGING[0]]
+        drugs = tuple(word for word in PROLONGING if not fair or any(chart.mentions(text, word) for text in texts))
+        when = {"occurrenceDateTime": (chart.now + hours(24)).isoformat()}
+        names = Names(((ECG.code, "ecg"),), {**_service(ECG), **when})
+        ecg = _loose(chart, SERVICE, "order an ECG", Word("active"), names)
+        stops = [_loose(chart, DRUG, f"stop {text}", ends, Names((drugs,), _drug(text))) for text in texts]
+        every = (Field("resourceType", OneOf(SERVICE, DRUG)), Field("subject", Is(_subject(chart))))
+        read = Due((DRUG,), (Field("status", ends),), "stop", least=0)  # at fault even if no stop is due
+        return PsbRuling("order", orders=(ecg, *stops), posts=2 if stops else 1, every=every, besides=(read,))
+
+
+class NaloxoneBesideOpioid(PsbType):
+    """Naloxone if an opioid is active and naloxone is not."""
+
+    name, title = "task8", "naloxone with an opioid"
+    searches = (ACTIVE,)
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        if not chart.active_order(*OPIOIDS) or chart.active_order(*NALOXONE):
+            return NOTHING
+        names = Names((NALOXONE,), _drug("naloxone 4 mg nasal spray"))
+        return _one(_due(chart, (DRUG, SERVICE), "naloxone", names))
+
+
+class FluVaccine(PsbType):
+    """An influenza vaccine if the last one is more than 365 days ago."""
+
+    name, title = "task9", "influenza vaccine"
+    searches = (Search("Procedure", (FLU,)),)
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        if _is_recent(chart.last_done(FLU), days=365):
+            return NOTHING
+        vaccine = Vaccine((("flu", "influenza"),), _service(FLU))
+        return _one(_due(chart, (SERVICE, DRUG), FLU.name, vaccine))
+
+
+class CovidBooster(PsbType):
+    """A COVID-19 booster if the last vaccine, a procedure or a completed order, is more than 365 calendar days ago."""
+
+    name, title = "task10", "COVID-19 booster"
+    searches = (Search("Procedure", (COVID,)), Search(DRUG, status="completed"))
+
+    def rule(self, chart: Chart) -> Ruling:
+        """See `TaskType.rule`."""
+        words = ("covid-19 vac", "covid-19 vacc", "covid-19 vaccine")
+        drugs = [one for one in chart.find(DRUG, status="completed") if chart.mentions(drug_text(one), *words)]
+        given = [*chart.find("Procedure", COVID), *drugs]
+        last = newest(chart.timed((one, _given(one)) for one in given))
+        procedures, orders = self.searches
+        chart.note(procedures, *([last.resource] if last else []), how="last")
+        if last is None:
+            chart.note(orders, what="COVID-19 vaccine")
+        elif not self._is_old(last, chart):
+            return NOTHING
+        names = ("covid", "covid19", "covidvaccine", *((BOOSTER.code,) if is_fair(chart) else ()))
+        return _one(_due(chart, (SERVICE, DRUG), BOOSTER.name, CodeOrDrug((names,), _service(BOOSTER))))
+
+    @staticmethod
+    def _is_old(last: Event, chart: Chart) -> bool:
+        """Compares calendar dates as they are written, in whatever zone."""
+        limit = chart.now.replace(hour=0, minute=0, second=0, microsecond=0) - days(365)
+        outcome = last.time.date() < limit.date()
+        chart.compared.append(Compared((last.resource,), "time", last.time, "<", limit, outcome, "365 calendar days"))
+        return outcome
+
+
+def _given(resource: Resource) -> Any:
+    """When a vaccine was given, otherwise when it was ordered."""
+    text = performed(resource)
+    return resource.get("authoredOn") if text is None else text
+
+
+def _written(order: Resource, chart: Chart) -> datetime:
+    """When an order was written. A time without a zone is in UTC; an order without a time sorts first."""
+    text = order.get("authoredOn")
+    time = datetime.min if text is None else chart.moment(text, order)
+    return time.replace(tzinfo=UTC) if time.utcoffset() is None else time
+
+
+def _is_whole(resource: Resource, chart: Chart) -> bool:
+    """Whether a reading has a time and a value."""
+    text, value = resource.get("effectiveDateTime"), as_object(resource.get("valueQuantity")).get("value")
+    try:
+        return isinstance(text, str) and value is not None and bool(chart.moment(text, resource))
+    except DataFault:
+        return False
+
+
+def _stored_last(chart: Chart, lab: Lab) -> Event | None:
+    """The reading with the greatest `meta.lastUpdated`, compared as text. Its time is not read."""
+    found = chart.find("Observation", lab)
+    last = max(found, key=lambda one: str(as_object(one.get("meta")).get("lastUpdated") or ""), default=None)
+    chart.note(Search("Observation", (lab,)), *([last] if last else []), how="last")
+    if last is None:
+        return None
+    value = as_object(last.get("valueQuantity")).get("value")
+    if not chart.is_number(value):
+        raise DataFault(f"{ref(last)} has no number in valueQuantity.value")
+    return Event(last, str(last.get("effectiveDateTime")), chart.now, chart, value)
+
+
+_TYPES: tuple[PsbType, ...] = (
+    OldCt(),
+    OneAnticoagulant(),
+    HeartRate(),
+    RemoveCatheter(),
+    LeftKidney(),
+    Thyroid(),
+    LongQtc(),
+    NaloxoneBesideOpioid(),
+    FluVaccine(),
+    CovidBooster(),
+)
+TYPES: dict[str, PsbType] = {one.name: one for one in _TYPES}
+"""The types by id."""
