@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+ACCEPTED = "POST request accepted"
+"""The runner's acknowledgement, with which the prompts of every protocol begin their reply to a POST."""
 _FENCES = ("```tool_code", "```")
 
 

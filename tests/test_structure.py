@@ -22,7 +22,7 @@ FLOORS = {
         ("_finished",),
         ("_api",),
         ("export", "integrations", "testing"),
-        ("cli", "rl", "blocks", "fhir", "__main__"),
+        ("cli", "rl", "blocks", "clinical", "fhir", "__main__"),
     ),
     "fhir_server": (
         ("errors", "clock", "ids", "bounds", "definitions"),
@@ -73,9 +73,9 @@ FLOORS = {
 """The folders and modules of each package's top level, the lowest first. A file imports from its own row or below."""
 ALONE = {"fhir_server": ("synthetic",)}
 """Folders that import nothing else of their package, and that nothing else of it imports."""
-PUBLIC = ("medagent", "medagent.blocks", "medagent.engine", "medagent.fhir", "medagent.rl")
+PUBLIC = ("medagent", "medagent.blocks", "medagent.clinical", "medagent.engine", "medagent.fhir", "medagent.rl")
 """The modules that packages outside the three may import."""
-SEPARATE = ("medagentbench", "psb300", "fhiragentbench", "promptcblue", "simpleqa", "imapscore")
+SEPARATE = ("medagentbench", "psb300", "fhiragentbench", "promptcblue", "simpleqa", "imapscore", "ward")
 """The folders of the benchmarks, in medagent/benchmarks and in refsol; none imports another."""
 
 

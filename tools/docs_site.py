@@ -40,11 +40,12 @@ NAV: dict[str, tuple[str, ...]] = {
     ),
     "Results": ("grading.md", "results-file.md", "checked.md"),
     "FHIR": ("fhir-server.md", "fhir-developers.md", "testing.md", "ci.md"),
-    "Your own": ("agents.md", "benchmarks.md", "architecture.md"),
+    "Your own": ("agents.md", "clinical.md", "benchmarks.md", "architecture.md"),
 }
 PUBLIC = (
     "medagent",
     "medagent.blocks",
+    "medagent.clinical",
     "medagent.engine",
     "medagent.fhir",
     "medagent.testing",

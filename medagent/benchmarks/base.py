@@ -27,18 +27,26 @@ def names() -> list[str]:
 
 
 def find(reference: str | type[Benchmark[Any, Any]], group: str = GROUP) -> Benchmark[Any, Any]:
-    """The benchmark of a name, an import path or a class. Raises UserError, which lists the known names."""
+    """The benchmark of a name, an import path, a file of task types or a class. Raises UserError, which lists the known
+    names.
+    """
     name = reference if isinstance(reference, str) else plugins.given(reference)
-    plugin = plugins.find(name, group)
+    plugin = plugins.whole_file(name) or plugins.find(name, group)
     if plugin is None:
         raise UserError(f"unknown benchmark {name!r}; known: {', '.join(names())}.{did_you_mean(name, names())}")
     loaded = plugin.load()
-    benchmark = loaded() if isinstance(loaded, type) else loaded
-    if not isinstance(benchmark, Benchmark):
-        raise UserError(f"{plugin.path}: is not a subclass of medagent.Benchmark")
+    made = loaded() if isinstance(loaded, type) else loaded
+    benchmark: Benchmark[Any, Any] = made if isinstance(made, Benchmark) else _of_types(plugin)
     if name != benchmark.name:
         benchmark.reference = name
     return benchmark
+
+
+def _of_types(plugin: plugins.Plugin) -> Benchmark[Any, Any]:
+    """The benchmark of a file of task types. Raises UserError if the plug-in has none."""
+    from medagent.benchmarks.ward.benchmark import ward_of
+
+    return ward_of(plugin)
 
 
 def fhir_names() -> list[str]:
@@ -72,7 +80,7 @@ def of_folder(folder: Path, code: str | type[Benchmark[Any, Any]] | None = None)
         return own
     if group is not None:
         return find(name, group)
-    if plugins.is_import_path(name):
+    if plugins.is_import_path(name) or plugins.is_whole_file(name):
         raise UserError(f"{folder}: run.json names the benchmark {name}; to read it with that code: --benchmark {name}")
     raise UserError(
         f"{folder}: run.json names the benchmark {name!r}, which is not installed; known: {', '.join(names())}"

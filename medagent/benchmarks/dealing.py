@@ -106,7 +106,7 @@ def deal(candidates: Sequence[Candidate], share: Share, count: int, dice: Dice, 
     for rare, pool in pools.items():
         wanted, found = order.count(rare), sum(one.rare is rare for one in best)
         if found < wanted:
-            words = " or ".join(sorted({one.branch for one in pool})) or "in the rarer branch" if rare else "in others"
+            words = " or ".join(sorted({one.branch for one in pool})) or ("with nothing due" if rare else "with a task")
             missing.append(f"{found} patients {words}, {wanted} wanted")
     return Dealt(best, missing, dict(sorted(Counter(one.branch for one in candidates).items())))
 

@@ -89,9 +89,9 @@ def _names_one(args: list[str], argument: bool) -> bool:
     if not argument:
         return True
     from medagent.benchmarks.base import names
-    from medagent.core.plugins import is_import_path
+    from medagent.core.plugins import is_import_path, is_whole_file
 
-    return args[0] in names() or is_import_path(args[0])
+    return args[0] in names() or is_import_path(args[0]) or is_whole_file(args[0])
 
 
 def _nothing() -> None:

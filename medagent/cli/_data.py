@@ -170,11 +170,20 @@ def new(
         ),
     ] = None,
     patients: Annotated[int, typer.Option(help="Number of patients.")] = 100,
-    per_type: Annotated[int, typer.Option(help="Tasks of each of the ten types in v2; v1 has a third of them.")] = 30,
+    per_type: Annotated[int, typer.Option(help="Tasks of each type; v1 has a third of them.")] = 30,
+    types: Annotated[
+        str | None,
+        typer.Option("--from", metavar="FILE.py", help="Your own file of task types, or one of them: FILE.py:Name."),
+    ] = None,
+    ehr: Annotated[
+        Path | None, typer.Option(help="With --from: the patients (NDJSON, or a file from medagent ehr import).")
+    ] = None,
 ) -> None:
     """Make a new hospital with tasks (v1 and v2, with answer keys) from a seed.
 
     The same seed gives the same bytes on every machine.
+
+    Example: medagent data new fresh --from ward7.py --per-type 20
 
     Example: medagent data new fresh --like shift
 
@@ -182,27 +191,29 @@ def new(
 
     Example: medagent data new fresh --like fhir-agentbench
     """
-    made: Any
-    match like:
-        case "psb-300" | "fhir-agentbench":
-            from medagent.benchmarks.fhiragentbench.generator.write import GENERATOR as FHIR_AGENTBENCH
-            from medagent.benchmarks.made_folders import Order
-            from medagent.benchmarks.psb300.generator.write import GENERATOR as PSB300
-            from medagent.core.errors import UserError
+    from medagent.core.errors import UserError
 
-            if split is not None:
-                part = ". To run a part of it: medagent run psb-300 --split" if like == "psb-300" else ""
-                raise UserError(f"--split is not available with --like {like}{part}")
-            ordered = (PSB300 if like == "psb-300" else FHIR_AGENTBENCH).make(folder, Order(seed, patients, per_type))
-            benchmark, name, made = f"{like} ", ordered.name, ordered.made
-        case _:
-            from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
+    if types is None and ehr is not None:
+        raise UserError("--ehr needs --from FILE.py")
+    if types is not None and (like is not None or split is not None):
+        raise UserError("--from FILE.py cannot be used with --like or --split")
+    if types is None:
+        benchmark, name, made = _generated(folder, like, split, seed, patients, per_type)
+        _describe(folder, benchmark, name, made, 10 * made.per_type)
+        return
+    from medagent.benchmarks.made_folders import Order
+    from medagent.benchmarks.ward.benchmark import types_named
+    from medagent.benchmarks.ward.made import make
 
-            kind = like or ("shift" if split == "ood" else "bundled")
-            made = make(folder, SetOptions(kind, split, seed, patients, per_type))
-            benchmark, name = "", made.name
+    own = make(types_named(types), folder, Order(seed, patients, per_type), ehr)
+    print("\n".join(own.branches))
+    _describe(folder, f"{types} ", own.manifest.name, own.manifest.made, len(own.tasks))
+
+
+def _describe(folder: Path, benchmark: str, name: str, made: Any, tasks: int) -> None:
+    """Print what was made, and how to run it. `benchmark` is the benchmark's part of the command."""
     resources = sum(made.resources.values())
-    print(f"{folder}: {benchmark}{name}: {made.patients} patients, {resources} resources, {10 * made.per_type} tasks")
+    print(f"{folder}: {benchmark}{name}: {made.patients} patients, {resources} resources, {tasks} tasks")
     print(f"SHA-256 of the seed: {made.seed_sha256}")
     if made.private:
         print(
@@ -213,10 +224,42 @@ def new(
     print(f"Run it: medagent run {benchmark}--dataset {folder} --agent reference")
 
 
+def _generated(
+    folder: Path,
+    like: Any,
+    split: Literal["train", "dev", "test", "ood"] | None,
+    seed: str | None,
+    patients: int,
+    per_type: int,
+) -> tuple[str, str, Any]:
+    """Make a set of a bundled benchmark: the benchmark's part of the command, the set's name, how it was made."""
+    if like not in ("psb-300", "fhir-agentbench"):
+        from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
+
+        kind: Any = like or ("shift" if split == "ood" else "bundled")
+        made = make(folder, SetOptions(kind, split, seed, patients, per_type))
+        return "", made.name, made
+    from medagent.benchmarks.fhiragentbench.generator.write import GENERATOR as FHIR_AGENTBENCH
+    from medagent.benchmarks.made_folders import Order
+    from medagent.benchmarks.psb300.generator.write import GENERATOR as PSB300
+    from medagent.core.errors import UserError
+
+    if split is not None:
+        part = ". To run a part of it: medagent run psb-300 --split" if like == "psb-300" else ""
+        raise UserError(f"--split is not available with --like {like}{part}")
+    generator: Any = PSB300 if like == "psb-300" else FHIR_AGENTBENCH
+    ordered = generator.make(folder, Order(seed, patients, per_type))
+    return f"{like} ", ordered.name, ordered.made
+
+
 @app.command("verify")
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder from `medagent data new`.")],
     seed: Annotated[str | None, typer.Option(help="Its seed; by default the text of DIR/seed.txt.")] = None,
+    types: Annotated[
+        str | None, typer.Option("--from", metavar="FILE.py", help="The file of task types that it was made from.")
+    ] = None,
+    ehr: Annotated[Path | None, typer.Option(help="The patients that it was made from with --ehr.")] = None,
 ) -> None:
     """Make the data set again from its seed, and compare every byte.
 
@@ -228,9 +271,17 @@ def verify(
     from medagent.benchmarks.medagentbench.generator.write import differing
     from medagent.benchmarks.psb300 import tasks as task_sets
     from medagent.benchmarks.psb300.generator.write import GENERATOR as PSB300
+    from medagent.benchmarks.ward.benchmark import types_named
+    from medagent.benchmarks.ward.made import differing as own_differing
+    from medagent.benchmarks.ward.tasks import TASKS
+    from medagent.core.errors import UserError
 
     text = seed if seed is not None else kept_seed(folder)
-    if task_sets.is_set(folder):
+    if (folder / TASKS).is_file():
+        if types is None:
+            raise UserError(f"{folder}: was made from a file of task types; pass the file with --from FILE.py")
+        differences = own_differing(types_named(types), folder, text, ehr)
+    elif task_sets.is_set(folder):
         differences = PSB300.differing(folder, task_sets.read_manifest(folder), text)
     elif question_sets.is_set(folder):
         differences = FHIR_AGENTBENCH.differing(folder, question_sets.read_manifest(folder), text)

@@ -1,8 +1,9 @@
 """User-defined classes, by import path or entry point: agents, models, benchmarks.
 
 An import path is `FILE.py:Name`, or dotted identifiers, a colon and an identifier that starts with a capital
-(`package.module:Class`). Everything else is a plain name: `qwen3:8b` and `scripted:FILE` are models. A local file's
-source is sent with the plug-in, so that workers elsewhere run the same code.
+(`package.module:Class`). A benchmark may also be a whole file, `FILE.py`. Everything else is a plain name: `qwen3:8b`
+and `scripted:FILE` are models. A local file's source is sent with the plug-in, so that workers elsewhere run the same
+code.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from medagent.core.errors import UserError
 from medagent.core.paths import file_state
 
 _FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
+_WHOLE = re.compile(r".+\.py")
 _MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<name>[A-Z]\w*)")
 _given: dict[str, Handed] = {}
 """Classes and instances that a program passed directly, by their paths."""
@@ -43,7 +45,8 @@ class Handed:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A class to load. `digest` is the SHA-256 of its source file, `source` a local file's text. It can be pickled.
+    """A class to load, or the module of a whole file. `digest` is the SHA-256 of its source file, `source` a local
+    file's text. It can be pickled.
 
     `instance` is an instance that a program passed, used as it is.
     """
@@ -55,16 +58,23 @@ class Plugin:
 
     @property
     def name(self) -> str:
-        """The name of the class."""
-        return self.path.rpartition(":")[2]
+        """The name of the class; empty for a whole file."""
+        return "" if is_whole_file(self.path) else self.path.rpartition(":")[2]
+
+    @property
+    def file(self) -> Path:
+        """The path of a local file."""
+        return Path(self.path.removesuffix(f":{self.name}"))
 
     def load(self) -> Any:
-        """Load the class. Raises UserError if the import fails, the class does not exist, or its source has changed."""
+        """Load it. Raises UserError if the import fails, the class does not exist, or its source has changed."""
         if self.path in _given:
             return _given[self.path].cls
         if self.source is None:
             check_module(self.path.partition(":")[0], self.digest)
-        module = _imported(self.path) if self.source is None else _executed(self.path, self.digest, self.source)
+        module = _imported(self.path) if self.source is None else _executed(self, self.source)
+        if not self.name:
+            return module
         try:
             return getattr(module, self.name)
         except AttributeError:
@@ -77,6 +87,11 @@ def is_import_path(text: str) -> bool:
     if text.startswith("scripted:"):
         return False
     return bool(_FILE.fullmatch(text) or _MODULE.fullmatch(text))
+
+
+def is_whole_file(text: str) -> bool:
+    """Whether a text is the path of a Python file, without a name in it."""
+    return bool(_WHOLE.fullmatch(text))
 
 
 def find(text: str, group: str) -> Plugin | None:
@@ -93,13 +108,22 @@ def find(text: str, group: str) -> Plugin | None:
         text = value
     file = _FILE.fullmatch(text)
     if file is not None:
-        text = f"{_from_here(file['file'])}:{file['name']}"
-        try:
-            source = Path(file["file"]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{text}: the file cannot be read: {error}") from None
-        return Plugin(text, hashlib.sha256(source.encode()).hexdigest(), source)
+        return _of_file(Path(file["file"]), f":{file['name']}")
     return Plugin(text, _installed_digest(text.partition(":")[0], text))
+
+
+def whole_file(text: str) -> Plugin | None:
+    """The plug-in for a whole file, `FILE.py`; None if the text is not one. Raises UserError if it cannot be read."""
+    return _of_file(Path(text), "") if is_whole_file(text) else None
+
+
+def _of_file(file: Path, name: str) -> Plugin:
+    path = _from_here(str(file)) + name
+    try:
+        source = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: the file cannot be read: {error}") from None
+    return Plugin(path, hashlib.sha256(source.encode()).hexdigest(), source)
 
 
 def entry_points(group: str) -> Mapping[str, str]:
@@ -178,9 +202,9 @@ def _imported(path: str) -> ModuleType:
         raise UserError(f"{path}: cannot be imported: {error_and_place(error)}") from None
 
 
-def _executed(path: str, digest: str, source: str) -> ModuleType:
+def _executed(plugin: Plugin, source: str) -> ModuleType:
     """The module of a local file, created from its text once per process. Its folder is on the import path."""
-    file = Path(path.rpartition(":")[0])
+    file, digest = plugin.file, plugin.digest
     name = f"medagent_plugin_{digest[:16]}"
     if name in sys.modules:
         return sys.modules[name]
@@ -190,12 +214,12 @@ def _executed(path: str, digest: str, source: str) -> ModuleType:
     module.__file__ = str(file)
     linecache.cache[str(file)] = (len(source), None, source.splitlines(keepends=True), str(file))
     sys.modules[name] = module
-    _executed_here[digest] = Plugin(path, digest, source)
+    _executed_here[digest] = plugin
     try:
         exec(compile(source, str(file), "exec"), vars(module))
     except Exception as error:
         del sys.modules[name], _executed_here[digest]
-        raise UserError(f"{path}: cannot be imported: {error_and_place(error)}") from None
+        raise UserError(f"{plugin.path}: cannot be imported: {error_and_place(error)}") from None
     return module
 
 

@@ -222,9 +222,10 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
 
     def blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Sequence[Block]:
         """See `Benchmark.blocks`."""
-        from medagent.benchmarks.medagentbench.views import episode_blocks
+        from medagent.benchmarks.medagentbench.views import shown
+        from medagent.fhir_episodes.views import episode_blocks
 
-        return list(episode_blocks(item, row, score)) if isinstance(item, TaskItem) else []
+        return list(episode_blocks(item, row, score, lambda: shown(item))) if isinstance(item, TaskItem) else []
 
     def panels(self, report: Report, scores: Sequence[Scored]) -> Sequence[Block]:
         """See `Benchmark.panels`."""

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from medagent.benchmarks.medagentbench.agents.stated import stated_mrn
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading, MedAgentBenchSettings
@@ -21,16 +21,12 @@ from medagent.benchmarks.medagentbench.tasks.dataset import (
 from medagent.core.errors import UserError
 from medagent.core.wire import without_password
 from medagent.core.writing import file_digest
-from medagent.fhir_data.asking import http_ask, server_ask
-from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
+from medagent.fhir_data.asking import http_ask
+from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
+from medagent.fhir_data.facts import embedded_facts
 from medagent.fhir_data.files import is_sqlite
 from medagent.fhir_episodes.task import FhirItem
 from refsol.medagentbench import KeyEhr, NdjsonEhr, SearchEhr, Source
-
-if TYPE_CHECKING:
-    from fhir_server import Server
-
-_BASE = "http://localhost/fhir"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,13 +160,3 @@ def _of_file(path: Path, *, keep: bool) -> OpenFacts:
         file = imported_file(path)
         return OpenFacts(embedded_facts(file.path), file.digest or "")
     return OpenFacts(NdjsonEhr(path), file_digest(path), at_once=True)
-
-
-def embedded_facts(path: Path) -> Source:
-    """The facts of an SQLite file, read by an embedded server in process."""
-    return server_facts(EmbeddedEhr.open(path, _BASE).server, _BASE)
-
-
-def server_facts(server: Server, base: str) -> Source:
-    """The facts of an embedded server, queried in process."""
-    return SearchEhr(base, server_ask(server, base))

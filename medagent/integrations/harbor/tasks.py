@@ -26,6 +26,8 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from medagent._api import load_run, run_sync
+from medagent.benchmarks.base import GROUP
+from medagent.core import plugins
 from medagent.core.errors import UserError
 from medagent.core.options import checked
 from medagent.core.scrub import safe_name
@@ -86,7 +88,7 @@ def _reference_acts(benchmark: FhirBenchmark[Any], options: Mapping[str, Any]) -
         run_options = {**options, "agent": "reference", "writes": "execute", "results_dir": Path(aside)}
         report = run_sync(benchmark.reference or benchmark.name, **run_options)
         right = {item.item for item in report.items if item.correct}
-        rows: Iterable[Any] = load_run(Path(aside) / report.folder).rows()
+        rows: Iterable[Any] = load_run(Path(aside) / report.folder, benchmark=benchmark.reference or None).rows()
         return {
             row.task_id: [turn.content for turn in row.transcript if turn.role == "agent"]
             for row in rows
@@ -123,12 +125,23 @@ def _write(
     for name, content in benchmark.pack(settings, item).items():
         (folder / "tests" / name).write_bytes(content)
     script = folder / "tests" / "test.sh"
-    script.write_text(_filled("test.sh", benchmark=shlex.quote(benchmark.reference or benchmark.name)), "utf-8")
+    script.write_text(_filled("test.sh", benchmark=_named(benchmark, folder / "tests")), "utf-8")
     script.chmod(0o755)
     if acts:
         (folder / "solution" / "acts.json").write_text(json.dumps(acts, ensure_ascii=False, indent=1), "utf-8")
         _script(folder / "solution" / "solve.sh")
         shutil.copyfile(FILES / "solve.py", folder / "solution" / "solve.py")
+
+
+def _named(benchmark: FhirBenchmark[Any], tests: Path) -> str:
+    """The benchmark in the script of a task. If it is a user's file, a copy of the file is beside the script."""
+    reference = benchmark.reference or benchmark.name
+    plugin = plugins.whole_file(reference) or plugins.find(reference, GROUP)
+    if plugin is None or plugin.source is None:
+        return shlex.quote(reference)
+    (tests / plugin.file.name).write_text(plugin.source, "utf-8")
+    name = f"{plugin.file.name}:{plugin.name}" if plugin.name else plugin.file.name
+    return f'"$(dirname "$0")"/{shlex.quote(name)}'
 
 
 def _set_name(benchmark: FhirBenchmark[Any], settings: FhirSettings) -> str:

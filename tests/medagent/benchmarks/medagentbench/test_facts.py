@@ -11,8 +11,8 @@ import pytest
 
 from fhir_server import Request, Response, Server
 from fhir_server.app import Message, Receive, Send, create_app
-from medagent.benchmarks.medagentbench.data import server_facts
 from medagent.fhir_data.asking import http_ask
+from medagent.fhir_data.facts import server_facts
 from refsol.errors import FactsError
 from refsol.medagentbench import SearchEhr, Source
 from tests.serving import serving

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fhir_server import Server
-from medagent.benchmarks.medagentbench.data import server_facts
+from medagent.fhir_data.facts import server_facts
 from refsol.medagentbench import Source, grade_item, read_recorded
 from tests.refsol.medagentbench.items import graded
 from tests.shared_data import DATA, SHARED, need, read_xz

@@ -1,0 +1,63 @@
+"""Scores episodes of own task types by their rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from medagent.benchmarks.ward._figures import figures
+from medagent.benchmarks.ward.tasks import TaskSet, WardItem
+from medagent.engine.rows import OWED, REFUSED
+from medagent.engine.scores import Figures, Grader, Score, Scored
+from medagent.fhir_episodes.episode import EpisodeRow
+from medagent.fhir_episodes.session import acted, post_history
+from medagent.fhir_episodes.verdicts import conduct_of, score_of
+from refsol.clinical.failures import failure_of
+from refsol.clinical.floor import Baselines, FloorItem
+from refsol.clinical.rules import CLINICAL, Reply
+from refsol.grounds import grounds, unread
+from refsol.history import ACCEPTED, HistoryMessage, read_messages
+from refsol.verdict import ungraded
+
+
+class WardGrader(Grader[EpisodeRow]):
+    """Grades the episodes of a set. `digests` are those of the types' file and of the facts."""
+
+    def __init__(self, tasks: TaskSet, digests: Mapping[str, str]) -> None:
+        self._tasks, self._digests = tasks, digests
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """See `Grader.digests`."""
+        return self._digests
+
+    def score(self, item: WardItem, row: EpisodeRow, judged: Any = None) -> Awaitable[Score]:
+        """See `Grader.score`. The facts are read in a thread."""
+        return asyncio.to_thread(self._score, item, row)
+
+    def figures(self, scores: Sequence[Scored]) -> Figures:
+        """See `Grader.figures`."""
+        return figures(scores)
+
+    def _score(self, item: WardItem, row: EpisodeRow) -> Score:
+        messages = [HistoryMessage(turn.role, acted(turn)) for turn in row.transcript]
+        reply = Reply.of(row.answer, read_messages(post_history(row.transcript)), CLINICAL, ACCEPTED)
+        changes = tuple(row.changes) if isinstance(row.changes, list) else None
+        verdict = item.kind.judge(item.chart, replace(reply, changes=changes))
+        if row.status == REFUSED or row.status in OWED:
+            verdict = ungraded(f"the episode ended as {row.status}: not the agent's doing")
+        failure = failure_of(verdict, row.answer, row.status, messages, unread(verdict, messages))
+        floors = self._baselines.outcomes(item.id)
+        return score_of(verdict, failure, grounds(verdict, messages), {**floors, **conduct_of(row)})
+
+    @cached_property
+    def _baselines(self) -> Baselines:
+        return baselines(self._tasks)
+
+
+def baselines(tasks: TaskSet) -> Baselines:
+    """The scores of agents that read nothing, on the items of a set."""
+    return Baselines([FloorItem(one.id, one.kind, one.words, lambda one=one: one.chart) for one in tasks.items])  # type: ignore[misc]  # mypy cannot infer a default

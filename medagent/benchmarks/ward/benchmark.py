@@ -1,0 +1,236 @@
+"""A file of task types as a benchmark with FHIR sessions."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+from medagent.agents.base import Agent, AgentContext
+from medagent.benchmarks.made_folders import HOSPITAL
+from medagent.benchmarks.ward._grader import WardGrader, baselines
+from medagent.benchmarks.ward.settings import AGENTS, WardGrading, WardSettings
+from medagent.benchmarks.ward.tasks import (
+    TASKS,
+    TaskSet,
+    WardItem,
+    patients_file,
+    read_manifest,
+    task_of,
+    task_set,
+    tasks_text,
+)
+from medagent.core import plugins
+from medagent.core.errors import UserError
+from medagent.core.options import checked
+from medagent.core.plugins import Plugin, is_import_path
+from medagent.core.writing import write_whole
+from medagent.engine.benchmark import Say
+from medagent.engine.blocks import Block
+from medagent.engine.folder import Run
+from medagent.engine.plan import Plan
+from medagent.engine.report import DataRef
+from medagent.engine.scores import Grader, Score
+from medagent.fhir_data.embedded import EhrFile
+from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.episode import EpisodeRow, Scripted
+from medagent.fhir_episodes.task import FhirItem, FhirTask
+from refsol.clinical.chart import Chart
+from refsol.clinical.evidence import Deciding
+from refsol.clinical.faults import DataFault
+from refsol.clinical.records import ref
+from refsol.clinical.rules import CLINICAL
+from refsol.clinical.sources import SessionEhr
+from refsol.clinical.task_type import Solution, TaskType
+from refsol.clinical.trial import check_type, tried, types_of
+from refsol.failures import KIND_WORDS
+from refsol.files import json_object, read_json
+
+_SOURCE = "source.json"
+
+
+class Ward(FhirBenchmark[WardSettings]):
+    """The base of the benchmarks that are made of files. Each has its plug-in and its types."""
+
+    Settings = WardSettings
+    Grading = WardGrading
+    agents = AGENTS
+    kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
+    plugin: ClassVar[Plugin]
+    types: ClassVar[tuple[TaskType, ...]]
+
+    def tasks(self, source: WardSettings) -> TaskSet:
+        """The tasks of a source. Raises UserError, FactsError, RuleError."""
+        return task_set(source, self.types)
+
+    def items(self, source: WardSettings) -> Sequence[WardItem]:
+        """See `Benchmark.items`."""
+        return self.tasks(source).items
+
+    def data(self, source: WardSettings) -> DataRef:
+        """See `Benchmark.data`. The digest is that of the texts."""
+        tasks = self.tasks(source)
+        texts = json.dumps([[one.id, one.mrn, one.context, one.question] for one in tasks.items])
+        return DataRef(name=self.name, version=tasks.name, digest=sha256(texts.encode()).hexdigest())
+
+    def now(self, source: WardSettings) -> datetime:
+        """See `FhirBenchmark.now`."""
+        return self.tasks(source).now
+
+    def patients(self, source: WardSettings, say: Say) -> EhrFile:
+        """See `FhirBenchmark.patients`."""
+        return patients_file(source, say)
+
+    def grader(self, source: WardSettings, rules: str) -> Grader[EpisodeRow]:
+        """See `Benchmark.grader`."""
+        tasks = self.tasks(source)
+        return WardGrader(tasks, {"types": self.plugin.digest, "facts": tasks.digest, "now": tasks.now.isoformat()})
+
+    def source(self, run: Run, overrides: Mapping[str, Any]) -> WardGrading:
+        """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""
+        source: WardGrading = super().source(run, {"fhir": None, **overrides})
+        if run.document["settings"].get("fhir") and not overrides.keys() & {"fhir", "ehr"}:
+            raise UserError(f"{run.path}: the run used a FHIR server; name its patients with --fhir URL or --ehr FILE")
+        tasks = run.path / TASKS
+        return source.model_copy(update={"tasks": tasks}) if tasks.is_file() else source
+
+    def pack(self, source: WardSettings, item: Any) -> Mapping[str, bytes]:
+        """See `FhirBenchmark.pack`. The files are the task, its time, and the resources that the rule reads."""
+        chart = item.chart
+        with suppress(DataFault):
+            item.kind.ruled(chart)
+        resources = [*chart.touched.values(), {"resourceType": "Patient", "id": item.mrn}]
+        own = {ref(one): one for one in reversed(resources)}
+        packed = {"now": item.now.isoformat(), "api_base": source.api_base}
+        return {
+            TASKS: tasks_text([task_of(item)]).encode(),
+            _SOURCE: json.dumps(packed).encode(),
+            HOSPITAL: "".join(f"{json.dumps(one)}\n" for one in own.values()).encode(),
+        }
+
+    def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
+        """See `FhirBenchmark.unpack`."""
+        packed = read_json(folder / _SOURCE, json_object, expected="a packed task is expected", error=UserError)
+        source = checked(WardGrading, {**packed, "ehr": folder / HOSPITAL, "tasks": folder / TASKS})
+        return self.items(source)[0], self.grader(source, "")
+
+    def canary(self, source: WardSettings) -> str:
+        """See `FhirBenchmark.canary`."""
+        return "" if source.dataset is None else read_manifest(source.dataset).made.canary
+
+    def scripted(self, settings: WardSettings, items: Sequence[FhirItem]) -> Scripted | None:
+        """See `FhirBenchmark.scripted`."""
+        if settings.agent not in AGENTS or settings.agent == "text":
+            return None
+        answers: Mapping[str, str] = {}
+        if settings.agent == "constant":
+            constant = baselines(self.tasks(settings)).constant
+            answers = {kind: behaviour.answer for kind, behaviour in constant.items()}
+        return OwnAgent(settings.agent, self.plugin, answers, settings.protocol == "code")
+
+    async def plan(self, settings: WardSettings, say: Say) -> Plan:
+        """See `FhirBenchmark.plan`. The run's folder lists the tasks, so that a corrected rule can grade it again."""
+        plan = await super().plan(settings, say)
+        tasks = self.tasks(settings)
+        for item in tasks.items if settings.dataset else ():
+            _try(item)
+        text = tasks_text([task_of(one) for one in tasks.items])
+        return replace(
+            plan,
+            prepare=lambda: write_whole(plan.folder / TASKS, text),
+            decides={**plan.decides, "now": tasks.now.isoformat()},
+            warnings=[*plan.warnings, *tasks.missing],
+        )
+
+    def blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Sequence[Block]:
+        """See `Benchmark.blocks`."""
+        from medagent.fhir_episodes.views import episode_blocks
+
+        return list(episode_blocks(item, row, score, _shown(item))) if isinstance(item, WardItem) else []
+
+
+def _try(item: WardItem) -> None:
+    """Raises RuleError for a rule at fault."""
+    with suppress(DataFault):  # the item is then ungraded, with the reason
+        tried(item.kind, item.chart)
+
+
+def _shown(item: WardItem) -> Callable[[], Any]:
+    from medagent.fhir_episodes.views import Shown
+
+    def shown() -> Shown | None:
+        chart = item.chart
+        item.kind.ruled(chart)
+        test = Deciding.of(chart)
+        return None if test is None else Shown(test, item.mrn, chart.now, chart.source)
+
+    return shown
+
+
+def types_in(plugin: Plugin) -> tuple[TaskType, ...]:
+    """The task types of a plug-in: all of a file, or one. Raises UserError, RuleError."""
+    loaded = plugin.load()
+    if isinstance(loaded, ModuleType):
+        return tuple(kind() for kind in types_of(loaded, plugin.path))
+    if isinstance(loaded, type) and issubclass(loaded, TaskType):
+        check_type(loaded)
+        return (loaded(),)
+    raise UserError(f"{plugin.path}: is not a subclass of medagent.Benchmark or medagent.clinical.TaskType")
+
+
+@cache
+def _class_of(plugin: Plugin) -> type[Ward]:
+    """The benchmark class of a plug-in: one for each, because episodes share their parts by class."""
+    types = types_in(plugin)
+    name = plugin.file.stem if plugin.source is not None else plugin.path.partition(":")[0].rpartition(".")[2]
+    own = "" if len(types) > 1 or not plugin.name else f"-{types[0].name}"
+    lines = [f"{one.name}: {(inspect.getdoc(type(one)) or one.words).splitlines()[0]}" for one in types]
+    about = {"__doc__": "Task types:\n\n" + "\n\n".join(lines), "name": name + own, "plugin": plugin, "types": types}
+    return type("WardOfFile", (Ward,), about)
+
+
+def types_named(reference: str) -> tuple[TaskType, ...]:
+    """The task types of a file, `FILE.py`, or one of them, `FILE.py:Name`. Raises UserError, RuleError."""
+    plugin = plugins.whole_file(reference) or (plugins.find(reference, "") if is_import_path(reference) else None)
+    if plugin is None:
+        raise UserError(f"--from {reference}: is not a file of task types; write FILE.py or FILE.py:Name")
+    return types_in(plugin)
+
+
+def ward_of(plugin: Plugin) -> Ward:
+    """The benchmark of a file of task types, or of one of them. Raises UserError, RuleError."""
+    return _class_of(plugin)()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAgent(Scripted):
+    """A bundled agent with its data."""
+
+    plugin: Plugin
+    answers: Mapping[str, str] = field(default_factory=dict)
+    code: bool = False
+    """Whether the reference agent acts in Python programs."""
+
+    def agent(self, base: str) -> Agent:
+        """See `Scripted.agent`."""
+        from medagent.fhir_episodes.own_agents import ConstantAgent
+        from medagent.fhir_episodes.rule_agent import CodeRuleAgent, RuleAgent
+
+        if self.kind != "reference":
+            return ConstantAgent(self.answers)
+        types = {kind.name: kind for kind in types_in(self.plugin)}
+        base = base.rstrip("/") + "/"
+
+        def solve(task: FhirTask, get: Callable[[str], Any]) -> Solution:
+            assert task.now is not None
+            return types[task.type].solve(Chart(SessionEhr(base, get), task.mrn, task.now, CLINICAL, base=base))
+
+        return (CodeRuleAgent if self.code else RuleAgent)(AgentContext(base=base), solve)

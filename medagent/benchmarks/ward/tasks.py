@@ -1,0 +1,235 @@
+"""The tasks of a file of task types: dealt from the patients' data, or those of a set that `medagent data new` made.
+
+A set, like the folder of a run, lists its tasks by type and patient. The texts, the rules and the code come only from
+the file that the user names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from fhir_server.synthetic.dice import Dice
+from medagent.benchmarks._task_files import TaskId, read_tasks
+from medagent.benchmarks.dealing import HALF, Candidate, Dealt, candidate, deal
+from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST, Made, checked_file, seed_number
+from medagent.benchmarks.ward.settings import PER_TYPE, WardGrading, WardSettings
+from medagent.core.errors import UserError
+from medagent.core.wire import without_password
+from medagent.engine.benchmark import Say
+from medagent.fhir_data.asking import Ask, http_ask, server_ask
+from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
+from medagent.fhir_episodes.task import FhirItem
+from refsol.clinical.chart import Chart
+from refsol.clinical.faults import DataFault
+from refsol.clinical.rules import CLINICAL
+from refsol.clinical.sources import PAGE, SearchEhr, Source
+from refsol.clinical.task_type import RuleError, TaskType
+from refsol.clinical.trial import instruction, tried
+from refsol.files import read_json
+from refsol.json_values import as_object
+from refsol.resources import FhirSearches
+from refsol.schema import validator
+
+TASKS = "own_tasks.json"
+"""The file of a set, and of a run's folder, that lists the tasks."""
+SEED = "0"
+"""The seed of items that a run deals."""
+_BASE = "http://localhost/fhir"
+_NEWEST = {
+    "Observation": "date",
+    "Procedure": "date",
+    "DiagnosticReport": "date",
+    "Immunization": "date",
+    "Encounter": "date",
+    "MedicationRequest": "authoredon",
+    "ServiceRequest": "authored",
+    "Condition": "onset-date",
+}
+"""By type the search parameter of the time by which the newest resource is searched."""
+_TIMES = ("effectiveDateTime", "performedDateTime", "occurrenceDateTime", "authoredOn", "onsetDateTime")
+_PERIODS = ("effectivePeriod", "performedPeriod", "period")
+
+
+class Task(BaseModel):
+    """A task of a set."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: TaskId
+    type: str
+    patient: Annotated[str, Field(min_length=1)]
+
+
+class WardManifest(BaseModel):
+    """The content of `dataset.json`. `files` has the SHA-256 of each file by name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    now: AwareDatetime
+    files: dict[str, str]
+    made: Made
+
+
+@dataclass(frozen=True, kw_only=True)
+class WardItem(FhirItem):
+    """A task with its type and patient."""
+
+    kind: TaskType
+    tasks: TaskSet
+
+    @property
+    def chart(self) -> Chart:
+        """A new chart of the patient."""
+        return self.tasks.chart(self.mrn)
+
+
+class TaskSet:
+    """The tasks of a source, and the facts by which they are graded. `now` is the time of all tasks."""
+
+    def __init__(self, source: WardSettings, types: Mapping[str, TaskType]) -> None:
+        self._types, self.missing = types, list[str]()
+        self._base = source.api_base.rstrip("/") + "/"
+        base, ask, self.digest = _facts(source)
+        self.facts: Source = SearchEhr(base, ask)
+        manifest = None if source.dataset is None else read_manifest(source.dataset)
+        self.now = source.now or (manifest.now if manifest else newest_time(base, ask))
+        file = source.tasks if isinstance(source, WardGrading) else None
+        if file is None and source.dataset is not None and manifest is not None:
+            file = checked_file(source.dataset, manifest.files, TASKS)
+        self.items = [
+            self._item(one) for one in (read_tasks(file, Task) if file else self._dealt(source.per_type or PER_TYPE))
+        ]
+        self.name = manifest.name if manifest else ""
+
+    def chart(self, patient: str) -> Chart:
+        """A new chart of a patient. Its orders have the FHIR base that agents are shown."""
+        return Chart(self.facts, patient, self.now, CLINICAL, base=self._base)
+
+    def deal(self, kind: TaskType, count: int, seed: str) -> Dealt:
+        """Deal the tasks of a type. Raises RuleError for a rule at fault."""
+        patients = self.facts.search("Patient", _count=str(PAGE))
+        living = [one for one in patients if "deceasedDateTime" not in one and not one.get("deceasedBoolean")]
+        candidates = [self._candidate(kind, str(one["id"])) for one in living]
+        dice = Dice(seed_number(seed, f"ward {kind.name}"))
+        return deal([one for one in candidates if one is not None], HALF, count, dice)
+
+    def _dealt(self, count: int) -> Iterator[Task]:
+        for kind in self._types.values():
+            dealt = self.deal(kind, count, SEED)
+            self.missing += [f"{kind.name}: {words}" for words in dealt.missing]
+            yield from tasks_of(kind, dealt)
+
+    def _candidate(self, kind: TaskType, patient: str) -> Candidate | None:
+        try:
+            tried(kind, self.chart(patient))
+        except DataFault:
+            return None
+        one = candidate(kind, chart := self.chart(patient))
+        return one and replace(one, branch=_words(one.branch, chart))
+
+    def _item(self, task: Task) -> WardItem:
+        kind = self._types.get(task.type)
+        if kind is None:
+            raise UserError(f"{task.id}: the file has no task type {task.type!r}; its types: {', '.join(self._types)}")
+        clock = f"The current time is {self.now.isoformat()}."
+        more = kind.context.format(mrn=task.patient)
+        return WardItem(
+            id=task.id,
+            group=kind.name,
+            question=instruction(kind, task.patient),
+            context=f"{clock} {more}".rstrip(),
+            mrn=task.patient,
+            now=self.now,
+            kind=kind,
+            tasks=self,
+        )
+
+
+@lru_cache(maxsize=4)
+def task_set(source: WardSettings, types: tuple[TaskType, ...]) -> TaskSet:
+    """The tasks of a source. Raises UserError, FactsError, RuleError."""
+    opened = TaskSet(source, {kind.name: kind for kind in types})
+    if not opened.items:
+        raise RuleError(f"no patient's chart allows a task: {'; '.join(opened.missing)}")
+    return opened
+
+
+def _words(branch: str, chart: Chart) -> str:
+    """A branch in words. If nothing was compared or missing, it is what the rule found."""
+    names = (look.what or " or ".join(code.label for code in look.search.codes) for look in chart.looked)
+    return f"with {' and '.join(filter(None, names))}" if branch == "any" and chart.looked else branch
+
+
+def tasks_of(kind: TaskType, dealt: Dealt) -> list[Task]:
+    """The dealt tasks of a type."""
+    return [
+        Task(id=f"{kind.name}_{place}", type=kind.name, patient=one.mrn) for place, one in enumerate(dealt.chosen, 1)
+    ]
+
+
+def task_of(item: WardItem) -> Task:
+    """The task of an item."""
+    return Task(id=item.id, type=item.group, patient=item.mrn)
+
+
+def tasks_text(tasks: Sequence[Task]) -> str:
+    """The content of a file of tasks."""
+    return json.dumps([one.model_dump() for one in tasks], indent=1) + "\n"
+
+
+def read_manifest(folder: Path) -> WardManifest:
+    """The manifest of a set. Raises UserError."""
+    expected = "a folder made by medagent data new --from FILE.py is expected"
+    manifest: WardManifest = read_json(folder / MANIFEST, validator(WardManifest), expected=expected, error=UserError)
+    return manifest
+
+
+def patients_file(source: WardSettings, say: Say = lambda _: None) -> EhrFile:
+    """The patients for the embedded server: a user's file, the set's own, or the bundled hospital. Raises UserError."""
+    if source.ehr is not None:
+        return imported_file(source.ehr, say)
+    if source.dataset is not None:
+        return imported_file(checked_file(source.dataset, read_manifest(source.dataset).files, HOSPITAL), say)
+    return bundled_file(say)
+
+
+def _facts(source: WardSettings) -> tuple[str, Ask, str]:
+    """The base of a server, GETs of it, and the digest of its data, or of its address. Raises UserError."""
+    if source.fhir is not None:
+        address = hashlib.sha256(without_password(source.fhir).encode()).hexdigest()
+        return *http_ask(source.fhir, source.fhir_headers, source.ca_file), address
+    file = patients_file(source)
+    return _BASE, server_ask(EmbeddedEhr.open(file.path, _BASE).server, _BASE), file.digest
+
+
+def newest_time(base: str, ask: Ask) -> datetime:
+    """The newest time at which something was measured, done or ordered. Raises UserError if there is none."""
+    server = FhirSearches(base, ask)
+    newest = (one for kind, name in _NEWEST.items() for one in server.resources(kind, f"_sort=-{name}&_count=1"))
+    times = [time for one in newest for text in _texts(one) if (time := _time(text)) is not None]
+    if not times:
+        raise UserError("the patients' data has no times; pass the time of the tasks with --now")
+    return max(times)
+
+
+def _texts(resource: Mapping[str, Any]) -> Iterator[Any]:
+    yield from (resource.get(name) for name in _TIMES)
+    yield from (as_object(resource.get(name)).get(end) for name in _PERIODS for end in ("start", "end"))
+
+
+def _time(text: Any) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

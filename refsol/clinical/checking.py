@@ -1,0 +1,160 @@
+"""`check` tests a task type on a chart, for pytest: the ruling, its reasons, the right reply, wrong ones, the twin."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from refsol.clinical.chart import Chart
+from refsol.clinical.evidence import because
+from refsol.clinical.faults import DataFault
+from refsol.clinical.meanings import Is
+from refsol.clinical.orders import Order
+from refsol.clinical.records import ref
+from refsol.clinical.rules import CLINICAL, Reply
+from refsol.clinical.rulings import Ruling
+from refsol.clinical.sources import Resource, Resources, Source
+from refsol.clinical.task_type import Solution, TaskType
+from refsol.clinical.trial import check_type, tried
+from refsol.clinical.twins import MakeChart, Twin, moved, signature, time_of, twin, valued
+from refsol.history import Post
+from refsol.verdict import Verdict
+
+BASE = "http://localhost:8080/fhir/"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What follows from a task type on one chart. Printed, it is a report."""
+
+    ruling: Ruling
+    because: str
+    """What the rule read and compared, and what follows."""
+    answer: Any
+    """The answer of the right reply."""
+    posts: tuple[tuple[str, Mapping[str, Any]], ...]
+    """The posts of the right reply, as pairs of URL and JSON."""
+    wrong: Mapping[str, str]
+    """For each part of the reply that was made wrong, the reason of the verdict."""
+    twin: Twin | None
+    """The smallest change of a recorded read that changes the ruling."""
+
+    def __str__(self) -> str:
+        lines = [self.because, f"right answer: {json.dumps(self.answer)}"]
+        lines += [f"right POST {url}\n{json.dumps(body)}" for url, body in self.posts]
+        change = self.twin and f"{self.twin.change.words} ({self.twin.after.branch})"
+        return "\n".join([*lines, f"wrong, one at a time: {', '.join(self.wrong)}", f"twin: {change or 'none'}"])
+
+
+def check(kind: type[TaskType], resources: Sequence[Resource], *, patient: str, now: datetime) -> Checked:
+    """Test a task type on some resources. `patient` is the id of the Patient.
+
+    Raises AssertionError if the right reply is not right or a wrong one is, RuleError if the type is at fault, and
+    DataFault if the resources lack what the rule needs. Warns if the ruling changes at a limit that was not recorded.
+    """
+    check_type(kind)
+    own = kind()
+
+    def make(source: Source) -> Chart:
+        return Chart(source, patient, now, CLINICAL, base=BASE)
+
+    chart = make(Resources(resources))
+    ruling = tried(own, chart)
+    right = Solution.of(ruling, chart)
+
+    def judged(answer: Any, posts: Sequence[Mapping[str, Any]]) -> Verdict:
+        sent = tuple(Post(f"{BASE}{one['resourceType']}", one) for one in posts)
+        reply = Reply(answer, sent, attempted=bool(sent), unanswered=False, raw=json.dumps(answer))
+        return own.judge(make(Resources(resources)), reply)
+
+    bodies = [body for _, body in right.posts]
+    verdict = judged(right.answer, bodies)
+    assert verdict.correct, f"the right reply of {own.name} is not right: {verdict.reason}"
+    wrong = {}
+    for name, answer, posts in _wrong(ruling, right.answer):
+        verdict = judged(answer, posts)
+        assert verdict.correct is False, f"{own.name}: a reply with a wrong {name} counts as right"
+        wrong[name] = verdict.reason
+    for words in unrecorded(own, make, resources):
+        warnings.warn(words, stacklevel=2)
+    sentence = because(chart, ruling).sentence
+    return Checked(ruling, sentence, right.answer, right.posts, wrong, twin(own, make, resources))
+
+
+def _wrong(ruling: Ruling, answer: Any) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:
+    """The right reply with one part wrong at a time: the part's name, the answer, and the posts."""
+    due = [one.json() for one in ruling.due]
+    if ruling.answers:
+        yield "answer", changed(answer), due
+    for place, order in enumerate(ruling.due):
+        before, after = due[:place], due[place + 1 :]
+        yield f"{order.kind} left out", answer, [*before, *after]
+        yield f"{order.kind} twice", answer, [*due, due[place]]
+        yield f"{order.kind} resourceType", answer, [*before, {**due[place], "resourceType": "Task"}, *after]
+        for number, field in enumerate(order.fields):
+            yield f"{order.kind} {field.path}", answer, [*before, with_wrong(order, number), *after]
+
+
+def with_wrong(order: Order, number: int) -> dict[str, Any]:
+    """The JSON of an order with one wrong field."""
+    fields = list(order.fields)
+    fields[number] = replace(fields[number], meaning=Is(changed(fields[number].meaning.json())))
+    return replace(order, fields=tuple(fields)).json()
+
+
+def changed(value: Any) -> Any:
+    """A JSON value of the same form with other numbers and texts."""
+    if isinstance(value, dict):
+        return {name: changed(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [changed(inner) for inner in value] or ["wrong"]
+    return 2 * value + 1000 if isinstance(value, int | float) else "wrong"
+
+
+_SHARES = (0, 0.25, 0.5, 0.75, 0.9, 1.1, 1.25, 1.5, 2, 4, 10)
+_LENGTHS = tuple(timedelta(hours=hours) for hours in (1, 6, 24, 72, 168, 720, 2160, 8760, 26280, 87600))
+
+
+def unrecorded(kind: TaskType, make: MakeChart, resources: Sequence[Resource]) -> Iterator[str]:
+    """Warnings: readings at which the ruling changes though no recorded comparison does.
+
+    Each value and time that the rule read is changed. If all comparisons have the same outcome, the rule must do the
+    same, because it may decide only by what the chart records.
+    """
+    chart = make(Resources(resources))
+    first = signature(kind.ruled(chart))
+    for used in [one for look in chart.looked for one in look.used if look.search.kind != "Patient"]:
+        seen: dict[Any, tuple[Any, str]] = {_trace(chart): (first, "as it is")}
+        for change in _probes(used):
+            other = make(Resources(change.on(resources)))
+            try:
+                ruling = kind.ruled(other)
+            except DataFault:
+                continue
+            before, words = seen.setdefault(_trace(other), (signature(ruling), change.words))
+            if ruling.branch != "query" and signature(ruling) != before:
+                yield (
+                    f"{kind.name}: {change.words} changes the ruling against {words}, at a limit that was not "
+                    "recorded; compare the event or its number (last < 3.5), not its value, and use event.before and "
+                    "event.older_than for times"
+                )
+                break
+
+
+def _probes(used: Resource) -> Iterator[Any]:
+    """Changes of one resource over a wide range of values and times."""
+    value = used.get("valueQuantity", {}).get("value")
+    if isinstance(value, int | float):
+        yield from (valued(used, value * share, 1) for share in _SHARES)
+    if (time := time_of(used)) is not None:
+        yield from (moved(used, time + sign * length) for sign in (-1, 1) for length in _LENGTHS)
+
+
+def _trace(chart: Chart) -> tuple[Any, ...]:
+    """What a rule may decide by: which resources it found, and the outcome of each comparison."""
+    looked = (tuple(map(ref, look.used)) for look in chart.looked)
+    return (*looked, *((one.what, one.op, one.outcome) for one in chart.compared))

@@ -1,0 +1,239 @@
+"""Twins: the smallest change of one fact that a rule read, after which the rule gives another ruling.
+
+The changes follow from the chart's record: a value moves to a limit that it was compared with, a time leaves or enters
+a window, a resource is removed or added. Each is verified: the rule runs again on the changed resources.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from refsol.clinical.chart import Chart, performed
+from refsol.clinical.codes import Code, Lab
+from refsol.clinical.faults import DataFault
+from refsol.clinical.meanings import plain
+from refsol.clinical.records import Compared, Looked, ref
+from refsol.clinical.rulings import Ruling
+from refsol.clinical.sources import Resource, Resources, Source
+from refsol.clinical.task_type import TaskType
+from refsol.resources import codes
+
+MakeChart = Callable[[Source], Chart]
+"""A new chart of a task's patient over some resources."""
+
+_STATUS_COST, _MOVE_COST, _REMOVE_COST, _ADD_COST = 20.0, 50.0, 500.0, 1000.0
+"""The costs of changes. A value's cost is its number of steps in the last decimal."""
+_MINUTE = timedelta(minutes=1)
+_TIMES = ("effectiveDateTime", "performedDateTime", "occurrenceDateTime", "authoredOn", "onsetDateTime")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of resources: in words, its size, and by reference the changed resource (None: it is removed).
+
+    A new resource has the empty reference.
+    """
+
+    words: str
+    cost: float
+    put: Mapping[str, Resource | None]
+
+    def on(self, resources: Sequence[Resource]) -> list[Resource]:
+        """The resources after the change."""
+        changed = [*(self.put.get(ref(one), one) for one in resources), self.put.get("")]
+        return [one for one in changed if one is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """A change, and the rulings before and after it."""
+
+    change: Change
+    before: Ruling
+    after: Ruling
+
+
+def twin(kind: TaskType, make: MakeChart, resources: Sequence[Resource]) -> Twin | None:
+    """The smallest change that changes the ruling. None if there is none. Raises DataFault."""
+    chart = make(Resources(resources))
+    before = kind.ruled(chart)
+    for change in sorted(changes(chart), key=lambda one: one.cost):
+        try:
+            after = kind.ruled(make(Resources(change.on(resources))))
+        except DataFault:
+            continue
+        if signature(after) != signature(before):
+            return Twin(change, before, after)
+    return None
+
+
+def signature(ruling: Ruling) -> tuple[Any, ...]:
+    """What makes two rulings different: the branch and the kinds of the orders; for a query, its first answer."""
+    if ruling.branch == "query":
+        return ruling.branch, json.dumps(plain(ruling.answers[0])) if ruling.answers else ""
+    return ruling.branch, *(one.kinds for one in ruling.due)
+
+
+def changes(chart: Chart) -> Iterator[Change]:
+    """Small changes of what a rule read, in no particular order."""
+    for compared in chart.compared:
+        if compared.what == "time":
+            yield from _older(compared, chart)
+        elif len(compared.used) == 1:
+            yield from _to_limit(compared, chart)
+        else:
+            yield from _parts(compared)
+    for look in chart.looked:
+        if look.search.kind == "Patient":
+            yield from _birth_dates(look, chart)
+        elif look.used:
+            yield from _present(look)
+        else:
+            yield from _absent(look, chart)
+
+
+def _to_limit(compared: Compared, chart: Chart) -> Iterator[Change]:
+    """A value moves to a limit, or to one step below or above it."""
+    (used,) = compared.used
+    step = _step(used, chart)
+    for value in (compared.limit, compared.limit - step, compared.limit + step):
+        yield valued(used, value, abs(value - compared.actual) / step)
+
+
+def _parts(compared: Compared) -> Iterator[Change]:
+    """A difference or a mean moves across a limit, because one of its readings does."""
+    distance = compared.limit - compared.actual
+    for used in compared.used:
+        for by in (distance, distance - 0.1, distance + 0.1):
+            for times in (1, -1, len(compared.used)):
+                yield valued(used, used["valueQuantity"]["value"] + times * by, abs(by) * 10)
+
+
+def _older(compared: Compared, chart: Chart) -> Iterator[Change]:
+    """An event moves across a limit of time; or all of its kind since then move before it."""
+    if not compared.used:
+        return
+    (used,) = compared.used
+    for time in (compared.limit, compared.limit - _MINUTE, compared.limit + _MINUTE):
+        yield moved(used, time)
+    own, later = set(codes(used)), list[Change]()
+    for one in chart.touched.values():
+        time = time_of(one)
+        if own & set(codes(one)) and time is not None and _not_before(time, compared.limit):
+            later.append(moved(one, compared.limit - (1 + len(later)) * _MINUTE))
+    if len(later) > 1:
+        put = {name: resource for one in later for name, resource in one.put.items()}
+        words = f"{len(later)} moved before {compared.limit.isoformat()}"
+        yield Change(words, sum(one.cost for one in later), put)
+
+
+def _present(look: Looked) -> Iterator[Change]:
+    """What the rule found is removed, ended, moved out of the window, or changes its last decimal."""
+    for used in look.used:
+        yield Change(f"{ref(used)} is removed", _REMOVE_COST, {ref(used): None})
+        if look.search.status:
+            words = f"{ref(used)}: status {used.get('status')} → stopped"
+            yield Change(words, _STATUS_COST, {ref(used): {**used, "status": "stopped"}})
+        if look.search.start is not None:
+            yield moved(used, look.search.start - _MINUTE)
+        if look.lab is not None:
+            yield valued(used, used["valueQuantity"]["value"] + 10.0**-look.lab.decimals, 1)
+
+
+def _absent(look: Looked, chart: Chart) -> Iterator[Change]:
+    """What the rule did not find is moved into the window, or added."""
+    search = look.search
+    own = {code.code for code in search.codes}
+    if search.start is not None:
+        outside = [one for one in chart.touched.values() if own & set(codes(one))]
+        yield from (moved(one, search.start) for one in outside if time_of(one) is not None)
+    added = {
+        "resourceType": search.kind,
+        "id": "twin-1",
+        "status": search.status or ("final" if search.kind == "Observation" else "completed"),
+        "subject": {"reference": f"Patient/{chart.patient}"},
+        _TIME_OF_KIND.get(search.kind, "performedDateTime"): (chart.now - timedelta(hours=1)).isoformat(),
+    }
+    if look.lab is not None:
+        for value in (1.0, 3.0, 100.0):
+            quantity = {"value": value, "unit": look.lab.unit}
+            yield _added(
+                {**added, "code": _concept(look.lab), "valueQuantity": quantity}, f"{look.lab.label} {value:g}"
+            )
+    elif search.kind == "MedicationRequest":
+        text = look.what.partition(" or ")[0]
+        yield _added({**added, "medicationCodeableConcept": {"text": text}}, text)
+    elif search.codes:
+        yield _added({**added, "code": _concept(search.codes[0])}, search.codes[0].label)
+
+
+_TIME_OF_KIND = {
+    "Observation": "effectiveDateTime",
+    "MedicationRequest": "authoredOn",
+    "ServiceRequest": "authoredOn",
+    "Condition": "onsetDateTime",
+}
+
+
+def _concept(code: Code) -> dict[str, Any]:
+    return {"coding": [{"system": code.system, "code": code.code} if code.system else {"code": code.code}]}
+
+
+def _added(resource: Resource, name: str) -> Change:
+    return Change(f"{resource['resourceType']} added: {name}, an hour before now", _ADD_COST, {"": resource})
+
+
+def _birth_dates(look: Looked, chart: Chart) -> Iterator[Change]:
+    """The patient is born a day earlier or later, or has a birthday just now or tomorrow."""
+    for used in look.used:
+        born, today = date.fromisoformat(str(used["birthDate"])), chart.now.date()
+        days = (born - timedelta(days=1), born + timedelta(days=1), _in_year(today, born.year))
+        for day in (*days, _in_year(today + timedelta(days=1), born.year)):
+            words = f"{ref(used)}: birthDate {born} → {day}"
+            yield Change(words, abs((day - born).days), {ref(used): {**used, "birthDate": day.isoformat()}})
+
+
+def _in_year(day: date, year: int) -> date:
+    return day.replace(year=year, day=min(day.day, 28)) if day.month == 2 else day.replace(year=year)
+
+
+def _step(used: Resource, chart: Chart) -> float:
+    """One step in the last decimal of a reading."""
+    labs: Iterator[Lab] = (look.lab for look in chart.looked if look.lab is not None and used in look.used)
+    lab = next(labs, None)
+    return 10.0 ** -(1 if lab is None else lab.decimals)
+
+
+def valued(used: Resource, value: float, cost: float) -> Change:
+    """A reading gets another value."""
+    quantity = used["valueQuantity"]
+    words = f"{ref(used)}: value {quantity['value']} → {round(value, 6):g}"
+    return Change(words, cost, {ref(used): {**used, "valueQuantity": {**quantity, "value": round(value, 6)}}})
+
+
+def moved(used: Resource, time: datetime) -> Change:
+    """A resource gets another time."""
+    name = next((one for one in _TIMES if one in used), "performedDateTime")
+    rest = {key: value for key, value in used.items() if key != "performedPeriod"}
+    old = time_of(used)
+    same_kind = old is not None and (old.tzinfo is None) == (time.tzinfo is None)
+    cost = _MOVE_COST + (abs((time - old) / timedelta(days=10)) if old is not None and same_kind else _MOVE_COST)
+    was = "no time" if old is None else old.isoformat()
+    return Change(f"{ref(used)}: {was} → {time.isoformat()}", cost, {ref(used): {**rest, name: time.isoformat()}})
+
+
+def time_of(resource: Resource) -> datetime | None:
+    """The time of a resource. None if it has none that can be read."""
+    text = next((resource[name] for name in _TIMES if name in resource), None)
+    try:
+        return datetime.fromisoformat(text if text is not None else performed(resource))
+    except (TypeError, ValueError):
+        return None
+
+
+def _not_before(time: datetime, limit: datetime) -> bool:
+    return (time.tzinfo is None) == (limit.tzinfo is None) and time >= limit

@@ -1,0 +1,184 @@
+"""`medagent.clinical.check`, as an author of task types calls it in pytest."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from medagent import clinical as c
+
+NOW = datetime(2024, 3, 5, 14, 0, tzinfo=UTC)
+LACTATE = c.Lab("2524-7", c.LOINC, "lactate", unit="mmol/L")
+INSULIN = c.Drug("5856", c.RXNORM, "insulin", words=("insulin",))
+
+
+class RepeatLactate(c.TaskType):
+    """Repeat a high lactate."""
+
+    name = "repeat_lactate"
+    text = "If the last lactate of patient {mrn} is above 2 mmol/L, order it again for 6 am tomorrow. Answer with it."
+
+    def rule(self, chart: c.Chart) -> c.Ruling:
+        last = chart.latest(LACTATE)
+        if last is None:
+            return c.nothing([-1])
+        if last > 2:
+            return c.order(c.lab_test(LACTATE, at=chart.tomorrow(6), priority="urgent"), answers=[[last.value]])
+        return c.nothing([last.value])
+
+
+class LowInsulin(c.TaskType):
+    """Two orders, one of them with a rate."""
+
+    name = "low_insulin"
+    text = "Patient {mrn}: …"
+
+    def rule(self, chart: c.Chart) -> c.Ruling:
+        if chart.active_order(*INSULIN.words):
+            return c.nothing()
+        return c.order(c.medication(INSULIN, 4, "U", route="IV", over=2), c.lab_test(LACTATE, note="after insulin"))
+
+
+def reading(value: float, time: str = "2024-03-05T08:00:00+00:00", number: int = 1, unit: str = "mmol/L") -> Any:
+    return {
+        "resourceType": "Observation",
+        "id": str(number),
+        "subject": {"reference": "Patient/P1"},
+        "code": {"coding": [{"system": c.LOINC, "code": LACTATE.code}]},
+        "effectiveDateTime": time,
+        "valueQuantity": {"value": value, "unit": unit},
+    }
+
+
+def checked(kind: type[c.TaskType], *resources: Any) -> c.Checked:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return c.check(kind, resources, patient="P1", now=NOW)
+
+
+def test_an_order_is_due_and_each_wrong_field_is_named() -> None:
+    found = checked(RepeatLactate, reading(1.0, "2024-03-01T08:00:00+00:00", 2), reading(2.4))
+    assert found.ruling.branch == "order"
+    assert found.because == (
+        "last lactate 2.4 mmol/L at 2024-03-05T08:00:00+00:00, 6 h before now; above 2 → order lactate at "
+        "2024-03-06T06:00"
+    )
+    assert found.answer == [2.4]
+    [(url, body)] = found.posts
+    assert (url[-15:], body["priority"], body["occurrenceDateTime"]) == (
+        "/ServiceRequest",
+        "urgent",
+        "2024-03-06T06:00:00+00:00",
+    )
+    fields = ("code", "priority", "occurrenceDateTime", "status", "intent", "subject", "authoredOn")
+    for name in ("resourceType", *fields):
+        assert found.wrong[f"ServiceRequest {name}"].startswith(f"ServiceRequest {name}: expected")
+    assert {*found.wrong} - {f"ServiceRequest {name}" for name in fields} == {
+        "answer",
+        "ServiceRequest left out",
+        "ServiceRequest twice",
+        "ServiceRequest resourceType",
+    }
+    assert found.twin is not None
+    assert (found.twin.change.words, found.twin.after.branch) == ("Observation/1: value 2.4 → 2", "no order")
+    assert "twin: Observation/1: value 2.4 → 2 (no order)" in str(found)
+
+
+def test_no_order_is_due_without_a_reading_and_the_twin_adds_one() -> None:
+    found = checked(RepeatLactate)
+    assert (found.ruling.branch, found.answer, found.posts, [*found.wrong]) == ("no order", [-1], (), ["answer"])
+    assert found.twin is not None
+    assert found.twin.change.words == "Observation added: lactate 3, an hour before now"
+
+
+def test_two_orders_have_their_wrong_fields_each() -> None:
+    found = checked(LowInsulin)
+    rate = "MedicationRequest dosageInstruction[0].doseAndRate[0]"
+    assert {rate, f"{rate}.doseQuantity", "ServiceRequest note"} <= {*found.wrong}
+    assert found.twin is not None
+    assert found.twin.change.words == "MedicationRequest added: insulin, an hour before now"
+
+
+def test_another_unit_is_a_fault_of_the_data() -> None:
+    with pytest.raises(c.DataFault, match="is in mg/dL, not in mmol/L"):
+        checked(RepeatLactate, reading(2.4, unit="mg/dL"))
+
+
+class PlainNumber(RepeatLactate):
+    """Compares a plain number, which the chart cannot record."""
+
+    def rule(self, chart: c.Chart) -> c.Ruling:
+        last = chart.latest(LACTATE)
+        return c.nothing() if last is None or last.value <= 2 else c.order(c.lab_test(LACTATE))
+
+
+class PlainTime(RepeatLactate):
+    """Compares a plain time."""
+
+    def rule(self, chart: c.Chart) -> c.Ruling:
+        last = chart.latest(LACTATE)
+        return c.nothing() if last is None or last.time > chart.now - c.days(2) else c.order(c.lab_test(LACTATE))
+
+
+@pytest.mark.parametrize("kind", [PlainNumber, PlainTime])
+def test_a_limit_that_was_not_recorded_is_a_warning(kind: type[c.TaskType]) -> None:
+    with pytest.warns(UserWarning, match="at a limit that was not recorded; compare the event"):
+        c.check(kind, [reading(2.4)], patient="P1", now=NOW)
+
+
+class Clock(RepeatLactate):
+    """Reads the clock."""
+
+    def rule(self, chart: c.Chart) -> c.Ruling:
+        return c.nothing() if datetime.now(UTC) > chart.now else c.nothing([1])
+
+
+class Chance(RepeatLactate):
+    """Reads random numbers."""
+
+    def rule(self, chart: c.Chart) -> c.Ruling:
+        return c.nothing([random.randint(1, 6)])
+
+
+class Raises(RepeatLactate):
+    """Raises."""
+
+    def rule(self, chart: c.Chart) -> c.Ruling:
+        return c.nothing([vars(chart)["missing"]])
+
+
+class Nothing(RepeatLactate):
+    """Returns something else."""
+
+    def rule(self, chart: c.Chart) -> c.Ruling:
+        return None  # type: ignore[return-value]  # the fault
+
+
+class Placeholder(RepeatLactate):
+    """Its text has an unknown placeholder."""
+
+    text = "Patient {mrn}, born {birth}."
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Clock, "reads the clock (now); it may use only the chart"),
+        (Chance, "reads random numbers (getrandbits); it may use only the chart"),
+        (Raises, "failed: KeyError('missing')"),
+        (Nothing, "returned NoneType; return nothing(…), answer(…) or order(…)"),
+        (Placeholder, "has the unknown placeholder {birth}; known: {mrn}"),
+    ],
+)
+def test_a_rule_at_fault_is_named_with_file_and_line(kind: type[c.TaskType], words: str) -> None:
+    with pytest.raises(c.RuleError) as error:
+        checked(kind)
+    assert words in str(error.value)
+    file, line, _ = str(error.value).split(":", 2)
+    with open(file, encoding="utf-8") as source:
+        at = source.read().splitlines()[int(line) - 1]
+    assert at.strip().split("(")[0].split(" ")[0] in ("return", "text", "def"), at
