@@ -74,7 +74,11 @@ class FhirSettings(RunSettings):
     """FHIR data for the embedded server instead of the bundled hospital: NDJSON, or a file from medagent ehr import."""
     fhir: Annotated[str | None, Option(RECORD, kind="address", for_=ALL_USES)] = None
     """The base URL of a FHIR server to use instead of the embedded one."""
-    api_base: Annotated[str, Option(RECORD, kind="value"), Field(pattern=r"^https?://[^/]+/")] = API_BASE
+    api_base: Annotated[
+        str,
+        Option(RECORD, kind="value", flag="shown-base", key="api-base", was="api-base"),
+        Field(pattern=r"^https?://[^/]+/"),
+    ] = API_BASE
     """The FHIR base shown to the agent."""
 
     protocol: Annotated[Literal["text", "tools", "code"], Option(WHO, kind="value")] = "text"
@@ -154,7 +158,7 @@ class FhirSettings(RunSettings):
         """See `RunSettings.decides`; for an external FHIR server, only its address is known."""
         decides = super().decides()
         own = (one for one in options(type(self), "episode") if one.name not in FhirSettings.model_fields)
-        decides = placed(decides, "writes", {one.flag: decides[one.flag] for one in own if one.flag in decides})
+        decides = placed(decides, "writes", {one.key: decides[one.key] for one in own if one.key in decides})
         if self.acts_alone:
             decides["agent"] = None
         elif not self.acts_in_code:

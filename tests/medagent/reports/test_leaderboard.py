@@ -21,8 +21,8 @@ def rows(text: str) -> list[list[str]]:
 def test_runs_are_graded_anew_and_ranked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for agent in ("nop", "reference"):
-        run(Path(), "--agent", agent, "--tasks", "task2,task5", "--version", "v1")
-    run(Path(), "--agent", "nop", "--tasks", "task2", "--trials", 2, "--round", "t")
+        run(Path(), "--agent", agent, "--types", "task2,task5", "--version", "v1")
+    run(Path(), "--agent", "nop", "--types", "task2", "--trials", 2, "--round", "t")
     spoiled = json.loads(Path("v1_r1_nop/report.json").read_text())
     spoiled["overall"]["value"] = 1.0
     Path("v1_r1_nop/report.json").write_text(json.dumps(spoiled))
