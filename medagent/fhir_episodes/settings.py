@@ -81,7 +81,7 @@ class FhirSettings(RunSettings):
     ] = API_BASE
     """The FHIR base shown to the agent."""
 
-    protocol: Annotated[Literal["text", "tools", "code"], Option(WHO, kind="value")] = "text"
+    protocol: Annotated[Literal["text", "tools", "code"], Option(WHO, kind="value", metavar="NAME")] = "text"
     """With --model: text (as published), tools (tool calling), or code (Python programs, run in a sandbox)."""
     loop: Annotated[Loop | None, Option(WHO, kind="value", for_=("run", "episode"), needs="acts_by_text")] = None
     """With --protocol text, how to word replies to invalid actions: published (default), the published runner's texts,
@@ -89,7 +89,7 @@ class FhirSettings(RunSettings):
     """
     max_rounds: Annotated[Count, Option(WHO, kind="value", for_=("run", "episode"))] = MAX_ROUNDS
     """The most messages that an agent may send; with --protocol code, programs."""
-    writes: Annotated[Writes, Option(RECORD, kind="value", for_=("run", "episode"))] = "ack"
+    writes: Annotated[Writes, Option(RECORD, kind="value", for_=("run", "episode"), metavar="HOW")] = "ack"
     """How to answer a POST: ack (acknowledge it, as published) or execute (store the resource)."""
     prompt: Annotated[Path | None, RunOption(WHO, "place", metavar="FILE", kind="path")] = None
     """Your own first message: a text with {question} and, optionally, {context}, {api_base} and {functions}."""

@@ -53,6 +53,11 @@ def with_options(
     return decorate
 
 
+def parameter_of(field: Any) -> str:
+    """The name of the command's parameter that sets a field."""
+    return _keyword(field.option.part.partition(" ")[0]) or str(field.name)
+
+
 def _parts(fields: Iterable[Any]) -> dict[str, dict[str, Any]]:
     """The fields that share an option: by the option's flag and their names in it."""
     shared: dict[str, dict[str, Any]] = {}

@@ -154,11 +154,11 @@ def test_earlier_names_in_a_file_work_too(here: Path) -> None:
 def test_a_constant_of_today_can_be_set_for_one_release(here: Path) -> None:
     ran = run("--model", "scripted:replies.json", "--limit", 1, "--outage-time", 5, "--outage-attempts", 2)
     assert (ran.code, len(hints(ran))) == (0, 2), ran.err
-    assert "--outage" not in command("run", "--help").out
+    assert "--outage" not in command("run", "--help-all").out
 
 
 def test_help_shows_one_option_for_the_fields_that_share_it() -> None:
-    text = " ".join(command("run", "--help").out.split())
+    text = " ".join(command("run", "--help-all").out.split())
     assert "--code seconds=30,memory=512,requests=2000,output=20000" in text
     assert "--per-item time=…,tokens=…,cost=…" in text
     assert all(f"--{name}" not in text for name in ("code-seconds", "unit-time", "learn-from", "tasks-file"))
