@@ -183,7 +183,7 @@ def test_a_run_that_goes_on_is_graded_as_far_as_it_is(tmp_path: Path) -> None:
 
 def test_several_runs_are_paired_and_their_p_values_adjusted(tmp_path: Path) -> None:
     for agent in ("nop", "constant", "reference"):
-        run = ["run", "--agent", agent, "--results-dir", tmp_path, "--tasks", "task1,task4", "--version", "v1"]
+        run = ["run", "--agent", agent, "--results-dir", tmp_path, "--types", "task1,task4", "--version", "v1"]
         assert medagent(*run, "--quiet").code == 0
     folders = [tmp_path / f"v1_r1_{agent}" for agent in ("nop", "constant", "reference")]
     assert medagent("report", *folders, "-o", tmp_path / "report.html").code == 0

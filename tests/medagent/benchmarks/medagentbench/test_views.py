@@ -15,7 +15,7 @@ from tests.medagent.benchmarks.medagentbench.runs import run
 
 def test_show_lists_items_by_outcome_kind_and_type(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text(json.dumps({"task2_1#1": ["FINISH([99])"], "*": ["FINISH([-1])"]}))
-    words = ("--tasks", "task2,task4", "--ids", "task2_1,task2_2,task4_1,task4_2", "--trials", 2)
+    words = ("--types", "task2,task4", "--ids", "task2_1,task2_2,task4_1,task4_2", "--trials", 2)
     run(tmp_path, "--model", f"scripted:{tmp_path / 's.json'}", *words, "--round", "x")
     (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
     items = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
