@@ -76,7 +76,7 @@ def _number(word: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class Due(Order):
-    """A due order: at least `least` posts must be it, and no others if it is `only` so many."""
+    """A due order: at least `least` posts must be it. With `only`, no more posts may be it."""
 
     least: int = 1
     only: bool = False

@@ -150,8 +150,8 @@ class OneAnticoagulant(PsbType):
         """See `TaskType.rule`."""
         taken, fair = chart.orders(*ANTICOAGULANTS), is_fair(chart)
         right = [one for one in taken if self._is_heparin(one, chart)]
-        kept = max(right, key=lambda one: _written(one, chart), default=None) if fair else next(iter(taken), None)
-        stops = tuple(self._stop(one, chart) for one in taken if one is not kept)
+        keep = max(right, key=lambda one: _written(one, chart), default=None) if fair else next(iter(taken), None)
+        stops = tuple(self._stop(one, chart) for one in taken if one is not keep)
         names = Names((HEPARIN, DOSE if fair else "5000"), _drug("heparin 5000 units subcutaneously every 8 hours"))
         least = 0 if right else 1
         heparin = _loose(chart, DRUG, "order heparin 5000", Word("active"), names, least=least, only=fair)
@@ -348,8 +348,8 @@ class CovidBooster(PsbType):
         """See `TaskType.rule`."""
         words = ("covid-19 vac", "covid-19 vacc", "covid-19 vaccine")
         drugs = [one for one in chart.find(DRUG, status="completed") if chart.mentions(drug_text(one), *words)]
-        given = [*chart.find("Procedure", COVID), *drugs]
-        last = newest(chart.timed((one, _given(one)) for one in given))
+        vaccines = [*chart.find("Procedure", COVID), *drugs]
+        last = newest(chart.timed((one, _given(one)) for one in vaccines))
         procedures, orders = self.searches
         chart.note(procedures, *([last.resource] if last else []), how="last")
         if last is None:
@@ -392,8 +392,8 @@ def _is_whole(resource: Resource, chart: Chart) -> bool:
 
 def _stored_last(chart: Chart, lab: Lab) -> Event | None:
     """The reading with the greatest `meta.lastUpdated`, compared as text. Its time is not read."""
-    found = chart.find("Observation", lab)
-    last = max(found, key=lambda one: str(as_object(one.get("meta")).get("lastUpdated") or ""), default=None)
+    readings = chart.find("Observation", lab)
+    last = max(readings, key=lambda one: str(as_object(one.get("meta")).get("lastUpdated") or ""), default=None)
     chart.note(Search("Observation", (lab,)), *([last] if last else []), how="last")
     if last is None:
         return None

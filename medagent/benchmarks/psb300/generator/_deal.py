@@ -1,22 +1,30 @@
-"""Deals tasks from candidates: half with something due, half with nothing due, over all branches in turn."""
+"""Deals the tasks of psb-300: half with something due. A patient takes part only if both rule sets agree on the chart."""
 
 from __future__ import annotations
 
+import json
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from fhir_server.synthetic.dice import Dice
-from medagent.benchmarks.psb300.generator._candidates import Candidate, Charts
-from medagent.core.errors import UserError
-from refsol.psb300 import TYPES
+from medagent.benchmarks.dealing import HALF, Candidate, Hospital, Share, candidate, deal, wordings
+from refsol.clinical.chart import Chart
+from refsol.clinical.faults import DataFault
+from refsol.clinical.task_type import Solution, history_of
+from refsol.psb300 import RULE_SETS, TYPES, Constants, chart_of, grade_item
 
 _FILE = Path(__file__).with_name("wording.toml")
-SCARCE = 10
-"""One in 10 heart-rate tasks has no reading. It is not more, because a constant answer is right in these."""
-_EMPTY = "absent: [True, True]"
+_KINDS = ("Procedure", "Condition", "MedicationRequest", "ServiceRequest")
+_CODES = ("HEARTRATE", "TSH", "FT4", "QTCINTERVAL")
+_AFTER_READING = (timedelta(minutes=30), timedelta(hours=7), timedelta(hours=4))
+"""The delays between a patient's last heart rate and the now of a task about heart rates."""
+SCARCE: Share = (1, 10)
+"""The share of heart-rate tasks without a reading. It is not more, because a constant answer is right in these."""
 
 
 @cache
@@ -25,55 +33,76 @@ def wording() -> dict[str, Any]:
     return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
-def tasks(charts: Charts, dice: Dice, per_type: int) -> Iterator[dict[str, Any]]:
+def hospital_of(lines: Iterable[str]) -> Hospital:
+    """The patients of a hospital and the resources that the rules read."""
+    quoted = tuple(f'"{code}"' for code in _CODES)
+
+    def wanted(line: str) -> bool:
+        kind = line[17 : line.index('"', 17)]  # after {"resourceType":"
+        return kind in _KINDS or (kind == "Observation" and any(code in line for code in quoted))
+
+    return Hospital.read(lines, wanted)
+
+
+def tasks(hospital: Hospital, now: datetime, dice: Dice, per_type: int) -> Iterator[dict[str, Any]]:
     """`per_type` tasks of each type. Raises UserError if the hospital has too few patients for them."""
     for kind in TYPES:
         words = wording()[kind]
-        for place, one in enumerate(_dealt(kind, charts.candidates(kind), dice, per_type)):
-            instruction = words["instructions"][place % len(words["instructions"])]
+        share = SCARCE if kind == "task3" else HALF
+        chosen = deal(list(candidates(kind, hospital, now)), share, per_type, dice).complete(kind)
+        numbers = wordings(chosen, len(words["instructions"]), dice)
+        for place, (one, number) in enumerate(zip(chosen, numbers, strict=True)):
             yield {
                 "id": f"{kind}_{place + 1}",
-                "instruction": instruction.replace("{mrn}", one.mrn),
+                "instruction": words["instructions"][number].replace("{mrn}", one.mrn),
                 "context": f"It's {one.now.isoformat()} now. {words['context']}",
                 "eval_MRN": one.mrn,
             }
 
 
-def _dealt(kind: str, candidates: Sequence[Candidate], dice: Dice, count: int) -> list[Candidate]:
-    """`count` candidates of a type, shuffled, each patient at most once."""
-    shuffled = dice.shuffled(candidates)
-    if kind == "task3":
-        empty = [one for one in shuffled if one.branch == _EMPTY][: count // SCARCE]
-        rest = [one for one in shuffled if one.branch != _EMPTY and one.mrn not in {done.mrn for done in empty}]
-        chosen = empty + _in_turn(kind, rest, count - len(empty), "with readings")
-    else:
-        due = [one for one in shuffled if one.due]
-        others = [one for one in shuffled if not one.due]
-        chosen = _in_turn(kind, due, count // 2, "with something due")
-        chosen += _in_turn(kind, others, count - count // 2, "with nothing due")
-    return dice.shuffled(chosen)
+def candidates(kind: str, hospital: Hospital, now: datetime) -> Iterator[Candidate]:
+    """The candidates of a type."""
+    for patient in hospital.living:
+        for moment in _moments(kind, patient["id"], hospital, now):
+            yield from _judged(kind, patient["id"], hospital, moment)
 
 
-def _in_turn(kind: str, candidates: Sequence[Candidate], count: int, what: str) -> list[Candidate]:
-    """`count` candidates, taken from the branches in turn, each patient at most once.
+def _moments(kind: str, mrn: str, hospital: Hospital, now: datetime) -> Iterator[datetime]:
+    if kind != "task3":
+        yield now
+        return
+    readings = hospital.resources.search("Observation", patient=mrn, code="HEARTRATE")
+    times = [datetime.fromisoformat(one["effectiveDateTime"]) for one in readings]
+    for after in _AFTER_READING if times else ():
+        yield min(max(times) + after, now).replace(second=0, microsecond=0)
 
-    Raises UserError if there are too few.
-    """
-    branches: dict[str, list[Candidate]] = {}
-    for one in candidates:
-        branches.setdefault(one.branch, []).append(one)
-    chosen: list[Candidate] = []
-    taken: set[str] = set()
-    while len(chosen) < count:
-        before = len(chosen)
-        for branch in sorted(branches):
-            left = [one for one in branches[branch] if one.mrn not in taken]
-            if left and len(chosen) < count:
-                chosen.append(left[0])
-                taken.add(left[0].mrn)
-        if len(chosen) == before:
-            raise UserError(
-                f"{kind} needs {count} patients {what}, but the hospital has {before}: raise --patients or lower "
-                "--per-type"
-            )
-    return chosen
+
+def _judged(kind: str, mrn: str, hospital: Hospital, now: datetime) -> Iterator[Candidate]:
+    """The candidate, if both rule sets agree, and the reply that is right by `fair` is right by both."""
+    task = {"id": f"{kind}_1", "eval_MRN": mrn, "context": f"It's {now.isoformat()} now."}
+    constants, facts = Constants(cut_off=None, default_now=now), hospital.resources
+    official, fair = (chart_of(task, facts, rules, now, constants) for rules in RULE_SETS.values())
+    try:
+        one, due = candidate(TYPES[kind], official), TYPES[kind].ruled(fair)
+    except DataFault:
+        return
+    if one is None:
+        return
+    right = Solution.of(due, fair)
+    history, result = [*history_of(right.posts, constants.acknowledgement)], json.dumps(right.answer)
+    verdicts = [
+        grade_item(task, history, result, facts, clock=now, rules=rules, constants=constants).correct
+        for rules in RULE_SETS
+    ]
+    agree = due.branch == "query" or one.rare == (due.branch == "no order")
+    if verdicts == [True, True] and agree:
+        yield replace(one, branch=_branch(one, right.answer, official, fair))
+
+
+def _branch(one: Candidate, answer: list[Any], official: Chart, fair: Chart) -> str:
+    """The branch that the rules take; for an answer, which of its values are absent."""
+    if answer:
+        return f"absent: {[value is None for value in answer]}"
+    first, other = (next((look.used for look in chart.looked), ()) for chart in (official, fair))
+    same = [*map(id, first)] == [*map(id, other)]
+    return f"{one.branch}{'' if same else '; the last stored is another'}"

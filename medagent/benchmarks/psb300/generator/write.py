@@ -10,14 +10,13 @@ from typing import Any
 from fhir_server.synthetic.bundled import PROFILE
 from fhir_server.synthetic.dice import Dice
 from medagent.benchmarks.made_folders import HOSPITAL, Made, SetGenerator, file_digests, write_manifest
-from medagent.benchmarks.psb300.generator._candidates import Charts
-from medagent.benchmarks.psb300.generator._deal import tasks
+from medagent.benchmarks.psb300.generator._deal import hospital_of, tasks
 from medagent.benchmarks.psb300.tasks import BUNDLED, TASK_FILE, Psb300Manifest
 from refsol.psb300 import PUBLISHED
 
 
 def _deal(hospital: Iterable[str], number: int, per_type: int) -> list[dict[str, Any]]:
-    return list(tasks(Charts(hospital, PROFILE.now), Dice(number), per_type))
+    return list(tasks(hospital_of(hospital), PROFILE.now, Dice(number), per_type))
 
 
 def _write(folder: Path, dealt: list[dict[str, Any]], made: Made, name: str) -> Psb300Manifest:
@@ -37,4 +36,4 @@ def _write(folder: Path, dealt: list[dict[str, Any]], made: Made, name: str) -> 
 
 
 _LEAST = (2, "at least 2 are needed, one with something due and one without")
-GENERATOR = SetGenerator("psb-300", 1, BUNDLED, _LEAST, _deal, _write)
+GENERATOR = SetGenerator("psb-300", 2, BUNDLED, _LEAST, _deal, _write)

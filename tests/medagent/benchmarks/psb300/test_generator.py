@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from fhir_server.synthetic.dice import Dice
-from medagent.benchmarks.psb300.generator._candidates import Charts
-from medagent.benchmarks.psb300.generator._deal import tasks
+from medagent.benchmarks.psb300.generator._deal import candidates, hospital_of, tasks
 from medagent.benchmarks.psb300.tasks import load_tasks
 from medagent.core.errors import UserError
 from refsol.psb300 import TYPES
@@ -59,17 +58,17 @@ def test_every_branch_is_in_the_bundled_set() -> None:
     bundled = load_tasks("synthetic")
     assert Counter(task.type for task in bundled.tasks) == dict.fromkeys(TYPES, 30)
     assert all(len({task.eval_MRN for task in bundled.tasks if task.type == kind}) == 30 for kind in TYPES)
-    charts = Charts(hospital_lines(), PROFILE.now)
+    hospital = hospital_of(hospital_lines())
     for kind in TYPES:
-        candidates = {(one.mrn, one.now): one for one in charts.candidates(kind)}
+        known = {(one.mrn, one.now): one for one in candidates(kind, hospital, PROFILE.now)}
         chosen = [
-            candidates[task.eval_MRN, datetime.fromisoformat(task.context[5:30])]
+            known[task.eval_MRN, datetime.fromisoformat(task.context[5:30])]
             for task in bundled.tasks
             if task.type == kind
         ]
-        assert {one.branch for one in chosen} == {one.branch for one in candidates.values()}, kind
-        assert kind == "task3" or Counter(one.due for one in chosen) == {True: 15, False: 15}
-        other = Counter(one.due for one in chosen if "the last stored is another" in one.branch)
+        assert {one.branch for one in chosen} == {one.branch for one in known.values()}, kind
+        assert kind == "task3" or Counter(one.rare for one in chosen) == {True: 15, False: 15}
+        other = Counter(one.rare for one in chosen if "the last stored is another" in one.branch)
         assert kind != "task7" or min(other[True], other[False]) >= 3
 
 
@@ -155,11 +154,11 @@ def test_a_chart_on_which_the_rule_sets_disagree_is_no_candidate() -> None:
                        "valueQuantity": {"value": value}}  # fmt: skip
             resources.append(reading)
     lines = [json.dumps(one, separators=(",", ":")) for one in resources]
-    (one,) = Charts(lines, now).candidates("task7")
-    assert (one.mrn, one.due) == (made.mrn(0), True)
-    assert one.branch.endswith("the last stored is another)")
-    with pytest.raises(UserError, match="task1 needs 1 patients with something due"):
-        list(tasks(Charts([], now), Dice(1), 2))
+    (one,) = candidates("task7", hospital_of(lines), now)
+    assert (one.mrn, one.rare) == (made.mrn(0), False)
+    assert one.branch.endswith("the last stored is another")
+    with pytest.raises(UserError, match=r"task1: .*raise --patients or lower --per-type"):
+        list(tasks(hospital_of([]), now, Dice(1), 2))
 
 
 @pytest.mark.long
