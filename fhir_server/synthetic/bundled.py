@@ -10,7 +10,7 @@ from fhir_server.synthetic import BUNDLED, KeyTest, Profile, lines
 
 SEED = 40213136129902201442980131730198505774071864133607317288457115753238127672853
 """The hospital's seed that `medagent data new` derives from the seed in `tasks/data/synthetic/seed.txt`."""
-DIGEST = "5263d1f003d5d2282c5779f0cbd4e93efcd6cd75188c184b5c946f0fb753c57d"
+DIGEST = "a6a61db39852447a24d29bb0d027a11657dc80f8ba1f4f8683f54d0e8c9638f5"
 """SHA-256 of the lines, each with its newline. Caches and the settings of runs identify the hospital by it."""
 PROFILE = Profile(
     seed=SEED,
