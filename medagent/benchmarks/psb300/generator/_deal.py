@@ -1,4 +1,4 @@
-"""Deals the tasks of psb-300: half with something due. A patient takes part only if both rule sets agree on the chart."""
+"""Deals the tasks of psb-300: half with something due. Only patients on whom both rule sets agree take part."""
 
 from __future__ import annotations
 
