@@ -16,7 +16,7 @@ from fhir_server.interactions.include import MAX_ROUNDS, referred, referring
 from fhir_server.interactions.read import not_known
 from fhir_server.interactions.search import at_once, first_page
 from fhir_server.operations._parameters import Arguments
-from fhir_server.search.hashing import java_set_order
+from fhir_server.search.hashing import id_hash, java_order
 from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
 from fhir_server.search.parameters import resource_types
 from fhir_server.search.query import Include, subset, whole
@@ -86,7 +86,7 @@ def _everything(context: RequestContext, roots: list[Version], types: set[str], 
         row_ids.extend(row.row_id for row in part)
         followed.update(dict.fromkeys(_followed(context, part, types, roots[0].type)))
         seen = set(row_ids)
-        row_ids.extend(row_id for row_id in java_set_order(followed) if row_id not in seen)
+        row_ids.extend(row_id for row_id in java_order(followed, id_hash) if row_id not in seen)
     return row_ids
 
 
@@ -111,7 +111,7 @@ def document(context: RequestContext, kind: str, resource_id: str) -> Response:
     new = rows
     for _ in range(MAX_ROUNDS):
         known = {row.row_id for row in rows}
-        row_ids = [row_id for row_id in java_set_order(referred(context, new, REFERRED)) if row_id not in known]
+        row_ids = [row_id for row_id in java_order(referred(context, new, REFERRED), id_hash) if row_id not in known]
         new = context.store.rows(row_ids)
         if not new:
             break
