@@ -11,7 +11,7 @@ from fhir_server.resources.summary import Subset, cut_down
 from fhir_server.search.kinds.date import date_param, date_params
 from fhir_server.search.kinds.kind import LOWER, UPPER
 from fhir_server.search.paging import DEFAULT_COUNT
-from fhir_server.search.query import subset, whole
+from fhir_server.search.query import integer, subset, whole
 from fhir_server.store import Version
 from fhir_server.wire.bundle import Bundle, entry, joined, size_of
 from fhir_server.wire.http import Response, by_name, link
@@ -31,7 +31,7 @@ def history(context: RequestContext, kind: str | None = None, resource_id: str |
         where, values = "type = ?", (kind,)
     limits, bounds = _times(context)
     where, values = f"{where}{limits}", (*values, *bounds)
-    count = whole("_count", context.value("_count") or "")
+    count = integer(context.value("_count") or "")  # like in HAPI, others are ignored
     count = DEFAULT_COUNT if count is None or count < 0 else count
     selected = subset(context.pairs, kind or "")
     if selected.summary == "count":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from array import array
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
 from fhir_server.search.plan import Planned, matches, plan
 from fhir_server.search.query import Include, Query, parse, subset, whole
 from fhir_server.wire.bundle import Bundle, in_groups, search_entries, size_of
-from fhir_server.wire.http import Pairs, Response, by_name, escape, link
+from fhir_server.wire.http import Pairs, Response, by_name, escape, link, split_target
 
 DEFAULT_AT_ONCE, MAX_AT_ONCE = 100, 1000
 """The number of matches that `Cache-Control: no-store` loads by default, and its maximum."""
@@ -37,17 +38,17 @@ def search(context: RequestContext, kind: str) -> Response:
         return _offset_page(context, query, planned, count)
     row_ids = run(context, planned, max(STAGES[0], count + 1))
     entries = entries_of(context, row_ids[:count], query.includes, query.subset)
-    total = _total(context, planned) if query.accurate else None
-    stored = Search(
-        context.server.ids.uuid(), context.now, row_ids, query.includes, partial(run, planned=planned), total=total
-    )
+    stored = Search(context.server.ids.uuid(), context.now, row_ids, query.includes, partial(run, planned=planned))
+    stored.total = _total(context, planned) if query.accurate else None
     links = [("self", _self_link(context))]
+    full = max(STAGES[0], count)
+    if planned.rows is not None and len(row_ids) < full:
+        sql, values = planned.rows
+        stored.loading.rows = len(context.store.query(sql, (*values, json.dumps(list(row_ids)), full)).fetchall())
+    total = stored.total_at(count)
     if len(row_ids) > count:
-        stored.total_at(count)
         context.server.searches.keep(stored)
-        links.append(("next", page_link(context, stored, context.pairs, count, count)))
-    if total is None and len(row_ids) < max(STAGES[0], count):
-        total = len(row_ids)
+        links.append(("next", page_link(context, stored, count, count)))
     return context.bundle(_bundle(stored.id, context.now, query, total, links, entries))
 
 
@@ -98,7 +99,7 @@ def _nothing_asked(context: RequestContext, query: Query, planned: Planned, coun
     if len(stored.row_ids) < STAGES[0]:
         total = stored.total = len(stored.row_ids)
         context.server.searches.keep(stored)
-        links.append(("next", page_link(context, stored, context.pairs, count, count)))
+        links.append(("next", page_link(context, stored, count, count)))
     return context.bundle(Bundle(stored.id, "searchset", context.now, total, links))
 
 
@@ -123,7 +124,7 @@ def first_page(context: RequestContext, stored: Search, count: int, total: int |
     if len(stored.row_ids) > count:
         stored.total_at(count)
         context.server.searches.keep(stored)
-        links.append(("next", page_link(context, stored, context.pairs, count, count)))
+        links.append(("next", page_link(context, stored, count, count)))
     entries = entries_of(context, stored.row_ids[:count], (), selected)
     address = f"{context.base}/Bundle/{stored.id}"
     return context.bundle(
@@ -149,11 +150,11 @@ def page(context: RequestContext) -> Response:
         stored.rest = None
     end = offset + count
     total = stored.total_at(end)
-    links = [("self", page_link(context, stored, context.pairs, offset, count))]
+    links = [("self", f"{context.base}?{split_target(context.request.target)[1]}")]
     if len(stored.row_ids) > end:
-        links.append(("next", page_link(context, stored, context.pairs, end, count)))
+        links.append(("next", page_link(context, stored, end, count)))
     if offset:
-        links.append(("previous", page_link(context, stored, context.pairs, max(offset - count, 0), count)))
+        links.append(("previous", page_link(context, stored, max(offset - count, 0), count)))
     selected = subset(context.pairs)
     entries = entries_of(context, stored.row_ids[offset:end], stored.includes, selected)
     headers = [("Content-Location", f"{context.base}/Bundle/{stored.id}")]
@@ -164,21 +165,26 @@ def page(context: RequestContext) -> Response:
 
 def _nothing_more(context: RequestContext, stored: Search, offset: int, count: int) -> Response:
     """The page after that of a negative `_count`. Its next page is itself."""
-    address = page_link(context, stored, context.pairs, offset, count)
+    address = page_link(context, stored, offset, count)
     headers = [("Content-Location", f"{context.base}/Bundle/{stored.id}")]
     links = [("self", address), ("next", address)]
     return context.bundle(Bundle(stored.id, "searchset", stored.updated, stored.total, links), headers)
 
 
-def page_link(context: RequestContext, stored: Search, pairs: Pairs, offset: int, count: int) -> str:
-    """The link to a page. It repeats the parameters that determine the form of the page."""
+def page_link(context: RequestContext, stored: Search, offset: int, count: int) -> str:
+    """The link to a page. It repeats the parameters of the request that determine the form of the page."""
     parts = [f"_getpages={stored.id}", f"_getpagesoffset={offset}", f"_count={count}"]
-    parts += [f"_format={escape(value)}" for name, value in pairs if name == "_format"][:1]
+    parts += [f"_format={escape(value)}" for name, value in context.pairs if name == "_format"][:1]
     if context.layout.pretty:
         parts.append("_pretty=true")
-    parts += (f"_include={escape(one.text)}" for one in stored.includes if not one.reverse)
-    parts.append("_bundletype=searchset")
-    elements = sorted(set(subset(pairs).elements))
+    includes, bundle_type = [one.text for one in stored.includes if not one.reverse], "searchset"
+    if context.value("_getpages") is not None:
+        includes = list(dict.fromkeys(value for name, value in context.pairs if name == "_include"))
+        bundle_type = context.value("_bundletype") or ""
+    parts += (f"_include={escape(one)}" for one in includes)
+    if bundle_type:
+        parts.append(f"_bundletype={escape(bundle_type)}")
+    elements = sorted(set(subset(context.pairs).elements))
     if elements:
         parts.append("_elements=" + ",".join(map(escape, elements)))
     return f"{context.base}?{'&'.join(parts)}"
@@ -232,14 +238,26 @@ def offset_link(context: RequestContext, count: int, offset: int) -> str:
 def _offset_page(context: RequestContext, query: Query, planned: Planned, count: int) -> Response:
     """A page with `_offset`. The search is not stored; the links repeat the request."""
     offset = max(query.offset or 0, 0)
-    row_ids = run(context, planned, count, offset)
-    total = _total(context, planned) if query.accurate else None
-    if total is None and len(row_ids) < count:
-        total = offset + len(row_ids)
+    row_ids = run(context, planned, count + 1, offset)
+    shown = row_ids[:count]
+    total = _counted(context, query, planned, shown, count, offset)
     links = [("self", _self_link(context))]
-    if len(row_ids) == count:
+    if len(row_ids) > count:
         links.append(("next", offset_link(context, count, offset + count)))
     if offset:
         links.append(("previous", offset_link(context, count, max(offset - count, 0))))
-    entries = entries_of(context, row_ids, query.includes, query.subset)
+    entries = entries_of(context, shown, query.includes, query.subset)
     return context.bundle(_bundle(context.server.ids.uuid(), context.now, query, total, links, entries))
+
+
+def _counted(
+    context: RequestContext, query: Query, planned: Planned, row_ids: array[int], full: int, offset: int
+) -> int | None:
+    """The total of a page that HAPI loads at once. It counts the included resources too, and knows no total if there
+    are `full` resources or more.
+    """
+    if query.accurate:
+        return _total(context, planned)
+    others = included(context, context.store.rows(row_ids), query.includes) if query.includes else []
+    loaded = len(row_ids) + len(others)
+    return offset + loaded if loaded < full else None

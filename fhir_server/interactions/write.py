@@ -236,14 +236,16 @@ def create_resource(
     return written, outcome.created(reference)
 
 
-def update(context: RequestContext, kind: str, resource_id: str) -> Response:
-    """`PUT Type/id`."""
+def update(context: RequestContext, kind: str, resource_id: str, version: str = "") -> Response:
+    """`PUT Type/id`. The version of `PUT Type/id/_history/version` must be the current one."""
     resource = body_resource(context, kind, "UPDATE")
+    if not resource_id.strip():
+        raise _without_id()
     if kind == "Binary" and not _is_fhir(context):
         resource["id"] = resource_id  # raw bytes have no id
     check_body_id(resource, resource_id)
     with context.store.transaction():
-        written, stored = update_resource(context, resource, resource_id, context.request.header("if-match"))
+        written, stored = update_resource(context, resource, resource_id, version or context.request.header("if-match"))
     return written_response(context, written, stored, with_location=False)
 
 
@@ -302,14 +304,18 @@ def update_by_condition(context: RequestContext, kind: str) -> Response:
     resource = body_resource(context, kind, "UPDATE")
     _, mark, query = context.request.target.partition("?")
     if not mark:
-        raise FhirError(
-            400,
-            "HAPI-0418: Can not update resource, request URL must contain an ID element for update (PUT) operation"
-            " (it must be of the form [base]/[resource type]/[id])",
-        )
+        raise _without_id()
     with context.store.transaction():
         written, stored = conditional_update(context, resource, query, f"{kind}?{query}")
     return written_response(context, written, stored, with_location=False)
+
+
+def _without_id() -> FhirError:
+    return FhirError(
+        400,
+        "HAPI-0418: Can not update resource, request URL must contain an ID element for update (PUT) operation"
+        " (it must be of the form [base]/[resource type]/[id])",
+    )
 
 
 def conditional_update(
@@ -429,6 +435,8 @@ def versioned(row: Version) -> str:
 
 def delete(context: RequestContext, kind: str, resource_id: str) -> Response:
     """`DELETE Type/id`."""
+    if not resource_id.strip():
+        raise _nothing_to_delete()
     with context.store.transaction():
         row, stored = delete_resource(context, kind, resource_id)
     address = location(context.base, row) if row else f"{context.base}/{kind}/{escape(resource_id)}"
@@ -445,11 +453,15 @@ def delete_resource(context: RequestContext, kind: str, resource_id: str) -> tup
     return _mark(context, row), outcome.deleted(1)
 
 
+def _nothing_to_delete() -> FhirError:
+    return FhirError(400, "HAPI-0967: Can not perform delete, no ID provided")
+
+
 def delete_by_condition(context: RequestContext, kind: str) -> Response:
     """`DELETE Type?…`: deletes the match, if it is the only one."""
     _, query = split_target(context.request.target)
     if not context.pairs:
-        raise FhirError(400, "HAPI-0967: Can not perform delete, no ID provided")
+        raise _nothing_to_delete()
     with context.store.transaction():
         stored = delete_matches(context, kind, query)
     return context.respond(200, stored_outcome(stored))

@@ -54,9 +54,14 @@ def validate(context: RequestContext, kind: str, resource_id: str) -> Response:
     named = _parameter(parameters, "profile", "valueUri", "valueCanonical", "valueString") or context.value("profile")
     profiles = [named] if isinstance(named, str) and named else []
     nothing = [Issue("information", "No issues detected during validation", "")]
-    problems = issues(resource, StoredLibrary(context.server), profiles) or nothing
-    alone = resource is body and not context.layout.in_xml
-    text = context.request.text if alone else compact(render(resource))
+    sent = context.layout.in_xml is False and body is not None
+    place = ""
+    if sent and parameters:
+        number = next(number for number, one in enumerate(parameters["parameter"]) if one.get("resource") is resource)
+        owner = f"{resource['resourceType']}/{resource.get('id', 'null')}"
+        place = f"Parameters.parameter[{number}].resource/*{owner}*/"
+    problems = issues(resource, StoredLibrary(context.server), profiles, place) or nothing
+    text = context.request.text if sent else compact(render(resource))
     try:
         places = ends(text)
     except (ValueError, IndexError):  # a text that only a lenient parser accepts
@@ -94,9 +99,9 @@ def _rendered(issue: Issue, places: Mapping[Path, tuple[int, int]]) -> Json:
 
 
 def _path(location: str) -> Path:
-    """The JSON keys and indexes of a location; a choice is named by its JSON key."""
+    """The JSON keys and indexes of a location, without `[x]` at its end; a choice is named by its JSON key."""
     steps: list[str | int] = []
-    for name, kind, number in _STEP.findall(re.sub(r"/\*[^*]*\*/", "", location))[1:]:
+    for name, kind, number in _STEP.findall(re.sub(r"/\*[^*]*\*/|\.\w+\[x\]", "", location))[1:]:
         steps.append(name + kind[:1].upper() + kind[1:])
         if number:
             steps.append(int(number))

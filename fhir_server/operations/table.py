@@ -18,7 +18,7 @@ Handler: TypeAlias = Callable[[RequestContext, str, str], Response]
 """Answers a request, by resource type and id; both are empty at system level, the id at type level."""
 
 
-_ANY = ("GET", "HEAD", "POST")
+_ANY = ("GET", "POST")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ _SYSTEM: tuple[Level, ...] = ("system",)
 _INSTANCE: tuple[Level, ...] = ("instance",)
 _BOTH: tuple[Level, ...] = ("type", "instance")
 _ALL: tuple[Level, ...] = ("system", "type", "instance")
-_POST, _GET = ("POST",), ("GET", "HEAD")
+_POST, _GET = ("POST",), ("GET",)
 
 
 def _core(

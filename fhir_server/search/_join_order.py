@@ -46,7 +46,9 @@ LOW_ABOVE = Access(110, 110, 2, 6)
 BETWEEN = Access(70, 50, 3, 9)
 WITHIN = Access(90, 70, 3, 9)
 ANY_VALUE = Access(110, 110, 1, 9)
-"""Comparisons that use no index (`ne` and alternatives). For dates see `ANY_DATE`."""
+"""A comparison that uses no index (`ne`)."""
+ALTERNATIVES = Access(1000, 110, 1, 9)
+"""Alternatives of numbers and quantities. Any other condition leads."""
 ANY_DATE = Access(130, 130, 1, 15)
 CHAIN = Access(100, 100, 2, 9)
 COMPARED = {

@@ -14,13 +14,13 @@ import re
 from calendar import monthrange
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time
 from typing import Final, NamedTuple, TypeAlias
 
 from fhir_server.errors import FhirError
 from fhir_server.resources.primitives import PrimitiveError, check_date
 from fhir_server.search._join_order import ANY_DATE, BETWEEN, DATED
-from fhir_server.search.condition import Condition, Criterion, of_type
+from fhir_server.search.condition import Condition, Criterion, either, of_type
 from fhir_server.search.kinds.kind import (
     LOWER,
     UPPER,
@@ -123,10 +123,8 @@ def timing_span(timing: Json) -> Span | None:
 Row: TypeAlias = tuple[str, int, int, int, int]
 """Parameter, low and high (milliseconds since 1970, UTC), first and last day (yyyymmdd)."""
 
-_FORM = re.compile(
-    r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d:\d\d)?)?)?)?", re.ASCII
-)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FORM = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d:\d\d)?)?)?)?")
+"""A date in a query. Like in HAPI, digits of other scripts are digits."""
 _DAY_PLACE: Final = 100_000_000
 _DAYS: Final = f"low_day * {_DAY_PLACE} + high_day"
 """SQL for the first and last day as one number."""
@@ -204,20 +202,19 @@ def invalid_date(text: str) -> FhirError:
 
 def _bounds(prefix: str, match: re.Match[str]) -> DateParam:
     year, month, day, hour, minute, second, fraction, zone = match.groups()
-    y, m, d = int(year), int(month or 1), int(day or 1)
-    start = datetime(y, m, d, int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC)
-    last_month = int(month or 12)
-    last = int(day or monthrange(y, last_month)[1])
-    first_day, last_day = y * 10000 + m * 100 + d, y * 10000 + last_month * 100 + last
-    low = (start - _EPOCH) // timedelta(milliseconds=1) + int(f"{fraction or 0:0<3}"[:3])
+    y, m, d, last_month = int(year), int(month or 1), int(day or 1), int(month or 12)
+    last = int(day or monthrange(max(y, 1), last_month)[1])
+    clock = time(int(hour or 0), int(minute or 0), int(second or 0))
+    low = _midnight(y, m, d) + ((clock.hour * 60 + clock.minute) * 60 + clock.second) * 1000
+    low += int(f"{fraction or 0:0<3}"[:3])
     if zone and zone != "Z":
-        sign = 1 if zone[0] == "+" else -1
-        low -= sign * (int(zone[1:3]) * 60 + int(zone[4:6])) * 60_000
+        shift = time(int(zone[1:3]), int(zone[4:]))
+        low -= int(f"{zone[0]}1") * (shift.hour * 60 + shift.minute) * 60_000
     if hour is None:
-        end = datetime(y, last_month, last, tzinfo=UTC) + timedelta(days=1)
-        high = (end - _EPOCH) // timedelta(milliseconds=1) - 1
+        high = _midnight(y, last_month, last) + DAY - 1
     else:
         high = low + (0 if fraction else 999 if second else 59_999)
+    first_day, last_day = y * 10000 + m * 100 + d, y * 10000 + last_month * 100 + last
     return DateParam(prefix, first_day, last_day, low, high, hour is not None)
 
 
@@ -257,14 +254,14 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     timed = any(item.timed for item in params)
     low, high = ("low", "high") if timed else ("low_day", "high_day")
     where, args = _joined(params, low, high, timed, any_of=any_of)
-    order = low if timed else _DAYS
+    order, tie = (low, f"{high}, ") if timed else (_DAYS, "")
     if len(params) == 1 and params[0].prefix in ("gt", "ge", "eb"):
-        order = high
+        order, tie = high, ""
     elif not timed and (first := _first_day(params, any_of=any_of)):
         where, args = f"{where} AND {_DAYS} >= ?", (*args, first * _DAY_PLACE)
     access = DATED[params[0].prefix] if len(params) == 1 else ANY_DATE if any_of else BETWEEN
     args = (scope.number(parameter.name), *args)
-    return [Condition("dates", f"param = ? AND {where}", args, order, 4, access=access, streams=True)]
+    return [Condition("dates", f"param = ? AND {where}", args, order, 4, access=access, streams=True, tie=tie)]
 
 
 def _first_day(params: Sequence[DateParam], *, any_of: bool) -> int:
@@ -279,8 +276,8 @@ def _joined(
     params: Sequence[DateParam], low: str, high: str, timed: bool, *, any_of: bool
 ) -> tuple[str, tuple[int, ...]]:
     compared = [_comparison(item, low, high, timed) for item in params]
-    joined = (" OR " if any_of else " AND ").join(f"({sql})" for sql, _ in compared)
-    return f"({joined})", tuple(bound for _, bounds in compared for bound in bounds)
+    tests = [f"({sql})" for sql, _ in compared]
+    return either(tests) if any_of else " AND ".join(tests), tuple(bound for _, bounds in compared for bound in bounds)
 
 
 def _comparison(item: DateParam, low: str, high: str, timed: bool) -> tuple[str, tuple[int, ...]]:
