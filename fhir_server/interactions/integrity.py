@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from fhir_server.errors import FhirError
@@ -51,11 +52,20 @@ def check_references(context: RequestContext, references: Sequence[ReferenceRow]
         if not resource_id:
             raise FhirError(400, f"HAPI-0508: {problem}Does not contain resource ID - {reference}")
         row = context.store.find(kind, resource_id)
+        if row is None and _numbers_another(context, kind, resource_id):
+            problem = f"Resource contains reference to unknown resource ID {kind}/{resource_id}"
+            raise FhirError(422, f"HAPI-1095: {problem}")
         if row is None:
             raise FhirError(400, f"HAPI-1094: Resource {kind}/{resource_id} not found, specified in path: {path}")
         if row.text is None:
             raise FhirError(400, f"HAPI-1096: Resource {kind}/{resource_id} is deleted, specified in path: {path}")
         resolved.add(reference)
+
+
+def _numbers_another(context: RequestContext, kind: str, resource_id: str) -> bool:
+    """Whether an id is the number of a resource of another type, which HAPI then takes for the target."""
+    rows = context.store.rows([int(resource_id)]) if re.fullmatch("[1-9][0-9]{0,9}", resource_id) else []
+    return bool(rows) and rows[0].type != kind
 
 
 def check_deleted(context: RequestContext) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from fhir_server.definitions import summary_flags
+from fhir_server.definitions import stems, summary_flags
 from fhir_server.wire.json_text import decode, render
 from fhir_server.wire.json_values import Json
 
@@ -85,9 +85,11 @@ def _cut(value: Json, paths: list[list[str]]) -> Json:
 
 
 def _is(key: str, name: str) -> bool:
-    """Whether a key is an element, or a choice of that name (`value` has `valueQuantity`)."""
-    key = key.removeprefix("_")
-    return key == name or (key.startswith(name) and key[len(name) : len(name) + 1].isupper())
+    """Whether a key is the element `name`. Like in HAPI, letters after the element's own name are ignored if they begin
+    with a capital: `valueString` and `value` select all variants of the choice.
+    """
+    stem = stems().get(key.removeprefix("_"), key.removeprefix("_"))
+    return name == stem or (name.startswith(stem) and name[len(stem)].isupper())
 
 
 def _summary(value: Json, type_name: str) -> Json:
