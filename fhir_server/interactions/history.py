@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.read import not_known
-from fhir_server.interactions.search import page_links
+from fhir_server.interactions.search import offset_link, page_links
 from fhir_server.resources.primitives import date_precision
 from fhir_server.resources.summary import Subset, cut_down
 from fhir_server.search.kinds.date import date_param, date_params
@@ -41,7 +43,7 @@ def history(context: RequestContext, kind: str | None = None, resource_id: str |
     total = context.store.history_count(where, values)
     address = context.address
     links = [("self", link(address, by_name(context.pairs)))] if count else []
-    links += page_links(context, count, offset, more=0 < count < total - offset)
+    links += page_links(partial(offset_link, context, count), count, offset, more=0 < count < total - offset)
     entries = joined(_entry(row, _address(context, row, in_type=kind is not None), selected) for row in rows)
     if context.store.meter is not None:
         context.store.meter.answered(size_of(entries))

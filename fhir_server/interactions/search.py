@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext, StoredLibrary
@@ -133,11 +134,9 @@ def page(context: RequestContext) -> Response:
         stored.rest = None
     end = offset + count
     total = stored.total_at(end)
+    more = len(stored.row_ids) > end
     links = [("self", f"{context.base}?{split_target(context.request.target)[1]}")]
-    if len(stored.row_ids) > end:
-        links.append(("next", page_link(context, stored, end, count)))
-    if offset:
-        links.append(("previous", page_link(context, stored, max(offset - count, 0), count)))
+    links += page_links(partial(page_link, context, stored, count), count, offset, more=more)
     selected = subset(context.pairs)
     entries = entries_of(context, stored.row_ids[offset:end], stored.includes, selected)
     headers = [("Content-Location", f"{context.base}/Bundle/{stored.id}")]
@@ -148,13 +147,13 @@ def page(context: RequestContext) -> Response:
 
 def _nothing_more(context: RequestContext, stored: Search, offset: int, count: int) -> Response:
     """The page after that of a negative `_count`. Its next page is itself."""
-    address = page_link(context, stored, offset, count)
+    address = page_link(context, stored, count, offset)
     headers = [("Content-Location", f"{context.base}/Bundle/{stored.id}")]
     links = [("self", address), ("next", address)]
     return context.bundle(Bundle(stored.id, "searchset", stored.updated, stored.total, links), headers)
 
 
-def page_link(context: RequestContext, stored: Search, offset: int, count: int) -> str:
+def page_link(context: RequestContext, stored: Search, count: int, offset: int) -> str:
     """The link to a page. It repeats the parameters of the request that determine the form of the page."""
     parts = [f"_getpages={stored.id}", f"_getpagesoffset={offset}", f"_count={count}"]
     parts += [f"_format={escape(value)}" for name, value in context.pairs if name == "_format"][:1]
@@ -218,10 +217,10 @@ def offset_link(context: RequestContext, count: int, offset: int) -> str:
     return link(context.address, by_name([*others, ("_count", str(count)), ("_offset", str(offset))]))
 
 
-def page_links(context: RequestContext, count: int, offset: int, *, more: bool) -> list[tuple[str, str]]:
-    """The links of a page that begins at `offset` to the pages beside it."""
-    links = [("next", offset_link(context, count, offset + count))] if more else []
-    return [*links, ("previous", offset_link(context, count, max(offset - count, 0)))] if offset else links
+def page_links(link_to: Callable[[int], str], count: int, offset: int, *, more: bool) -> list[tuple[str, str]]:
+    """The links of a page that begins at `offset` to the pages beside it. `link_to` makes the link to an offset."""
+    links = [("next", link_to(offset + count))] if more else []
+    return [*links, ("previous", link_to(max(offset - count, 0)))] if offset else links
 
 
 def _single_page(context: RequestContext, query: Query, planned: Planned, count: int, limit: int | None) -> Response:
@@ -237,6 +236,6 @@ def _single_page(context: RequestContext, query: Query, planned: Planned, count:
     total = offset + loaded if loaded < (limit or count) else None
     total = _total(context, planned) if query.accurate else total
     more = limit is None and len(row_ids) > size
-    links = [("self", _self_link(context)), *page_links(context, count, offset, more=more)]
+    links = [("self", _self_link(context)), *page_links(partial(offset_link, context, count), count, offset, more=more)]
     entries = entries_of(context, shown, query.includes, query.subset, limit and count)
     return context.bundle(_bundle(context.server.ids.uuid(), context.now, query, total, links, entries))

@@ -14,7 +14,7 @@ import re
 from calendar import monthrange
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime
 from typing import Final, NamedTuple, TypeAlias
 
 from fhir_server.errors import FhirError
@@ -123,8 +123,8 @@ def timing_span(timing: Json) -> Span | None:
 Row: TypeAlias = tuple[str, int, int, int, int]
 """Parameter, low and high (milliseconds since 1970, UTC), first and last day (yyyymmdd)."""
 
-_FORM = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d:\d\d)?)?)?)?")
-"""A date in a query. Like in HAPI, digits of other scripts are digits."""
+_FORM = re.compile(r"\d{4}(?:-\d\d(?:-\d\d(T\d\d:\d\d(:[0-5]\d(\.\d{1,9})?)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?)?)?)?")
+"""A date in a query: its time, seconds and fraction. Like in HAPI, digits of other scripts are digits."""
 _DAY_PLACE: Final = 100_000_000
 _DAYS: Final = f"low_day * {_DAY_PLACE} + high_day"
 """SQL for the first and last day as one number."""
@@ -201,21 +201,10 @@ def invalid_date(text: str) -> FhirError:
 
 
 def _bounds(prefix: str, match: re.Match[str]) -> DateParam:
-    year, month, day, hour, minute, second, fraction, zone = match.groups()
-    y, m, d, last_month = int(year), int(month or 1), int(day or 1), int(month or 12)
-    last = int(day or monthrange(max(y, 1), last_month)[1])
-    clock = time(int(hour or 0), int(minute or 0), int(second or 0))
-    low = _midnight(y, m, d) + ((clock.hour * 60 + clock.minute) * 60 + clock.second) * 1000
-    low += int(f"{fraction or 0:0<3}"[:3])
-    if zone and zone != "Z":
-        shift = time(int(zone[1:3]), int(zone[4:]))
-        low -= int(f"{zone[0]}1") * (shift.hour * 60 + shift.minute) * 60_000
-    if hour is None:
-        high = _midnight(y, last_month, last) + DAY - 1
-    else:
-        high = low + (0 if fraction else 999 if second else 59_999)
-    first_day, last_day = y * 10000 + m * 100 + d, y * 10000 + last_month * 100 + last
-    return DateParam(prefix, first_day, last_day, low, high, hour is not None)
+    time, seconds, fraction = match.groups()
+    first = span(re.sub(r"\d", lambda digit: str(int(digit[0])), match[0]))
+    width = 59_999 if time and not seconds else 999 if time and not fraction else 0
+    return DateParam(prefix, first.low_day, first.high_day, first.low, first.high + width, time is not None)
 
 
 def date_params(values: Sequence[str]) -> list[DateParam]:
