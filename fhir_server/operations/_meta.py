@@ -36,7 +36,11 @@ def meta(context: RequestContext, kind: str, resource_id: str) -> Response:
 
 def meta_add(context: RequestContext, kind: str, resource_id: str) -> Response:
     """Adds the labels that the request names."""
-    return _change(context, kind, resource_id, lambda had, new: labels({**new, "profile": _profiles(had, new)}, had))
+
+    def merged(had: Resource, new: Resource) -> Resource:
+        return labels({**new, "profile": [*had.get("profile", []), *new.get("profile", [])]}, had)
+
+    return _change(context, kind, resource_id, merged)
 
 
 def meta_delete(context: RequestContext, kind: str, resource_id: str) -> Response:
@@ -48,10 +52,6 @@ def meta_delete(context: RequestContext, kind: str, resource_id: str) -> Respons
         }
 
     return _change(context, kind, resource_id, without)
-
-
-def _profiles(had: Resource, new: Resource) -> list[Json]:
-    return [*had.get("profile", []), *new.get("profile", [])]
 
 
 def _in(label: Json, removed: Resource, name: str) -> bool:
