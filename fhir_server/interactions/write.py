@@ -212,7 +212,7 @@ def create(context: RequestContext, kind: str, resource_id: str = "") -> Respons
     condition = context.request.header("if-none-exist")
     with context.store.transaction():
         written, stored = create_resource(context, resource, condition)
-    return written_response(context, written, stored, with_location=True)
+    return written_response(context, written, stored)
 
 
 def create_resource(
@@ -246,7 +246,7 @@ def update(context: RequestContext, kind: str, resource_id: str, version: str = 
     check_body_id(resource, resource_id)
     with context.store.transaction():
         written, stored = update_resource(context, resource, resource_id, version or context.request.header("if-match"))
-    return written_response(context, written, stored, with_location=False)
+    return written_response(context, written, stored, "Location")
 
 
 def check_body_id(resource: Resource, resource_id: str) -> None:
@@ -307,7 +307,7 @@ def update_by_condition(context: RequestContext, kind: str) -> Response:
         raise _without_id()
     with context.store.transaction():
         written, stored = conditional_update(context, resource, query, f"{kind}?{query}")
-    return written_response(context, written, stored, with_location=False)
+    return written_response(context, written, stored, "Location")
 
 
 def _without_id() -> FhirError:
@@ -399,14 +399,13 @@ def body_json(context: RequestContext, operation: str) -> Json:
     return parse(text)
 
 
-def written_response(context: RequestContext, written: Written, stored: Stored, *, with_location: bool) -> Response:
-    """The response to a write, in the form of `Prefer`."""
+def written_response(context: RequestContext, written: Written, stored: Stored, without: str = "") -> Response:
+    """The response to a write, in the form of `Prefer`. As in HAPI, some lack the headers in the text `without`."""
     row = written.row
     address = location(context.base, row)
-    headers = [("ETag", f'W/"{row.version}"'), ("Content-Location", address)]
-    headers.append(("Last-Modified", http_date(row.updated // 1000)))
-    if with_location:
-        headers.append(("Location", address))
+    named = {"ETag": f'W/"{row.version}"', "Content-Location": address}
+    named |= {"Last-Modified": http_date(row.updated // 1000), "Location": address}
+    headers = [header for header in named.items() if header[0] not in without.split()]
     status = 201 if written.change == "created" else 200
     preferred = preference(context)
     if preferred == "minimal":
