@@ -13,7 +13,6 @@ from fhir_server.search.indexer import index
 from fhir_server.search.kinds.kind import ReferenceRow
 from fhir_server.search.parameters import resource_types
 from fhir_server.store import Version
-from fhir_server.wire.json_text import decode
 
 
 def leads_somewhere(context: RequestContext, reference: str) -> bool:
@@ -81,8 +80,7 @@ def check_not_referred_to(context: RequestContext, row: Version) -> None:
     other = first_referring(context, row)
     if other is None:
         return
-    assert other.text is not None
-    references = index(decode(other.text), context.registry)["reference"]
+    references = index(other.resource, context.registry)["reference"]
     path = next(one.path for one in references if without_version(one.reference) == row.reference)
     raise FhirError(
         409,

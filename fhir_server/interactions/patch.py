@@ -14,7 +14,7 @@ from fhir_server.resources.strict import check_strictly
 from fhir_server.store import Version
 from fhir_server.wire import outcome
 from fhir_server.wire.http import Response, split_target
-from fhir_server.wire.json_text import decode, parse
+from fhir_server.wire.json_text import parse
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.outcome import Stored
 from fhir_server.wire.xml import parse_xml
@@ -76,8 +76,7 @@ def _checked_type(context: RequestContext) -> str:
 
 def patch_resource(context: RequestContext, row: Version, content_type: str, body: bytes) -> tuple[Written, Stored]:
     """Applies a patch and stores the result as the next version."""
-    assert row.text is not None
-    target = decode(row.text)
+    target = row.resource
     if content_type == JSON_PATCH:
         resource = _strictly_parsed(apply_json_patch(target, operations(body.decode("utf-8", "replace"))), row)
     else:

@@ -26,7 +26,7 @@ from fhir_server.store import Version
 from fhir_server.store.own_parameters import put_in_force
 from fhir_server.wire import outcome
 from fhir_server.wire.http import Response, escape, split_target
-from fhir_server.wire.json_text import decode, parse, render
+from fhir_server.wire.json_text import parse, render
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.outcome import Stored, stored_outcome
 from fhir_server.wire.xml import parse_xml
@@ -70,7 +70,7 @@ def put(
     if resource["resourceType"] == "Subscription":
         resource = subscriptions.checked(context.server, resource)
     version = 1 if old is None else old.version + 1
-    before = decode(old.text) if old is not None and old.text is not None else {}
+    before = old.resource if old is not None else {}
     full = with_meta(resource, version, context, before)
     _check_storable(context, full, old)
     if "contained" in full:
@@ -133,7 +133,7 @@ def _check_storable(context: RequestContext, resource: Resource, old: Version | 
     values = context.registry.number(kind, "url"), names.number(url or "")
     numbers = [row[0] for row in context.store.query(sql, values)]
     for other in context.store.rows(numbers):
-        same = decode(other.text or "{}").get("version") == resource.get("version")
+        same = other.resource.get("version") == resource.get("version")
         if same and (old is None or other.row_id != old.row_id):
             version = f' and {kind}.version "{resource["version"]}"' if "version" in resource else ""
             problem = f'Can not create multiple {kind} resources with {kind}.url "{url}"{version}'
@@ -153,7 +153,7 @@ def stored_rows(context: RequestContext, row: Version) -> TableRows:
     """The index rows of a stored version."""
     if row.text is None:
         return {}
-    return table_rows(row.type, search_index(decode(row.text), context.registry), context.registry, row.row_id)
+    return table_rows(row.type, search_index(row.resource, context.registry), context.registry, row.row_id)
 
 
 def with_meta(resource: Resource, version: int, context: RequestContext, before: Resource) -> Resource:
@@ -171,8 +171,7 @@ def with_meta(resource: Resource, version: int, context: RequestContext, before:
 
 def _unchanged(resource: Resource, old: Version) -> str | None:
     """HAPI's response if an update changes nothing: the current version with the new source. Otherwise None."""
-    assert old.text is not None
-    stored = decode(old.text)
+    stored = old.resource
     meta = stored["meta"]
     now = {"resourceType": resource["resourceType"], "id": "", **resource} | {"id": old.id}
     then = dict(stored)
@@ -490,5 +489,5 @@ def _mark(context: RequestContext, row: Version) -> Version:
     gone = Version(row.row_id, row.type, row.id, row.version + 1, context.now, None)
     context.store.replace(row, stored_rows(context, row), gone, {})
     if row.type == "SearchParameter":
-        put_in_force(context.store, {str(decode(row.text or "{}").get("code"))})
+        put_in_force(context.store, {str(row.resource.get("code"))})
     return gone

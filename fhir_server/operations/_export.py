@@ -21,7 +21,6 @@ from fhir_server.search.kinds.date import span
 from fhir_server.search.query import unhandled
 from fhir_server.store import BaseStore
 from fhir_server.wire.http import Response
-from fhir_server.wire.json_text import decode
 
 STATUS, FILE = "$export-poll-status", "$export-file"
 _NDJSON = ("application/fhir+ndjson", "application/ndjson", "ndjson")
@@ -125,10 +124,10 @@ def _patients(context: RequestContext, kind: str, resource_id: str) -> tuple[tup
     """The patients that are exported (None: all), and the Group that names them."""
     if not resource_id:
         return None, ""
-    text = current(context, kind, resource_id).text or ""
+    resource = current(context, kind, resource_id).resource
     if kind == "Patient":
         return (resource_id,), ""
-    members = [(one.get("entity") or {}).get("reference", "") for one in decode(text).get("member", ())]
+    members = [(one.get("entity") or {}).get("reference", "") for one in resource.get("member", ())]
     named = dict.fromkeys(one.removeprefix("Patient/") for one in members if one.startswith("Patient/"))
     return tuple(named), resource_id
 

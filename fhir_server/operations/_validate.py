@@ -22,7 +22,7 @@ from fhir_server.validation.check import issues
 from fhir_server.validation.structure import Issue
 from fhir_server.wire.bundle import compact
 from fhir_server.wire.http import Response
-from fhir_server.wire.json_text import decode, render
+from fhir_server.wire.json_text import render
 from fhir_server.wire.json_values import Json
 
 _EXTENSION = "http://hl7.org/fhir/StructureDefinition/operationoutcome-issue-"
@@ -44,7 +44,7 @@ def validate(context: RequestContext, kind: str, resource_id: str) -> Response:
         return _answer(context, [Issue("information", "Ok to delete", "")], {})
     resource = arguments.value("resource") if arguments.body is None else arguments.body
     if resource is None and resource_id:
-        resource = decode(current(context, kind, resource_id).text or "")
+        resource = current(context, kind, resource_id).resource
     if resource is None:
         problem = 'No resource supplied for $validate operation (resource is required unless mode is "delete")'
         raise FhirError(400, f"HAPI-0992: {problem}")
