@@ -50,8 +50,8 @@ def check_references(context: RequestContext, references: Sequence[ReferenceRow]
             raise FhirError(400, f"HAPI-0506: {problem}{unknown} - {reference}")
         if not resource_id:
             raise FhirError(400, f"HAPI-0508: {problem}Does not contain resource ID - {reference}")
-        row = context.store.find(kind, resource_id)
-        if row is None and _numbers_another(context, kind, resource_id):
+        row = context.store.find(kind, resource_id) or _numbered(context, resource_id)
+        if row is not None and row.type != kind:
             problem = f"Resource contains reference to unknown resource ID {kind}/{resource_id}"
             raise FhirError(422, f"HAPI-1095: {problem}")
         if row is None:
@@ -61,10 +61,10 @@ def check_references(context: RequestContext, references: Sequence[ReferenceRow]
         resolved.add(reference)
 
 
-def _numbers_another(context: RequestContext, kind: str, resource_id: str) -> bool:
-    """Whether an id is the number of a resource of another type, which HAPI then takes for the target."""
+def _numbered(context: RequestContext, resource_id: str) -> Version | None:
+    """The resource whose number is the id of a reference; HAPI takes it for the target if no resource has the id."""
     rows = context.store.rows([int(resource_id)]) if re.fullmatch("[1-9][0-9]{0,9}", resource_id) else []
-    return bool(rows) and rows[0].type != kind
+    return rows[0] if rows else None
 
 
 def check_deleted(context: RequestContext) -> None:

@@ -191,6 +191,11 @@ def _unchanged(resource: Resource, old: Version) -> str | None:
     return render({**stored, "meta": shown})
 
 
+_NO_ID = (
+    "HAPI-0418: Can not update resource, request URL must contain an ID element for update (PUT) operation"
+    " (it must be of the form [base]/[resource type]/[id])"
+)
+_NO_ID_TO_DELETE = "HAPI-0967: Can not perform delete, no ID provided"
 FORM = "application/x-www-form-urlencoded"
 FHIR_JSON = ("application/fhir+json", "application/json", "text/json", "application/json+fhir")
 FHIR_XML = ("application/fhir+xml", "application/xml", "text/xml", "application/xml+fhir")
@@ -239,7 +244,7 @@ def update(context: RequestContext, kind: str, resource_id: str, version: str = 
     """`PUT Type/id`. The version of `PUT Type/id/_history/version` must be the current one."""
     resource = body_resource(context, kind, "UPDATE")
     if not resource_id.strip():
-        raise _without_id()
+        raise FhirError(400, _NO_ID)
     if kind == "Binary" and not _is_fhir(context):
         resource["id"] = resource_id  # raw bytes have no id
     check_body_id(resource, resource_id)
@@ -303,18 +308,10 @@ def update_by_condition(context: RequestContext, kind: str) -> Response:
     resource = body_resource(context, kind, "UPDATE")
     _, mark, query = context.request.target.partition("?")
     if not mark:
-        raise _without_id()
+        raise FhirError(400, _NO_ID)
     with context.store.transaction():
         written, stored = conditional_update(context, resource, query, f"{kind}?{query}")
     return written_response(context, written, stored, "Location")
-
-
-def _without_id() -> FhirError:
-    return FhirError(
-        400,
-        "HAPI-0418: Can not update resource, request URL must contain an ID element for update (PUT) operation"
-        " (it must be of the form [base]/[resource type]/[id])",
-    )
 
 
 def conditional_update(
@@ -434,7 +431,7 @@ def versioned(row: Version) -> str:
 def delete(context: RequestContext, kind: str, resource_id: str) -> Response:
     """`DELETE Type/id`."""
     if not resource_id.strip():
-        raise _nothing_to_delete()
+        raise FhirError(400, _NO_ID_TO_DELETE)
     with context.store.transaction():
         row, stored = delete_resource(context, kind, resource_id)
     address = location(context.base, row) if row else f"{context.base}/{kind}/{escape(resource_id)}"
@@ -451,15 +448,11 @@ def delete_resource(context: RequestContext, kind: str, resource_id: str) -> tup
     return _mark(context, row), outcome.deleted(1)
 
 
-def _nothing_to_delete() -> FhirError:
-    return FhirError(400, "HAPI-0967: Can not perform delete, no ID provided")
-
-
 def delete_by_condition(context: RequestContext, kind: str) -> Response:
     """`DELETE Type?…`: deletes the match, if it is the only one."""
     _, query = split_target(context.request.target)
     if not context.pairs:
-        raise _nothing_to_delete()
+        raise FhirError(400, _NO_ID_TO_DELETE)
     with context.store.transaction():
         stored = delete_matches(context, kind, query)
     return context.respond(200, stored_outcome(stored))

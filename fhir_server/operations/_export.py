@@ -106,8 +106,7 @@ def file(context: RequestContext, kind: str, resource_id: str) -> Response:
 def _exports(context: RequestContext) -> Exports:
     """The exports of the server. Raises FhirError if it offers none, as HAPI does."""
     if context.server.exports is None:
-        names = ", ".join(sorted({name for name, _ in context.pairs}))
-        raise unhandled(context.request.method, "/".join(context.segments), names)
+        raise unhandled(context.request.method, "/".join(context.segments), sorted(dict(context.pairs)))
     return context.server.exports
 
 

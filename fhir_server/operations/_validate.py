@@ -52,9 +52,8 @@ def validate(context: RequestContext, kind: str, resource_id: str) -> Response:
     inner = [f"parameter[{at}]" for at, one in enumerate(arguments.listed) if one.get("resource") is resource]
     owner = f"{resource['resourceType']}/{resource.get('id', 'null')}"
     place = f"Parameters.{inner[0]}.resource/*{owner}*/" if inner else ""
-    profiles = list(filter(None, [arguments.text("profile")]))
     nothing = [Issue("information", "No issues detected during validation", "")]
-    problems = issues(resource, StoredLibrary(context.server), profiles, place) or nothing
+    problems = issues(resource, StoredLibrary(context.server), arguments.text("profile").split(), place) or nothing
     sent = (inner or resource is arguments.body) and not context.layout.in_xml
     text = context.request.text if sent else compact(render(resource))
     try:

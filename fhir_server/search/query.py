@@ -56,7 +56,7 @@ def parse(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> Quer
     """Parses a search. Raises FhirError with HAPI's message."""
     names = tuple([name for name, _ in pairs])
     if "_query" in names or "_getpages" in names:
-        raise unhandled("GET", resource_type, ", ".join(java_order(reversed(names), java_hash)))
+        raise unhandled("GET", resource_type, java_order(reversed(names), java_hash))
     first = dict(reversed(pairs))  # HAPI reports errors in these first
     count, offset = (whole(name, first.get(name, "")) for name in ("_count", "_offset"))
     query = Query(resource_type, count=count, offset=offset, accurate=dict(pairs).get("_total") == "accurate")
@@ -73,8 +73,7 @@ def parse(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> Quer
                 raise FhirError(405, _CONTAINED[value])
             raise FhirError(400, f"HAPI-1963: Invalid contained mode: {value}")
     query.includes = java_order(query.includes, _include_hash)
-    if "_summary" in names or "_elements" in names:
-        query.subset = subset(pairs, resource_type)
+    query.subset = subset(pairs, resource_type)
     return query
 
 
@@ -120,12 +119,12 @@ def subset(pairs: Iterable[tuple[str, str]], resource_type: str = "") -> Subset:
     return Subset(summary, tuple(elements))
 
 
-def unhandled(method: str, path: str, parameter_names: str = "") -> FhirError:
-    """HAPI's error if no operation matches the request."""
+def unhandled(method: str, path: str, names: Iterable[str] = ()) -> FhirError:
+    """HAPI's error if no operation matches the request, which has parameters with these names."""
     return FhirError(
         400,
         "Invalid request: The FHIR endpoint on this server does not know how to handle"
-        f" {method} operation[{path}] with parameters [[{parameter_names}]]",
+        f" {method} operation[{path}] with parameters [[{', '.join(names)}]]",
         "not-supported",
     )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, TypeAlias
@@ -130,28 +130,21 @@ _DAYS: Final = f"low_day * {_DAY_PLACE} + high_day"
 """SQL for the first and last day as one number."""
 
 
-def _add(rows: IndexRows, name: str, stretch: Span | None) -> None:
-    if stretch is not None:
-        rows["date"].append((name, *stretch))
+def _spans(span_of: Callable[[Json], Span | None]) -> ValueExtractor:
+    """An extractor of the spans of values."""
 
+    def extract(rows: IndexRows, name: str, value: Json) -> None:
+        stretch = None if value is None else span_of(value)
+        if stretch is not None:
+            rows["date"].append((name, *stretch))
 
-def _date(rows: IndexRows, name: str, value: Json) -> None:
-    if value is not None:
-        _add(rows, name, span(value))
-
-
-def _period(rows: IndexRows, name: str, value: Json) -> None:
-    _add(rows, name, period_span(value))
-
-
-def _timing(rows: IndexRows, name: str, value: Json) -> None:
-    _add(rows, name, timing_span(value))
+    return extract
 
 
 _EXTRACTORS: Final[dict[str, ValueExtractor]] = {
-    **dict.fromkeys(("date", "dateTime", "instant"), _date),
-    "Period": _period,
-    "Timing": _timing,
+    **dict.fromkeys(("date", "dateTime", "instant"), _spans(span)),
+    "Period": _spans(period_span),
+    "Timing": _spans(timing_span),
 }
 
 
@@ -255,10 +248,8 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
 
 def _first_day(params: Sequence[DateParam], *, any_of: bool) -> int:
     """The first day on which a matching row can begin; 0 if there is no such bound. Less of the index is then read."""
-    if any_of:
-        return 0
-    firsts = {"eq": lambda item: item.first_day, "sa": lambda item: item.last_day + 1}
-    return max((firsts[item.prefix](item) for item in params if item.prefix in firsts), default=0)
+    firsts = [one.first_day if one.prefix == "eq" else one.last_day + 1 for one in params if one.prefix in ("eq", "sa")]
+    return 0 if any_of else max(firsts, default=0)
 
 
 def _joined(
