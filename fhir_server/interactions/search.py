@@ -38,7 +38,7 @@ def search(context: RequestContext, kind: str) -> Response:
     stored = Search(context.server.ids.uuid(), context.now, row_ids, query.includes, planned)
     stored.total = _total(context, planned) if query.accurate else None
     full = max(STAGES[0], count)
-    if planned.rows is not None and len(row_ids) < full:
+    if planned.rows and count <= len(row_ids) < full:
         sql, values = planned.rows
         stored.loading.rows = len(context.store.query(f"{sql} LIMIT ?", (*values, full)).fetchall())
     total = stored.total_at(count)
