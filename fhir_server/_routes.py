@@ -75,11 +75,8 @@ def _path(base: str) -> str:
 
 def error_response(context: RequestContext, error: FhirError) -> Response:
     """The OperationOutcome of an error."""
-    text = context.laid_out(error_outcome(error))
-    headers = [("X-Request-ID", context.request_id), ("Content-Type", context.layout.content_type)]
-    if error.dated:
-        headers.append(("Last-Modified", http_date(context.now // 1000)))
-    return Response(error.status, headers, text.encode())
+    headers = [("Last-Modified", http_date(context.now // 1000))] if error.dated else []
+    return context.respond(error.status, error_outcome(error), headers)
 
 
 def _check(context: RequestContext) -> None:
@@ -138,8 +135,7 @@ def _operation(context: RequestContext, level: Level, kind: str = "", resource_i
 
 
 def _unhandled(context: RequestContext) -> FhirError:
-    names = ", ".join(sorted({name for name, _ in context.pairs}))
-    return unhandled(context.request.method, "/".join(context.segments), names)
+    return unhandled(context.request.method, "/".join(context.segments), sorted(dict(context.pairs)))
 
 
 def _at_base(context: RequestContext, method: str) -> Response:

@@ -53,8 +53,17 @@ def current(context: RequestContext, kind: str, resource_id: str) -> Version:
     if row is None:
         raise not_known(kind, resource_id)
     if row.text is None:
-        raise FhirError(410, f"Resource was deleted at {instant(row.updated)}")
+        raise _gone(row)
     return row
+
+
+def _gone(row: Version) -> FhirError:
+    return FhirError(410, f"Resource was deleted at {instant(row.updated)}")
+
+
+def gone_response(context: RequestContext, row: Version) -> Response:
+    """The response to a read or patch of a deleted resource."""
+    return context.respond(410, error_outcome(_gone(row)), [("Location", location(context.base, row))])
 
 
 def etag(header: str | None) -> str:
@@ -77,8 +86,7 @@ def location(base: str, row: Version) -> str:
 
 def _answer(context: RequestContext, row: Version) -> Response:
     if row.text is None:
-        gone = FhirError(410, f"Resource was deleted at {instant(row.updated)}")
-        return context.respond(410, error_outcome(gone), [("Location", location(context.base, row))])
+        return gone_response(context, row)
     if _is_unchanged(context, row):
         return Response(304)
     headers = [

@@ -239,11 +239,9 @@ def _check_size(query: Query, registry: ParameterRegistry) -> None:
     if len(query.criteria) > MAX_CONDITIONS:
         raise FhirError(400, f"The search has more than {MAX_CONDITIONS} conditions; use fewer", "too-costly")
     for item in query.criteria:
-        if len(item.values) <= MAX_ALTERNATIVES:
-            continue
         known = registry.parameters(query.resource_type).get(item.name)
         many = item.name == "_id" or (known is not None and known.kind == "reference" and not item.chain)
-        if not many or len(item.values) > MAX_IDS:
+        if len(item.values) > (MAX_IDS if many else MAX_ALTERNATIVES):
             raise FhirError(
                 400, f"{item.name} has too many values ({len(item.values):,}); split the search", "too-costly"
             )

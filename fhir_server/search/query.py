@@ -54,38 +54,26 @@ class Query:
 
 def parse(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> Query:
     """Parses a search. Raises FhirError with HAPI's message."""
-    query = Query(resource_type)
     names = tuple([name for name, _ in pairs])
     if "_query" in names or "_getpages" in names:
-        raise unhandled("GET", resource_type, ", ".join(java_order(reversed(names), java_hash)))
-    for name, value in pairs:
-        if name in ("_count", "_offset"):
-            whole(name, value)  # HAPI reports errors in these first
-    seen: set[str] = set()
+        raise unhandled("GET", resource_type, java_order(reversed(names), java_hash))
+    first = dict(reversed(pairs))  # HAPI reports errors in these first
+    count, offset = (whole(name, first.get(name, "")) for name in ("_count", "_offset"))
+    query = Query(resource_type, count=count, offset=offset, accurate=dict(pairs).get("_total") == "accurate")
     for place, base, modifier in _checked(registry, resource_type, names):
         name, value = pairs[place]
         if base not in RESULT_PARAMETERS:
             query.criteria += criteria(registry, resource_type, name, value)
         elif base == "_sort":
             _sort(registry, query, modifier, value)
-        elif base in ("_count", "_offset") and base in seen:
-            continue  # if it occurs several times, the first is used
-        elif base == "_count":
-            query.count = whole(base, value)
-        elif base == "_offset":
-            query.offset = whole(base, value)
-        elif base == "_total":
-            query.accurate = value == "accurate"
         elif base in ("_include", "_revinclude"):
             query.includes += _includes(registry, base, modifier, value)
         elif base == "_contained" and value not in ("", "false"):
             if value in _CONTAINED:
                 raise FhirError(405, _CONTAINED[value])
             raise FhirError(400, f"HAPI-1963: Invalid contained mode: {value}")
-        seen.add(base)
     query.includes = java_order(query.includes, _include_hash)
-    if "_summary" in names or "_elements" in names:
-        query.subset = subset(pairs, resource_type)
+    query.subset = subset(pairs, resource_type)
     return query
 
 
@@ -131,12 +119,12 @@ def subset(pairs: Iterable[tuple[str, str]], resource_type: str = "") -> Subset:
     return Subset(summary, tuple(elements))
 
 
-def unhandled(method: str, path: str, parameter_names: str = "") -> FhirError:
-    """HAPI's error if no operation matches the request."""
+def unhandled(method: str, path: str, names: Iterable[str] = ()) -> FhirError:
+    """HAPI's error if no operation matches the request, which has parameters with these names."""
     return FhirError(
         400,
         "Invalid request: The FHIR endpoint on this server does not know how to handle"
-        f" {method} operation[{path}] with parameters [[{parameter_names}]]",
+        f" {method} operation[{path}] with parameters [[{', '.join(names)}]]",
         "not-supported",
     )
 

@@ -96,9 +96,9 @@ def _advise(places: Sequence[Place], report: Report) -> None:
     if root.path != "Observation":
         return
     present = {place.path for place in places if place.owner is root.node.value}
-    for name, told, message_id in _ADVISED:
+    for name, shown, message_id in _ADVISED:
         if f"Observation.{name}" not in present:
-            message = f"Best Practice Recommendation: In general, all observations should have {told}"
+            message = f"Best Practice Recommendation: In general, all observations should have {shown}"
             report.warn(message, root.location, f"All_observations_should_have_{message_id}")
 
 

@@ -137,10 +137,10 @@ def _fits(value: Json, beside: Json, key: str, field: Field, location: str, repo
             if not value:
                 report.malformed("Object must have some content", location)
             return True
-        wanted = "an Array" if field.element.many else "an Object"
+        expected = "an Array" if field.element.many else "an Object"
         place = location.replace(f".ofType({field.type_name})", "[x]")
         at_key = key if field.element.is_choice else ""
-        report.malformed(f"The property {key} must be {wanted}, not {_kind(value)} (at {place})", place, at_key)
+        report.malformed(f"The property {key} must be {expected}, not {_kind(value)} (at {place})", place, at_key)
         return False
     if isinstance(value, (dict, list)) or (value is None and beside is None):
         report.malformed(f"This property must be a simple value, not {_kind(value)} ({key} at {location})", location)

@@ -22,6 +22,8 @@ TARGET = (
 """SQL for the `row_id` of the target of a row in `links`."""
 MODIFIERS = ("contains", "exact", "in", "iterate", "missing", "not-in", "of-type", "recurse", "text")
 """The modifiers that HAPI lists in its error for an unknown one."""
+_LOWER_CASE = frozenset(map(str.lower, resource_types()))
+"""The types in lower case: one in another letter case is no error, and matches nothing."""
 ALLOWED = frozenset(("", *MODIFIERS, *resource_types()))
 
 
@@ -70,23 +72,16 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
             raise _missing_value()
         if match := _RELATIVE.fullmatch(value):
             value, kind = match[1], match[2]
-        if not criterion.modifier:
-            _check_type(kind)
-            targets.append(value)
-        elif kind in types:
+        if not criterion.modifier and ":" not in kind and kind.lower() not in _LOWER_CASE:
+            raise unsupported_type(kind)
+        if not criterion.modifier or kind in types:
             targets.append(value)
     if not targets:
         return [of_type(scope.resource_type, "0")]
-    where = "param = ? AND target = ?" if len(targets) == 1 else f"param = ? AND target IN ({placeholders(targets)})"
-    order = TARGET if len(criterion.values) > 1 else ""
     one = len(targets) == 1
+    where = f"param = ? AND target {'= ?' if one else f'IN ({placeholders(targets)})'}"
+    order = TARGET if len(criterion.values) > 1 else ""
     return [Condition("links", where, (number, *targets), order, weight=1, access=LINK, clustered=one)]
-
-
-def _check_type(kind: str) -> None:
-    """Raises HAPI-1250 for an unknown type. One in other letter case only matches nothing."""
-    if ":" not in kind and kind.lower() not in map(str.lower, resource_types()):
-        raise unsupported_type(kind)
 
 
 def unsupported_type(name: str) -> FhirError:

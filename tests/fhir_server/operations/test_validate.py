@@ -60,7 +60,9 @@ def test_problems_of_a_resource_in_parameters_are_located_in_the_parameters(serv
 
 
 def test_a_good_resource_has_no_errors(server: Server) -> None:
+    create = {"resourceType": "Parameters", "parameter": [{"name": "mode", "valueCode": "create"}]}
     for answer in (
+        send(server, "POST", "Patient/p7/$validate", create),
         send(server, "POST", "Observation/$validate", GOOD),
         send(server, "POST", "Patient/p7/$validate"),
         send(server, "GET", "Patient/p8/$validate"),
