@@ -23,6 +23,8 @@ from fhir_server.search.indexer import TableRows
 from fhir_server.search.kinds.kind import TableRow
 from fhir_server.search.parameters import Key, Own, ParameterRegistry
 from fhir_server.store import schema
+from fhir_server.wire.json_text import decode
+from fhir_server.wire.json_values import Json
 
 ROWS_AT_ONCE: Final = (200, 50)
 RESOURCES_AT_ONCE: Final = 100
@@ -135,6 +137,11 @@ class Version(NamedTuple):
     def reference(self) -> str:
         """The relative reference, such as `Patient/1`."""
         return f"{self.type}/{self.id}"
+
+    @property
+    def resource(self) -> Json:
+        """The parsed resource; that of a deletion is empty."""
+        return decode(self.text or "{}")
 
 
 Text: TypeAlias = tuple[bytes, bytes]
