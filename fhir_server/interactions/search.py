@@ -177,12 +177,10 @@ def entries_of(
     context: RequestContext, row_ids: array[int], includes: Sequence[Include], selected: Subset, most: int | None = None
 ) -> list[bytes]:
     """The entries of a page: the matches, then the included resources, at most `most` together."""
-    if not includes and not selected:
-        return _metered(context, search_entries(context.base, "match", context.store.texts_of(row_ids)))
     rows = context.store.rows(row_ids)
-    others = included(context, rows, includes)
+    others = included(context, rows, includes) if includes else []
     left = None if most is None else max(most - len(rows), 0)
-    groups = (
+    entries = in_groups(
         search_entries(
             context.base,
             mode,
@@ -190,11 +188,6 @@ def entries_of(
         )
         for mode, group in (("match", rows[:most]), ("include", others[:left]))
     )
-    return _metered(context, in_groups(groups))
-
-
-def _metered(context: RequestContext, entries: list[bytes]) -> list[bytes]:
-    """Counts the entries as answered and returns them."""
     if context.store.meter is not None:
         context.store.meter.answered(size_of(entries))
     return entries
