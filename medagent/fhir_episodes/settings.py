@@ -91,8 +91,8 @@ class FhirSettings(RunSettings):
     max_rounds: Annotated[Count, Option(WHO, kind="value", for_=("run", "episode"))] = MAX_ROUNDS
     """The most messages that an agent may send; with --protocol code, programs."""
     writes: Annotated[Writes, Option(RECORD, kind="value", for_=("run", "episode"), metavar="HOW")] = "ack"
-    """How to answer writes: ack (acknowledge a POST, as published) or execute (carry out creates, updates, patches,
-    deletes, transactions and batches; over --fhir creates only).
+    """How to answer writes: ack (acknowledge a POST, as published) or execute (carry out all writes of FHIR; over --fhir
+    creates only).
     """
     allow_writes: Annotated[
         list[str], Option(RECORD, "place", kind="address", for_=("run", "episode"), needs="fhir", metavar="HOST")
