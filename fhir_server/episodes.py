@@ -36,6 +36,9 @@ LOGGED = 64_000_000
 """The most bytes of requests and replies in the log of one copy; further requests are refused."""
 _RECORD = re.compile(rf"{ROOT}/([\w-]+)/fhir(?=[/?#]|$)")
 READS = ("GET", "HEAD", "OPTIONS")
+CONDITIONS = ("If-Match", "If-None-Exist")
+Replaced = list[tuple[str, str, str | None, str | None]]
+"""See `Overlay.replaced`."""
 
 Refuse = Callable[[str, str], str | None]
 """Takes a method and a path below the base; returns why the request is refused, or None."""
@@ -63,7 +66,7 @@ class Stored:
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """One request and its reply. `target` is the path below the base with its query, as the client sent it; `sent` is
-    the target that was answered instead.
+    the target that was answered instead. `conditions` are its headers If-Match and If-None-Exist.
     """
 
     method: str
@@ -73,6 +76,7 @@ class Exchange:
     answer: bytes
     stored: tuple[Stored, ...] = ()
     sent: str = ""
+    conditions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)
@@ -89,6 +93,8 @@ class Record:
     rewrite: Rewrite = str
     exchanges: list[Exchange] = field(default_factory=list)
     logged: int = 0
+    replaced: Replaced = field(default_factory=list)
+    """What the copy had changed when it was closed."""
 
     def handle(self, request: Request) -> Response:
         """Answers one request and logs it. Raises FhirError if the request is refused."""
@@ -107,7 +113,10 @@ class Record:
         except OverBoundsError as error:
             raise FhirError(413, str(error), "too-costly") from None
         stored = () if request.method in READS else tuple(Stored(*row) for row in self.overlay.written(before + 1))
-        exchange = Exchange(request.method, target, request.body, response.status, response.body, stored, sent)
+        conditions = tuple((name, value) for name in CONDITIONS if (value := request.header(name)) is not None)
+        exchange = Exchange(
+            request.method, target, request.body, response.status, response.body, stored, sent, conditions
+        )
         self.exchanges.append(exchange)
         self.logged += len(target) + len(request.body) + len(response.body)
         return response
@@ -184,6 +193,11 @@ class Episodes:
         record.used = time.monotonic()
         return record.handle(request)
 
+    def replaced(self, record: Record) -> Replaced:
+        """See `Overlay.replaced`; for a closed copy, its last state."""
+        with self._lock:
+            return record.overlay.replaced() if record.id in self._records else record.replaced
+
     def find(self, name: str) -> Record:
         """The open copy with this id. Raises FhirError, 404."""
         with self._lock:
@@ -200,6 +214,7 @@ class Episodes:
     def _close(self, name: str) -> None:
         record = self._records.pop(name, None)
         if record is not None:
+            record.replaced = record.overlay.replaced()
             record.overlay.close()
 
     def _drop_idle(self) -> None:

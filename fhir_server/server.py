@@ -86,6 +86,12 @@ class Overlay:
         """The versions that requests wrote since a time (ms): type, id, version and stored text (None: deleted)."""
         return self._store.written(since)
 
+    def replaced(self) -> list[tuple[str, str, str | None, str | None]]:
+        """Each resource that requests wrote, in the order of the first writes: type, id, its stored text before all
+        writes, and now (None: it does not exist).
+        """
+        return self._store.replaced()
+
     def created(self) -> list[tuple[str, str, str]]:
         """The resources created in this overlay, in order: type, id and stored text."""
         return self._store.created()

@@ -52,6 +52,7 @@ FLOORS = {
             "_vectors",
             "agreement",
             "answers",
+            "changes",
             "failures",
             "files",
             "history",

@@ -55,6 +55,7 @@ REASONS: dict[str, dict[str, str]] = {
     "fhir-header": {"*": NO_FHIR},
     "ca-file": {"*": NO_FHIR},
     "writes": {"*": ACTS},
+    "allow-writes": {"*": NO_FHIR},
     "api-base": {"*": NO_FHIR},
     "split": {"medagentbench": "one set of tasks for each version", "*": "one set of items"},
     "clock": {"*": "no rule uses the time of grading"},

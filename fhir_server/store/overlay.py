@@ -112,6 +112,16 @@ class OverlayStore(Store):
         )  # own_versions also has the base's versions that were replaced here
         return self.query(sql, (since,)).fetchall()
 
+    def replaced(self) -> list[tuple[str, str, str | None, str | None]]:
+        """The type, id, text in the base and text now of each resource that was written here, in the order of the first
+        writes. None instead of a text: the resource does not exist.
+        """
+        names = dict.fromkeys((kind, name) for kind, name, _, _ in self.written(0))
+        stores: tuple[Store, Store] = (self._pool.base, self)
+        rows = {name: [store.find(*name) for store in stores] for name in names}
+        texts = {name: [row and row.text for row in versions] for name, versions in rows.items()}
+        return [(*name, before, after) for name, (before, after) in texts.items()]
+
     def close(self) -> None:
         """Rolls back all writes of this overlay."""
         if self._own:

@@ -22,7 +22,7 @@ from fhir_server.wire.json_values import JsonTextError
 from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
 from medagent.core.writing import write_whole
 from medagent.fhir_data.http import HttpEhr
-from medagent.fhir_data.record import Reply, TooMuchError, diagnostics
+from medagent.fhir_data.record import FhirRequest, Reply, TooMuchError, diagnostics
 
 PAGE_SIZES = (200, 20, 1)
 """Resources per page. A page that is too large is requested again with the next smaller size."""
@@ -114,7 +114,7 @@ def _claim(folder: Path, url: str) -> None:
 
 async def _totals(server: HttpEhr) -> dict[str, int]:
     """The number of resources of each searchable type."""
-    statement = _object(server, "/metadata", await server.send("GET", "/metadata", None))
+    statement = _object(server, "/metadata", await server.send(FhirRequest("GET", "/metadata")))
     try:
         kinds = _searchable(statement)
     except (KeyError, TypeError, AttributeError):
@@ -122,7 +122,7 @@ async def _totals(server: HttpEhr) -> dict[str, int]:
     totals = {}
     for kind in kinds:
         page = f"/{kind}?_summary=count"
-        total = _object(server, page, await server.send("GET", page, None)).get("total")
+        total = _object(server, page, await server.send(FhirRequest("GET", page))).get("total")
         if not isinstance(total, int):
             raise UserError(f"{server.url}{page}: does not state a total")
         totals[kind] = total
@@ -144,7 +144,7 @@ async def _copy_type(server: HttpEhr, part: _Part, report: Callable[[], None]) -
     resumed = part.mark.count > 0
     while (page := part.mark.next) is not None:
         try:
-            reply = await server.send("GET", page, None)
+            reply = await server.send(FhirRequest("GET", page))
         except TooMuchError:
             size = next(sizes, None)
             if size is None:

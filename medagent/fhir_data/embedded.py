@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -19,18 +20,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medagent.core.errors import FhirUnavailableError, UserError
 from medagent.core.paths import cache_dir, file_state
 from medagent.fhir_data.files import is_sqlite, read_resources
-from medagent.fhir_data.record import EhrSession, Reply, TooMuchError
+from medagent.fhir_data.record import EhrSession, FhirRequest, Reply, TooMuchError
+from refsol.changes import Change, change_of
 
 if TYPE_CHECKING:
     from fhir_server import Request, Response, Server
     from fhir_server.server import Overlay
 
-_JSON = (("Content-Type", "application/fhir+json"),)
 ON_THE_LOOP_S = 0.015
 """Seconds; a request that takes longer moves to the thread. The machine decides this, but not the answer."""
 SHORT_TARGET, SHORT_BODY = 4_000, 16_000
@@ -111,33 +112,49 @@ class _OverlaySession:
             self._shadow.close()
 
     async def get(self, target: str) -> Reply:
-        return await self._send(self._overlay, "GET", target)
+        return await self._send(self._overlay, FhirRequest("GET", target))
 
-    async def post(self, target: str, body: str) -> Reply:
+    async def write(self, request: FhirRequest) -> Reply:
         self.fixed = False
-        return await self._send(self._overlay, "POST", target, body)
+        return await self._send(self._overlay, request)
 
     async def rehearse(self, target: str, body: str) -> Reply:
         if self._shadow is None:
             self._shadow = self._copy()
-        return await self._send(self._shadow, "POST", target, body)
+        return await self._send(self._shadow, FhirRequest("POST", target, body))
+
+    def changes(self) -> list[Change]:
+        return changes_of(self._overlay.replaced())
 
     def _copy(self) -> Overlay:
         return self._ehr.server.overlay(seed=self._seed, now=self._ehr.now)
 
-    async def _send(self, overlay: Overlay, method: str, target: str, body: str = "") -> Reply:
+    async def _send(self, overlay: Overlay, sent: FhirRequest) -> Reply:
         from fhir_server import Request
         from fhir_server.bounds import OverBoundsError
 
-        headers = _JSON if method == "POST" else ()
-        request = Request(method, "/fhir" + target, headers, body.encode())
+        request = Request(sent.method, "/fhir" + sent.target, sent.headers, sent.body.encode())
         try:
             response = await self._ehr.answer(overlay, request)
         except OverBoundsError as error:
             raise TooMuchError(str(error)) from None
         except Exception as error:  # an error of the server ends this episode, not the run
-            raise FhirUnavailableError(f"{method} {target}: the embedded server failed: {error!r}") from error
+            problem = f"{sent.method} {sent.target}: the embedded server failed: {error!r}"
+            raise FhirUnavailableError(problem) from error
         return Reply(response.status, response.body.decode("utf-8", "replace"))
+
+
+def changes_of(replaced: Iterable[tuple[str, str, str | None, str | None]]) -> list[Change]:
+    """The state difference that `Overlay.replaced` lists."""
+    changes = (
+        change_of(_resource(kind, name, before), _resource(kind, name, after)) for kind, name, before, after in replaced
+    )
+    return [change for change in changes if change is not None]
+
+
+def _resource(kind: str, name: str, text: str | None) -> dict[str, Any] | None:
+    """A stored text as clients read it."""
+    return None if text is None else {**json.loads(text), "resourceType": kind, "id": name}
 
 
 def _published_now() -> datetime:

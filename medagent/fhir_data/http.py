@@ -1,7 +1,7 @@
 """Any FHIR R4 server over HTTP: HAPI, the benchmark's own image, this project's server on a port.
 
 If a server is busy or unreachable (429, 502–504, refused connections, time-outs), requests are retried as with a
-model's endpoint (`models/retry.py`). A POST is retried only if the server cannot have carried it out, so that no order
+model's endpoint (`models/retry.py`). A write is retried only if the server cannot have carried it out, so that no order
 is placed twice. All other replies, 4xx and 500 included, are its answer. In a body, the server's own base is replaced
 by the shown one; the rest is unchanged. Redirects are never followed, and a path that servers may interpret in two ways
 is never sent.
@@ -21,7 +21,7 @@ from medagent.core.certificates import certificates
 from medagent.core.errors import FhirUnavailableError, UserError
 from medagent.core.scrub import error_text, hide, remember
 from medagent.core.wire import grants_access, split_credentials, without_password
-from medagent.fhir_data.record import EhrSession, Reply, TooMuchError
+from medagent.fhir_data.record import EhrSession, FhirRequest, Reply, TooMuchError
 from medagent.models.limiter import AdaptiveLimiter
 from medagent.models.retry import EndpointFailure, Outage, Retries, RetryPolicy, call_with_retries, retry_after
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 BUSY = frozenset({429, 502, 503, 504})
 NOT_CARRIED_OUT = frozenset({429, 503})
-"""Statuses after which a POST may be retried. After a gateway's 502 or 504 it may have been carried out."""
+"""Statuses after which a write may be retried. After a gateway's 502 or 504 it may have been carried out."""
 ATTEMPT_S = 60.0
 """Seconds that one attempt may take, from first to last byte."""
 MOST_AT_ONCE = 64
@@ -102,25 +102,25 @@ class HttpEhr:
         """The address without credentials."""
         return without_password(self.url)
 
-    async def send(self, method: str, target: str, body: bytes | None) -> Reply:
+    async def send(self, request: FhirRequest) -> Reply:
         """One request with its retries.
 
-        Raises FhirUnavailableError if all retries failed, or if a POST may have been carried out; StopRunError if the
+        Raises FhirUnavailableError if all retries failed, or if a write may have been carried out; StopRunError if the
         server has been unreachable for minutes; TooMuchError if the body is too large.
         """
         return await call_with_retries(
-            lambda: self._outage.watch(self._attempt(method, target, body)),
+            lambda: self._outage.watch(self._attempt(request)),
             limiter=self._limiter,
             retries=Retries(RetryPolicy(), FhirUnavailableError),
         )
 
-    async def _attempt(self, method: str, target: str, body: bytes | None) -> Reply:
+    async def _attempt(self, request: FhirRequest) -> Reply:
         """One attempt. Raises EndpointFailure if it may be repeated."""
         import httpx
 
         never_sent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-        url = self.url + target
-        headers = {"Content-Type": "application/fhir+json"} if body is not None else {}
+        method, url = request.method, self.url + request.target
+        body, headers = request.body.encode() or None, list(request.headers)
         seconds, throttled = None, False
         try:
             async with (
@@ -158,18 +158,18 @@ class _HttpSession:
         """Does nothing: all episodes share the server's data."""
 
     async def get(self, target: str) -> Reply:
-        return await self._send("GET", target, None)
+        return await self.write(FhirRequest("GET", target))
 
-    async def post(self, target: str, body: str) -> Reply:
-        return await self._send("POST", target, body.encode())
+    async def write(self, request: FhirRequest) -> Reply:
+        problem = ambiguous(request.target)
+        return await self._ehr.send(request) if problem is None else Reply(400, "", problem)
 
     async def rehearse(self, target: str, body: str) -> Reply | None:
         """Returns None: an external server carries out each request."""
         return None
 
-    async def _send(self, method: str, target: str, body: bytes | None) -> Reply:
-        problem = ambiguous(target)
-        return await self._ehr.send(method, target, body) if problem is None else Reply(400, "", problem)
+    def changes(self) -> None:
+        """Returns None: only the replies are known."""
 
 
 def check_base(url: str) -> None:

@@ -23,7 +23,7 @@ from medagent.core.paths import cache_dir
 from medagent.core.writing import write_whole
 from medagent.fhir_data.files import Read, is_sqlite, read_resources, rewrite_references
 from medagent.fhir_data.http import HttpEhr
-from medagent.fhir_data.record import diagnostics
+from medagent.fhir_data.record import FhirRequest, diagnostics
 from medagent.fhir_data.store import stored_lines
 
 BUNDLE_SIZE = 500
@@ -166,7 +166,7 @@ async def _push(
         await server.check()
         start = state.bundles if state.bundles <= len(bundles) else 0
         # A server that was set up again has lost its data: in that case the stored number is ignored.
-        if start and not (await server.send("GET", f"/{resources.target(bundles[start - 1][-1])}", None)).ok:
+        if start and not (await server.send(FhirRequest("GET", f"/{resources.target(bundles[start - 1][-1])}"))).ok:
             start = 0
         done = sum(map(len, bundles[:start]))
         if start:
@@ -176,7 +176,7 @@ async def _push(
             f"HAPI 7.6 takes about {HAPI_RATE} resources a second: {seconds:,.0f} s; progress is stored in {state.path}"
         )
         for number, bundle in enumerate(bundles[start:], start + 1):
-            reply = await server.send("POST", "", resources.transaction(bundle).encode())
+            reply = await server.send(FhirRequest("POST", body=resources.transaction(bundle)))
             if not reply.ok:
                 raise UserError(
                     f"{server.url}: refuses the resources from {resources.target(bundle[0])} to "

@@ -1,4 +1,4 @@
-"""The interface between a session and an EHR: GET and POST below the FHIR base.
+"""The interface between a session and an EHR: reads and writes below the FHIR base.
 
 An `Ehr` is opened once per run, an `EhrSession` once per episode. Only the embedded EHR has an overlay for each
 episode, so only it can show what a POST that is merely acknowledged would have stored.
@@ -10,6 +10,10 @@ import json
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
+
+from refsol.changes import Change
+
+JSON, JSON_PATCH = "application/fhir+json", "application/json-patch+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,26 @@ class Reply:
     def ok(self) -> bool:
         """Whether the status is below 400 and not a redirect, which is never followed."""
         return self.status < 300
+
+
+@dataclass(frozen=True, slots=True)
+class FhirRequest:
+    """A request below the FHIR base. `conditions` are the headers `If-Match` and `If-None-Exist`. A patch is a JSON
+    Patch if its body is a list, otherwise a FHIRPath Patch.
+    """
+
+    method: str
+    target: str = ""
+    body: str = ""
+    conditions: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """All headers, with the type of the body if the method has one."""
+        if self.method in ("GET", "DELETE"):
+            return self.conditions
+        is_list = self.method == "PATCH" and self.body.lstrip().startswith("[")
+        return ("Content-Type", JSON_PATCH if is_list else JSON), *self.conditions
 
 
 def diagnostics(reply: Reply) -> str:
@@ -58,8 +82,11 @@ class EhrSession(Protocol):
     async def get(self, target: str) -> Reply:
         """The server's reply to a GET."""
 
-    async def post(self, target: str, body: str) -> Reply:
-        """The server's reply to a POST of a JSON body."""
+    async def write(self, request: FhirRequest) -> Reply:
+        """The server's reply to a write."""
+
+    def changes(self) -> list[Change] | None:
+        """What the writes so far have changed, in the order of the first writes; None if only the server knows it."""
 
     async def rehearse(self, target: str, body: str) -> Reply | None:
         """The reply that the server would give to a POST, after the POSTs rehearsed before; no GET sees its effect.

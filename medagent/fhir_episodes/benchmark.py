@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from medagent.agents.choice import NO_MODEL, AgentChoice, check_arguments
 from medagent.core.errors import UserError
 from medagent.core.options import Setting, checked, options
 from medagent.core.writing import file_digest
 from medagent.engine.benchmark import Benchmark, Say
-from medagent.engine.blocks import Block, ConversationBlock, Message, RecordBlock
-from medagent.engine.folder import Run
+from medagent.engine.blocks import Block, ConversationBlock, FactsBlock, Message, RecordBlock
+from medagent.engine.folder import Run, read_run
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import ShownMessage
 from medagent.engine.scores import Grader, Score
@@ -99,6 +100,12 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         """The texts of a protocol: `text`, `tools` or `http`. Raises UserError."""
         return load_protocol(kind)
 
+    def session_protocol(self, settings: SettingsT, kind: str) -> Protocol:
+        """The texts of a protocol for episodes with these settings. Raises UserError."""
+        words = self.protocol(settings, kind)
+        further = settings.carried_out == "execute" and self.acting(settings) is None
+        return words.with_writes() if further else words
+
     def toolbox(self, source: Any) -> Toolbox:
         """The tools of the protocol `tools`. Raises UserError."""
         return Toolbox.of(self.protocol(source, "tools"), API_BASE)
@@ -163,7 +170,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     def words(self, settings: SettingsT) -> Protocol:
         """The texts of a run: those of its protocol, with the user's prompts. Raises UserError."""
         kind = "code_tool" if settings.code_tool else settings.protocol
-        return self.protocol(settings, kind).worded(prompt=settings.prompt, system=settings.system)
+        return self.session_protocol(settings, kind).worded(prompt=settings.prompt, system=settings.system)
 
     def prompt_digest(self, settings: SettingsT) -> str | None:
         """The digest of the user's first message; None without one. Raises UserError."""
@@ -188,6 +195,8 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         own_loop = who.own_loop if isinstance(who, AgentChoice) else None
         if own_loop is not None:
             check_settings(own_loop, settings)
+        folder = settings.run_folder(self.folder_name(settings), who.label)
+        settings = as_begun(settings, folder)
         code = await self._code(settings)
         ehr = await self._record(settings, say)
         left_out = self.left_out(settings, items, ehr, say)
@@ -208,7 +217,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         data = self.data(settings).model_copy(update={"left_out": tuple(left_out)})
         return Plan(
             settings=settings,
-            folder=settings.run_folder(self.folder_name(settings), who.label),
+            folder=folder,
             data=data,
             stages=(Stage(job, lambda: units),),
             items=items,
@@ -269,6 +278,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
                 if row.created:
                     writes = [(one.url, one.resource, one.not_stored) for one in row.created]
                     yield RecordBlock("What the POSTs stored, or would have stored", writes)
+                yield from changes_blocks(row)
                 yield ConversationBlock(spoken(row))
             else:
                 yield block
@@ -299,7 +309,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         sandbox = await choose(
             settings.sandbox, settings.code_limits, packages=settings.code_packages, image=settings.sandbox_image
         )
-        return CodeRules(sandbox, self.now(settings), settings.code_tool)
+        return CodeRules(sandbox, self.now(settings), settings.code_tool, settings.carried_out == "execute")
 
     async def _record(self, settings: SettingsT, say: Say) -> EhrChoice:
         if settings.fhir is None:
@@ -308,9 +318,30 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         choice = EhrChoice(url=settings.fhir, headers=tuple(settings.fhir_headers.items()), ca_file=settings.ca_file)
         from medagent.fhir_data.http import HttpEhr
 
+        host = urlsplit(settings.fhir).hostname
+        if other := next((one for one in settings.allow_writes if one.lower() != host), None):
+            raise UserError(f"--allow-writes {other}: --fhir is on {host}")
         async with HttpEhr(choice.url, choice.url, headers=dict(choice.headers), ca_file=choice.ca_file) as ehr:
             await ehr.check()
         return choice
+
+
+def as_begun(settings: SettingsT, folder: Path) -> SettingsT:
+    """The settings of a run in a folder: one that an earlier version began with `execute` carries out creates only."""
+    if settings.writes != "execute" or settings.overwrite or not (folder / "run.json").is_file():
+        return settings
+    former = not read_run(folder)["settings"].get("all-writes")
+    return settings.model_copy(update={"creates_only": former})
+
+
+def changes_blocks(row: EpisodeRow) -> Iterator[Block]:
+    """The state difference, as a person reads it."""
+    if row.changes:
+        title = "Changed in the record"
+        if isinstance(row.changes, str):
+            yield FactsBlock(title, [("state difference", row.changes)])
+        else:
+            yield FactsBlock(title, [(one.name, one.words) for one in row.changes])
 
 
 def spoken(row: EpisodeRow) -> list[Message]:

@@ -21,6 +21,7 @@ from medagent.fhir_episodes.requests_words import ActionError
 from medagent.fhir_episodes.session import Program, Session, SessionRules, Turn, clean
 from medagent.fhir_episodes.task import TaskWords
 from medagent.fhir_episodes.tools import ToolError
+from medagent.fhir_episodes.writes import StatedWrite
 from medagent.models.base import MadeCall, Tool, ToolCall
 from medagent.models.wording import fill, without_thinking
 from medagent.sandbox.base import CallError, Limits, Surface
@@ -31,6 +32,16 @@ from refsol.json_values import as_object, json_value
 
 FUNCTIONS = {"get": ("url",), "post": ("url", "body"), "finish": ("value",)}
 """The functions that programs can call, beside `search`, with their parameters."""
+WRITES = {
+    "put": ("url", "body", "if_match"),
+    "patch": ("url", "body", "if_match"),
+    "delete": ("url", "if_match"),
+    "transaction": ("bundle",),
+    "post": ("url", "body", "if_none_exist"),
+}
+"""The functions of episodes that carry out all writes."""
+_CONDITIONS = {"if_match": "If-Match", "if_none_exist": "If-None-Exist"}
+"""The parameters that may be left out, with their headers."""
 SEARCH = """
 _SAFE = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~,|:$"
 
@@ -76,11 +87,14 @@ _NO_URL = re.compile(r"[\x00-\x20\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class CodeRules:
-    """The settings of programs: the sandbox with its limits, the clock, and whether the model writes by tool calls."""
+    """The settings of programs: the sandbox with its limits, the clock, whether the model writes by tool calls, and
+    whether programs have functions for all writes.
+    """
 
     sandbox: SandboxChoice
     now: datetime
     tool: bool = False
+    all_writes: bool = False
 
     def decides(self) -> dict[str, Setting]:
         """The settings that affect the rows, beside the options."""
@@ -109,7 +123,8 @@ async def open_code(rules: CodeRules | None, concurrency: int) -> AsyncIterator[
     if rules is None:
         yield None
         return
-    surface = Surface(tuple(FUNCTIONS), rules.now, SEARCH, uncounted=("finish",))
+    functions = FUNCTIONS | WRITES if rules.all_writes else FUNCTIONS
+    surface = Surface(tuple(functions), rules.now, SEARCH, uncounted=("finish",))
     async with rules.sandbox.open(concurrency) as interpreters:
         yield CodeWork(interpreters, rules.sandbox.limits, surface)
 
@@ -163,15 +178,20 @@ class CodeSession(Session):
 
     async def serve(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Carry out a program's call. Raises CallError for errors that the program sees."""
-        values = _bound(name, args, kwargs)
+        values = self._bound(name, args, kwargs)
         if name == "finish":
             self._answer = json.dumps(values["value"], ensure_ascii=False)
             return None
-        url = self._url(values["url"])
+        url = self._url(values["url"]) if name != "transaction" else self._base.shown
         if name == "get":
             return await self._read(url)
-        body = values["body"]
-        return await self._write(url, body if isinstance(body, str) else json.dumps(body, ensure_ascii=False))
+        body = values.get("bundle", values.get("body", ""))
+        text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+        conditions = tuple((header, str(values[key])) for key, header in _CONDITIONS.items() if values.get(key))
+        if name == "post" and not conditions:
+            return await self._write(url, text)
+        method = "POST" if name == "transaction" else name.upper()
+        return await self._write_further(StatedWrite(method, url, text, conditions))
 
     async def _read(self, url: str) -> Any:
         self._turn("agent", f"GET {url}")
@@ -198,6 +218,30 @@ class CodeSession(Session):
         reply = fill(self._protocol.post_accepted, id=number)
         self._turn("user", reply)
         return reply
+
+    async def _write_further(self, stated: StatedWrite) -> Any:
+        """Carry out a write that the published protocol does not have; returns the server's reply."""
+        self._turn("agent", stated.action)
+        try:
+            reply = await self._carried_out(stated)
+        except ActionError as error:
+            text = fill(self._protocol.write_refused, method=stated.method, error=str(error))
+            self._turn("user", text)
+            raise CallError(text) from None
+        status = str(reply.status)
+        self._turn("user", fill(self._protocol.write_done, method=stated.method, status=status, body=reply.text))
+        return json_value(reply.text, reply.text)
+
+    def _bound(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name."""
+        names = (FUNCTIONS | WRITES if self.all_writes else FUNCTIONS).get(name)
+        if names is None:
+            raise CallError(f"there is no function {name}")
+        values = dict(zip(names, args, strict=False))
+        missing = {one for one in names if one not in _CONDITIONS} - {*values, *kwargs}
+        if len(args) > len(names) or values.keys() & kwargs.keys() or missing or kwargs.keys() - set(names):
+            raise CallError(f"{name}({', '.join(names)}): the arguments do not fit")
+        return {**values, **kwargs}
 
     def _url(self, value: Any) -> str:
         """An absolute URL for an action; a relative URL is below the base."""
@@ -232,17 +276,6 @@ def fenced(code: str) -> str:
     longest = max((len(ticks) for ticks in re.findall(r"`{3,}", code)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}python\n{code}\n{fence}"
-
-
-def _bound(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by name."""
-    names = FUNCTIONS.get(name)
-    if names is None:
-        raise CallError(f"there is no function {name}")
-    values = dict(zip(names, args, strict=False))
-    if len(args) > len(names) or values.keys() & kwargs.keys() or {*values, *kwargs} != set(names):
-        raise CallError(f"{name}({', '.join(names)}): the arguments do not fit")
-    return {**values, **kwargs}
 
 
 PYTHON = Tool(

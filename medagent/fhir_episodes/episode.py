@@ -24,7 +24,16 @@ from medagent.fhir_episodes.code_session import CodeRules, CodeWork, PythonCalls
 from medagent.fhir_episodes.own_loop import Env, OwnBases, Watched, serve_bases, solve
 from medagent.fhir_episodes.protocol import Protocol as Words
 from medagent.fhir_episodes.reads import Read
-from medagent.fhir_episodes.session import Outcome, Program, Session, SessionRules, Turn, Write, clean
+from medagent.fhir_episodes.session import (
+    Outcome,
+    Program,
+    Session,
+    SessionRules,
+    StateDifference,
+    Turn,
+    Write,
+    clean,
+)
 from medagent.fhir_episodes.task import FhirTask
 from medagent.fhir_episodes.tools import Toolbox, ToolsAgent
 from medagent.models.base import ChatModel
@@ -64,6 +73,8 @@ class EpisodeRow(Row):
     """Whether the episode would have needed --strip-thinking: a message opened with a think block and an action."""
     transcript: list[Turn] = Field(default_factory=list)
     created: list[Write] = Field(default_factory=list)
+    changes: StateDifference = None
+    """The state difference: what the episode changed in the record, if its writes were carried out."""
     programs: list[Program] | None = None
     """The programs of an agent that acts in code, in order; the transcript has their requests."""
     reads: list[Read] | None = None
@@ -87,6 +98,7 @@ class EpisodeRow(Row):
         self.rounds, self.malformed = outcome.rounds, outcome.malformed
         self.thinking = any(_needs_stripping(turn) for turn in outcome.transcript)
         self.transcript, self.created = outcome.transcript, outcome.writes
+        self.changes = outcome.changes
         self.programs = outcome.programs or None
         self.reads = outcome.reads or None
         self.error = self.error or outcome.error

@@ -84,7 +84,7 @@ class EpisodeSource:
     @cached_property
     def protocol(self) -> Protocol:
         """The texts of the protocol."""
-        return self.benchmark.protocol(self.settings, self.settings.protocol)
+        return self.benchmark.session_protocol(self.settings, self.settings.protocol)
 
     @cached_property
     def toolbox(self) -> Toolbox:

@@ -106,10 +106,20 @@ def _segments(path: str) -> list[str]:
 READS = ("GET", "HEAD", "OPTIONS")
 
 
-def refusal(method: str, path: str) -> str | None:
-    """Why an episode refuses a request; None if it accepts it."""
+def is_type(path: str) -> bool:
+    """Whether a path below the base names a type: `/Observation`."""
     names = [name for name in path.split("/") if name]
-    creates = len(names) == 1 and not names[0].startswith(("$", "_"))
-    if method in READS or (method == "POST" and (creates or names[1:] == ["_search"])):
+    return len(names) == 1 and not names[0].startswith(("$", "_"))
+
+
+def refusal(method: str, path: str, *, all_writes: bool = False) -> str | None:
+    """Why an episode refuses a request; None if it accepts it. Without `all_writes`, it only creates."""
+    names = [name for name in path.split("/") if name]
+    if method in READS or (method == "POST" and (is_type(path) or names[1:] == ["_search"])):
         return None
-    return f"{method} /{'/'.join(names)}: an episode accepts GET, POST to a type (create) and POST to a type's _search"
+    if all_writes and (method in ("PUT", "PATCH", "DELETE") or (method == "POST" and not names)):
+        return None
+    accepted = "GET, POST to a type (create) and POST to a type's _search"
+    if all_writes:
+        accepted += ", PUT, PATCH, DELETE, and POST of a Bundle to the base"
+    return f"{method} /{'/'.join(names)}: an episode accepts {accepted}"

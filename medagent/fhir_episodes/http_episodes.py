@@ -7,7 +7,7 @@
 
 The requests to a base become a transcript of the text protocol: a read is a GET, and a stored resource is an accepted
 POST below the base that graders know. So an episode has the same verdict as the same actions in `medagent run`.
-Requests that the benchmark's agents cannot make (updates, deletions, transactions) are refused.
+Updates, patches, deletions and transactions are refused, unless the option `writes` is `execute`.
 """
 
 from __future__ import annotations
@@ -25,21 +25,24 @@ from medagent.core.closing import Closing
 from medagent.core.errors import SessionEndedError, UserError
 from medagent.core.options import options as options_of
 from medagent.engine.scores import Score
+from medagent.fhir_data.embedded import changes_of
 from medagent.fhir_data.record import Reply, diagnostics
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episodes import EpisodeSource
-from medagent.fhir_episodes.fhir_base import READS, refusal
+from medagent.fhir_episodes.fhir_base import READS, is_type, refusal
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.reads import Read, handled
 from medagent.fhir_episodes.session import Outcome, Status, Turn, Write, read_of
 from medagent.fhir_episodes.task import FhirItem
+from medagent.fhir_episodes.writes import StatedWrite
 from medagent.models.wording import fill
+from refsol.changes import Change
 
 if TYPE_CHECKING:
     from fhir_server.app import App
     from fhir_server.episodes import Exchange, Record
 
-_ACTS = ("fhir", "protocol", "loop", "max_rounds", "writes", "strip_thinking")
+_ACTS = ("fhir", "allow_writes", "protocol", "loop", "max_rounds", "strip_thinking")
 """The options of an episode that do not apply over HTTP."""
 End = tuple[Status, str, str | None]
 """How an episode ended: its status, the agent's last message, the answers."""
@@ -75,7 +78,7 @@ class HttpEpisodes(Closing):
         if idle := sorted(set(options) - set(http_options(benchmark))):
             raise UserError(f"{idle[0]}: episodes over HTTP take {', '.join(http_options(benchmark))}")
         self.source = EpisodeSource.of(benchmark, options)
-        self.protocol = benchmark.protocol(self.source.settings, "http")
+        self.protocol = benchmark.session_protocol(self.source.settings, "http")
         self._ehr = self.source.open_record(f"{address.rstrip('/')}/fhir")
         self._episodes = Episodes(self._ehr.server)
         self.app: App = create_app(self._episodes)
@@ -89,8 +92,18 @@ class HttpEpisodes(Closing):
         now = self.source.benchmark.now(self.source.settings)
         handling = self.source.settings.session_rules.handling or "strict"
         rewrite = partial(handled, handling=handling)
-        record = self._episodes.open(seed=key or f"{item.id}#1", now=now, refuse=refusal, rewrite=rewrite)
+        refuse = partial(refusal, all_writes=self.all_writes)
+        record = self._episodes.open(seed=key or f"{item.id}#1", now=now, refuse=refuse, rewrite=rewrite)
         return HttpEpisode(item, record, self)
+
+    @property
+    def all_writes(self) -> bool:
+        """Whether agents may make all writes of FHIR, not only creates."""
+        return self.source.settings.carried_out == "execute"
+
+    def changes(self, record: Record) -> list[Change]:
+        """The state difference of an episode, ended or not."""
+        return changes_of(self._episodes.replaced(record))
 
     def drop(self, record: Record) -> None:
         """Drop an episode's overlay; further requests to it get 404."""
@@ -154,6 +167,8 @@ class HttpEpisode(Closing):
         outcome = _outcome(self._prompt(shown, "…"), exchanges, self._end, self._episodes.protocol)
         if self._episodes.source.settings.session_rules.handling is not None:
             outcome.reads = [one.as_read for one in exchanges if one.read is not None]
+        if self._episodes.all_writes:
+            outcome.changes = self._episodes.changes(self._record)
         return outcome
 
     def verdict(self) -> Score:
@@ -211,7 +226,8 @@ def outcome_of(exchanges: Sequence[Exchange], answers: str | None, shown: str) -
     """The outcome of an episode from its log; `shown` is its base, and `answers` is None if it is not finished."""
     own = re.compile(re.escape(shown))
     shown_exchanges = [_ShownExchange(exchange, own, shown) for exchange in exchanges]
-    return _outcome("", shown_exchanges, None if answers is None else _finished(answers), load_protocol("http"))
+    protocol = load_protocol("http").with_writes()
+    return _outcome("", shown_exchanges, None if answers is None else _finished(answers), protocol)
 
 
 def _finished(answers: str) -> End:
@@ -236,7 +252,12 @@ def _add(outcome: Outcome, shown: _ShownExchange, protocol: Protocol) -> None:
     if shown.read is not None:
         outcome.transcript += [Turn("agent", f"GET {shown.read}"), Turn("user", shown.answer)]
         return
-    url = f"{shown.shown}/{exchange.target.partition('?')[0].strip('/')}"
+    path, _, query = exchange.target.partition("?")
+    url = f"{shown.shown}/{path.strip('/')}"
+    if exchange.method != "POST" or exchange.conditions or not is_type(path):
+        stated = StatedWrite(exchange.method, url + (f"?{query}" if query else ""), shown.body, exchange.conditions)
+        outcome.transcript += [Turn("agent", stated.action), Turn("user", _further_reply(shown, protocol))]
+        return
     if exchange.stored:
         resource = exchange.stored[0].resource or {}
         outcome.writes.append(Write(url, resource))
@@ -246,6 +267,14 @@ def _add(outcome: Outcome, shown: _ShownExchange, protocol: Protocol) -> None:
         outcome.writes.append(Write(url, refused=problem))
         reply = f"{protocol.post_invalid}: {problem}"
     outcome.transcript += [Turn("agent", f"POST {url}\n{_as_json(shown)}"), Turn("user", reply)]
+
+
+def _further_reply(shown: _ShownExchange, protocol: Protocol) -> str:
+    """The reply to a write that is not a plain creation."""
+    method, reply = shown.exchange.method, Reply(shown.exchange.status, shown.answer)
+    if reply.ok:
+        return fill(protocol.write_done, method=method, status=str(reply.status), body=reply.text)
+    return fill(protocol.write_refused, method=method, error=f"HTTP status {reply.status}. {diagnostics(reply)}")
 
 
 def _as_json(shown: _ShownExchange) -> str:

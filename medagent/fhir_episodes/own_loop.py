@@ -21,12 +21,14 @@ from medagent.core.options import options
 from medagent.engine.boundary import blame
 from medagent.engine.rows import Spent
 from medagent.engine.settings import RunSettings
-from medagent.fhir_data.record import EhrSession, Reply
-from medagent.fhir_episodes.fhir_base import refusal
+from medagent.fhir_data.record import EhrSession, FhirRequest, Reply
+from medagent.fhir_episodes.fhir_base import READS, refusal
 from medagent.fhir_episodes.session import MAX_BODY, Session
 from medagent.fhir_episodes.tools import Toolbox, call
+from medagent.fhir_episodes.writes import StatedWrite
 from medagent.models.base import Completion, Tool, Usage
 from medagent.models.prices import find_price
+from refsol.changes import Change
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -66,7 +68,8 @@ class Env:
         return called
 
     async def act(self, message: str) -> str:
-        """Take one text action: `GET url`, `POST url` with JSON below, `FINISH([…])`; returns the reply.
+        """Take one text action: `GET url`, `POST url` with JSON below (or another write), `FINISH([…])`; returns the
+        reply.
 
         Raises SessionEndedError after the last message of the episode.
         """
@@ -165,15 +168,19 @@ class Watched:
         self.last = replace(reply, text="") if self.head else reply
         return self.last
 
-    async def post(self, target: str, body: str) -> Reply:
-        """See `EhrSession.post`."""
-        self.last = await self._record.post(target, body)
+    async def write(self, request: FhirRequest) -> Reply:
+        """See `EhrSession.write`."""
+        self.last = await self._record.write(request)
         return self.last
 
     async def rehearse(self, target: str, body: str) -> Reply | None:
         """See `EhrSession.rehearse`."""
         self.last = await self._record.rehearse(target, body)
         return self.last
+
+    def changes(self) -> list[Change] | None:
+        """See `EhrSession.changes`."""
+        return self._record.changes()
 
 
 class OwnBases:
@@ -200,13 +207,16 @@ class OwnBases:
         if token not in self._open:
             return _outcome(404, "no such base: the episode has ended, or the address is wrong")
         session, record = self._open[token]
-        if problem := refusal(request.method, path):
+        if problem := refusal(request.method, path, all_writes=session.all_writes):
             return _outcome(405, problem)
         own = f"{self.address}/{token}/fhir"
         body = (await request.text()).replace(own, self._shown)
         query = request.rel_url.raw_query_string.replace(own, self._shown)
-        action = f"POST {self._shown}{path}\n{body}"
-        if request.method != "POST" or path.rstrip("/").endswith("/_search"):
+        names = ("If-Match", "If-None-Exist") if session.all_writes else ()
+        conditions = tuple((name, request.headers[name]) for name in names if name in request.headers)
+        search = f"?{query}" if query and request.method != "POST" else ""
+        action = StatedWrite(request.method, f"{self._shown}{path or '/'}{search}", body, conditions).action
+        if request.method in READS or path.rstrip("/").endswith("/_search"):
             pairs = "&".join(filter(None, (query, body)))
             action = f"GET {self._shown}{path.rstrip('/').removesuffix('/_search')}?{pairs}".rstrip("?")
         record.last, record.head = None, request.method == "HEAD"

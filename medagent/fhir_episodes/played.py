@@ -22,7 +22,7 @@ from medagent.engine.plan import JOURNAL, Plan
 from medagent.engine.report import write_report
 from medagent.engine.results import Graded, Standing, compose
 from medagent.engine.scores import SCORES, Scoring, StoredScores
-from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.benchmark import FhirBenchmark, as_begun
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.episodes import EpisodeSource
 from medagent.fhir_episodes.settings import FhirSettings
@@ -31,9 +31,10 @@ _NOBODY = "medagent.agents.base:Agent"
 """The agent in the plan; it never acts, because the clients do."""
 
 
-def played_source(benchmark: FhirBenchmark[Any], settings: FhirSettings) -> EpisodeSource:
+def played_source(benchmark: FhirBenchmark[Any], settings: FhirSettings, who: str) -> EpisodeSource:
     """The source of the episodes of such a run."""
-    return EpisodeSource(benchmark, settings.model_copy(update={"protocol": "tools", "loop": None}))
+    begun = as_begun(settings, played_folder(benchmark, settings, who))
+    return EpisodeSource(benchmark, begun.model_copy(update={"protocol": "tools", "loop": None}))
 
 
 def played_folder(benchmark: FhirBenchmark[Any], settings: FhirSettings, who: str) -> Path:
@@ -54,8 +55,10 @@ class PlayedRun:
         cls, benchmark: FhirBenchmark[Any], settings: FhirSettings, who: str, command: str, say: Say
     ) -> Self:
         """The run of `who`, which acts by tools, in the folder that settings name. Raises UserError."""
+        folder = played_folder(benchmark, settings, who)
+        settings = as_begun(settings, folder)
         plan = await benchmark.plan(settings.model_copy(update={"agent": _NOBODY}), say)
-        protocol = benchmark.protocol(settings, "tools")
+        protocol = benchmark.session_protocol(settings, "tools")
         decides = {
             **plan.decides,
             "agent": who,
@@ -65,7 +68,6 @@ class PlayedRun:
             "prompts-digest": protocol.digest,
             "tools-digest": protocol.tools_digest,
         }
-        folder = played_folder(benchmark, settings, who)
         return cls(benchmark, replace(plan, decides=decides, folder=folder), command)
 
     @property

@@ -96,12 +96,16 @@ class Protocol(BaseModel):
     """The protocol's tools; if empty, each function is a tool."""
     finish: str = "answers"
     """Tools only: the parameter of `finish`."""
+    write_done: str = ""
+    """After a write that only episodes with all writes carry out: {method}, {status}, {body}. Empty: there is none."""
+    write_refused: str = ""
+    """After such a write that is refused: {method}, {error}."""
 
     @property
     def digest(self) -> str:
         """SHA-256 of all texts that the agent can read."""
         # The digest of a protocol without these texts is the same as before they were introduced.
-        later = ("system", "no_program", "tools", "finish")
+        later = ("system", "no_program", "tools", "finish", "write_done", "write_refused")
         read = self.model_dump_json(
             exclude={name for name in later if getattr(self, name) == Protocol.model_fields[name].default}
         )
@@ -114,6 +118,12 @@ class Protocol(BaseModel):
             return None
         listed = [tool.model_dump() for tool in self.tools]
         return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
+
+    def with_writes(self) -> Protocol:
+        """A copy for episodes that carry out all writes: the prompt lists them before the task."""
+        words = tomllib.loads((_HERE / "writes.toml").read_text(encoding="utf-8"))
+        more = words.pop("more")[self.kind].strip("\n")
+        return self.model_copy(update={**words, "prompt": _before_task(self.prompt, more)})
 
     def worded(self, *, prompt: Path | None, system: Path | None) -> Protocol:
         """A copy with the user's prompt and system prompt, from text files.
@@ -138,6 +148,13 @@ class Protocol(BaseModel):
             question=question,
             token=token,
         )
+
+
+def _before_task(prompt: str, paragraph: str) -> str:
+    """A prompt with a paragraph before the first line of the task: its context, or the question."""
+    lines = prompt.split("\n")
+    place = next(number for number, line in enumerate(lines) if "{context}" in line or "{question}" in line)
+    return "\n".join([*lines[:place], paragraph, "", *lines[place:]])
 
 
 def _text(path: Path) -> str:

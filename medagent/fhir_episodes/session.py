@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from medagent.core.errors import SessionEndedError
-from medagent.fhir_data.record import EhrSession, Reply, TooMuchError, diagnostics
+from medagent.fhir_data.record import EhrSession, FhirRequest, Reply, TooMuchError, diagnostics
 from medagent.fhir_episodes._calculator import CalculationError, calculated
 from medagent.fhir_episodes.fhir_base import API_BASE, FhirBase, escaped
 from medagent.fhir_episodes.protocol import Protocol
 from medagent.fhir_episodes.reads import Handling, Read, handled, read_page
 from medagent.fhir_episodes.requests_words import ActionError, prepare
 from medagent.fhir_episodes.task import TaskWords
+from medagent.fhir_episodes.writes import StatedWrite, stated_write
 from medagent.models.base import MadeCall
 from medagent.models.wording import fill, strip_thinking
+from refsol.changes import Change
 from refsol.json_values import as_object, json_value, unicode_json, unicode_text
 
 Status = Literal[
@@ -35,13 +37,17 @@ Status = Literal[
     "fhir_error",
     "cancelled",
 ]
-Writes = Literal["ack", "execute"]
+CarriedOut = Literal["ack", "creates", "execute"]
+"""Which writes are carried out: none (a POST is acknowledged, as published), creates, or all of FHIR."""
 Loop = Literal["published", "lenient"]
 """How the text protocol replies to invalid actions: with the published runner's texts, or with a hint."""
 
+NOT_AVAILABLE: Literal["not available"] = "not available"
+StateDifference = list[Change] | Literal["not available"] | None
+"""The created, changed and deleted resources in order; over a server of others, only its replies are known."""
 MAX_ROUNDS = 8
 MAX_BODY = 2_000_000
-"""The most characters of a POST; parsing more would delay all other episodes."""
+"""The most characters of a write's body; parsing more would delay all other episodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,8 @@ class Outcome:
     malformed: int = 0
     """The number of messages that could not be read as an action."""
     programs: list[Program] = field(default_factory=list)
+    changes: StateDifference = None
+    """What the episode has changed in the record; None if it carries out no writes."""
     reads: list[Read] = field(default_factory=list)
     """Each GET with the ids in its reply, if the benchmark's rules record them."""
     error: str | None = None
@@ -112,7 +120,7 @@ class SessionRules:
 
     api_base: str = API_BASE
     max_rounds: int = MAX_ROUNDS
-    writes: Writes = "ack"
+    writes: CarriedOut = "ack"
     strip_thinking: bool = False
     loop: Loop = "published"
     """Applies to the text protocol only: the published runner has no tools."""
@@ -149,7 +157,18 @@ class Session:
         self._begun = True
         prompt = self._protocol.first_message(self._base.shown, self.task.context, self.task.instruction)
         self._outcome = Outcome(transcript=[Turn("user", prompt)])
+        self._note_changes()
         return prompt
+
+    def _note_changes(self) -> None:
+        if self._rules.writes != "ack":
+            changes = self._ehr.changes()
+            self._outcome.changes = NOT_AVAILABLE if changes is None else changes
+
+    @property
+    def all_writes(self) -> bool:
+        """Whether all writes of FHIR are carried out, not only POSTs to a type."""
+        return self._rules.writes == "execute"
 
     @property
     def done(self) -> bool:
@@ -195,6 +214,8 @@ class Session:
         action = clean(dispatched)
         if action.startswith("GET"):
             reply = await self._get(action[3:].strip())
+        elif stated := self._further_write(action):
+            reply = await self._carry_out(stated)
         elif action.startswith("POST"):
             reply = await self._post(action)
         elif self._calculates and action.startswith("CALCULATE "):
@@ -296,6 +317,44 @@ class Session:
             diagnostics=diagnostics(reply),
         )
 
+    def _further_write(self, action: str) -> StatedWrite | None:
+        """The write of a message, if it is none of the published protocol and the episode carries it out."""
+        stated = stated_write(action) if self.all_writes else None
+        return None if stated is None or (stated.method == "POST" and self._creates(stated)) else stated
+
+    def _creates(self, stated: StatedWrite) -> bool:
+        try:
+            return stated.creates(self._base.target(stated.url))
+        except ActionError:  # `_post` replies with the reason
+            return not stated.conditions
+
+    async def _carry_out(self, stated: StatedWrite) -> str:
+        """Carry out a write that the published protocol does not have; returns the reply."""
+        try:
+            reply = await self._carried_out(stated)
+        except ActionError as error:
+            self.failed = True
+            return fill(self._protocol.write_refused, method=stated.method, error=str(error))
+        return fill(self._protocol.write_done, method=stated.method, status=str(reply.status), body=reply.text)
+
+    async def _carried_out(self, stated: StatedWrite) -> Reply:
+        """The server's reply to a write. Raises ActionError if it is refused."""
+        target = self._base.target(stated.url)
+        if stated.method != "DELETE":
+            self._check_json(stated.body)
+        reply = await self._written(FhirRequest(stated.method, target, stated.body, stated.conditions))
+        if not reply.ok:
+            raise ActionError(f"HTTP status {reply.status}. {diagnostics(reply)}")
+        return reply
+
+    async def _written(self, request: FhirRequest) -> Reply:
+        try:
+            reply = await self._ehr.write(request)
+        except TooMuchError as error:
+            return Reply(413, "", str(error))
+        self._note_changes()
+        return reply
+
     async def _post(self, action: str) -> str:
         try:
             number = await self._create(action)
@@ -308,25 +367,23 @@ class Session:
         """Acknowledge or carry out a POST; returns the id for the reply. Raises ActionError if it is refused."""
         url, _, body = action[4:].partition("\n")
         url = url.strip()
+        self._check_json(body)
+        return await (self._rehearse(url, body) if self._rules.writes == "ack" else self._execute(url, body))
+
+    def _check_json(self, body: str) -> None:
         if len(body) > MAX_BODY:
             raise ActionError(f"the body is over {MAX_BODY:,} characters")
         try:
             json.loads(body)
         except (ValueError, RecursionError) as error:
             raise ActionError("" if self._published else f"the lines after the url are not JSON ({error})") from None
-        return await (self._execute(url, body) if self._rules.writes == "execute" else self._rehearse(url, body))
 
     def _invalid(self, reason: str) -> str:
         return self._protocol.post_invalid + (f": {reason}" if reason else "")
 
     async def _execute(self, url: str, body: str) -> str:
         """Carry out a POST; returns the new resource's id. Raises ActionError if the server refuses it."""
-        target = self._base.target(url)
-        try:
-            reply = await self._ehr.post(target, body)
-        except TooMuchError as error:
-            reply = Reply(413, "", str(error))
-        write = _written(url, reply)
+        write = _result(url, await self._written(FhirRequest("POST", self._base.target(url), body)))
         number = self._kept(write)
         if write.refused is not None:
             raise ActionError(write.refused)
@@ -349,7 +406,7 @@ class Session:
             return self._kept(Write(url, refused=f"not carried out: {error}"))
         if reply is None:
             return self._kept(_posted(url, body))
-        return self._kept(_written(url, reply))
+        return self._kept(_result(url, reply))
 
     def _kept(self, write: Write) -> str:
         """Record the result of a POST; returns the stored resource's id, or the POST's number if there is none."""
@@ -378,7 +435,7 @@ def _posted(url: str, body: str) -> Write:
     return Write(url, resource, stored=False)
 
 
-def _written(url: str, reply: Reply) -> Write:
+def _result(url: str, reply: Reply) -> Write:
     resource = _created(reply)
     return Write(url, resource, None if resource is not None else f"HTTP status {reply.status}. {diagnostics(reply)}")
 

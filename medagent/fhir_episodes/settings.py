@@ -14,10 +14,11 @@ from medagent.core.options import ALL_USES, Option, RunOption, Setting, options,
 from medagent.core.wire import without_password
 from medagent.engine.settings import WHO, Count, Positive, RunSettings
 from medagent.fhir_episodes.fhir_base import API_BASE
-from medagent.fhir_episodes.session import MAX_ROUNDS, Loop, SessionRules, Writes
+from medagent.fhir_episodes.session import MAX_ROUNDS, CarriedOut, Loop, SessionRules
 from medagent.models.settings import ModelSettings
 from medagent.sandbox.base import Limits, SandboxName
 
+Writes = Literal["ack", "execute"]
 RECORD = "The record"
 CODE = "Agents that act in code"
 
@@ -86,7 +87,15 @@ class FhirSettings(RunSettings):
     max_rounds: Annotated[Count, Option(WHO, kind="value", for_=("run", "episode"))] = MAX_ROUNDS
     """The most messages that an agent may send; with --protocol code, programs."""
     writes: Annotated[Writes, Option(RECORD, kind="value", for_=("run", "episode"))] = "ack"
-    """How to answer a POST: ack (acknowledge it, as published) or execute (store the resource)."""
+    """How to answer writes: ack (acknowledge a POST, as published) or execute (carry out creates, updates, patches,
+    deletes, transactions and batches; over --fhir creates only).
+    """
+    allow_writes: Annotated[
+        list[str], Option(RECORD, "place", kind="address", for_=("run", "episode"), needs="fhir", metavar="HOST")
+    ] = Field(default_factory=list)
+    """With --writes execute, a host of --fhir on which agents may carry out all writes; repeatable."""
+    creates_only: bool = False
+    """Whether `execute` means creates only, because an earlier version began the run."""
     prompt: Annotated[Path | None, RunOption(WHO, "place", metavar="FILE", kind="path")] = None
     """Your own first message: a text with {question} and, optionally, {context}, {api_base} and {functions}."""
     system: Annotated[Path | None, RunOption(WHO, "place", metavar="FILE", kind="path", needs="acts_alone")] = None
@@ -128,10 +137,18 @@ class FhirSettings(RunSettings):
         return self.loop or "published" if self.acts_by_text else None
 
     @property
+    def carried_out(self) -> CarriedOut:
+        """Which writes an episode carries out. On a server of others, all of them only if its host is named."""
+        if self.writes == "ack":
+            return "ack"
+        foreign = self.fhir is not None and not self.allow_writes
+        return "creates" if self.creates_only or foreign else "execute"
+
+    @property
     def session_rules(self) -> SessionRules:
         """The rules of every episode."""
         loop = self.loop_in_effect or "published"
-        return SessionRules(self.api_base, self.max_rounds, self.writes, self.strip_thinking, loop)
+        return SessionRules(self.api_base, self.max_rounds, self.carried_out, self.strip_thinking, loop)
 
     @property
     def chat(self) -> ModelSettings | None:
@@ -162,6 +179,7 @@ class FhirSettings(RunSettings):
         return {
             **decides,
             "loop": self.loop_in_effect,
+            **({"all-writes": True} if self.carried_out == "execute" else {}),
             "fhir": without_password(self.fhir) if self.fhir else None,
         }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from typing import Protocol as Typed
 from urllib.parse import parse_qs, urlencode
@@ -18,6 +18,13 @@ from medagent.agents.base import Agent, AgentContext, Move, counted
 from medagent.engine.rows import Spent
 from medagent.fhir_episodes.protocol import Protocol, ProtocolTool
 from medagent.fhir_episodes.session import MAX_BODY, Session
+from medagent.fhir_episodes.writes import (
+    WriteArgumentsError,
+    call_of_write,
+    stated_write,
+    write_of_call,
+    write_tools,
+)
 from medagent.models.base import ChatModel, MadeCall, Message, Tool, ToolCall
 from refsol.json_values import json_value, unicode_json
 
@@ -44,16 +51,20 @@ class Toolbox:
     api_base: str
     functions: dict[str, ProtocolTool]
     finish: Tool = FINISH
+    writes: Mapping[str, Tool] = field(default_factory=dict)
+    """The tools for all writes, if the episode carries them out."""
 
     @classmethod
     def of(cls, protocol: Protocol, api_base: str) -> Toolbox:
         """The tools of a protocol for the FHIR base shown to agents."""
         own = {tool.name: tool for tool in protocol.tools}
-        return cls(api_base.rstrip("/"), own or _made(protocol), finish_tool(protocol.finish))
+        writes = write_tools() if protocol.write_done else {}
+        return cls(api_base.rstrip("/"), own or _made(protocol), finish_tool(protocol.finish), writes)
 
     def tools(self) -> list[Tool]:
         """The tools that the model gets."""
-        return [Tool(name, one.description, one.parameters) for name, one in self.functions.items()] + [self.finish]
+        functions = [Tool(name, one.description, one.parameters) for name, one in self.functions.items()]
+        return [*functions, *self.writes.values(), self.finish]
 
     def action(self, call: ToolCall) -> str:
         """The action of a call. Raises ToolError for an unknown tool, or arguments that are not a JSON object."""
@@ -63,9 +74,14 @@ class Toolbox:
             if not isinstance(arguments.get(name), list):
                 raise ToolError(f"finish takes `{name}`, a list")
             return f"FINISH({json.dumps(arguments[name], ensure_ascii=False)})"
+        if call.name in self.writes:
+            try:
+                return write_of_call(call.name, arguments, self.api_base).action
+            except WriteArgumentsError as error:
+                raise ToolError(str(error)) from None
         tool = self.functions.get(call.name)
         if tool is None:
-            names = ", ".join([*self.functions, self.finish.name])
+            names = ", ".join([*self.functions, *self.writes, self.finish.name])
             raise ToolError(f"there is no tool {call.name!r}; there are {names}")
         if tool.method == "CALCULATE":
             expression = arguments.get("expression")
@@ -89,6 +105,8 @@ class Toolbox:
             return self.finish.name, {self._answers: json_value(answer, answer)}
         if method == "CALCULATE" and (calculators := self._named(method, "")):
             return calculators[0], {"expression": rest}
+        if method != "GET" and (written := self._write_call(action)) is not None:
+            return written
         if method not in ("GET", "POST"):
             return "message", {"text": action}
         resource_type, _, query = url.strip().removeprefix(f"{self.api_base}/").partition("?")
@@ -99,6 +117,15 @@ class Toolbox:
             return self._fitting(method, resource_type, resource) or (method, {"url": url, "body": body})
         stated = {name: values[0] if len(values) == 1 else values for name, values in parse_qs(query).items()}
         return self._fitting(method, resource_type, stated) or (method, {"url": url})
+
+    def _write_call(self, action: str) -> tuple[str, dict[str, Any]] | None:
+        """The call of one of the tools for all writes; None if another tool creates resources of the type."""
+        stated = stated_write(action) if self.writes else None
+        if stated is None:
+            return None
+        kind = stated.url.removeprefix(f"{self.api_base}/")
+        known = stated.method == "POST" and not stated.conditions and self._named("POST", kind)
+        return None if known else call_of_write(stated, self.api_base)
 
     @property
     def _answers(self) -> str:

@@ -33,7 +33,7 @@ from medagent.engine.blocks import (
 )
 from medagent.engine.report import REQUESTS, Report, TableLine
 from medagent.engine.scores import Check, Score
-from medagent.fhir_episodes.benchmark import spoken
+from medagent.fhir_episodes.benchmark import changes_blocks, spoken
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.session import post_history
 from medagent.reports.published import published_sections
@@ -69,6 +69,7 @@ def episode_blocks(item: TaskItem, row: EpisodeRow, score: Score | None) -> Iter
     if row.created:
         writes = [(one.url, one.resource, one.not_stored) for one in row.created]
         yield RecordBlock("Resources that the POSTs created, or would have created", writes)
+    yield from changes_blocks(row)
     if row.transcript:
         title = "Transcript" if whole else "POSTs and their replies (the file has no other messages)"
         yield ConversationBlock(messages, [one.time for one in facts if one.time], title)

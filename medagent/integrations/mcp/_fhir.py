@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from medagent.core.errors import FhirUnavailableError
-from medagent.fhir_data.record import EhrSession, Reply, TooMuchError, diagnostics
+from medagent.fhir_data.record import EhrSession, FhirRequest, Reply, TooMuchError, diagnostics
 from medagent.fhir_episodes.fhir_base import FhirBase
 from medagent.fhir_episodes.requests_words import ActionError
 from medagent.integrations.mcp._offer import NOBODY, TOOLS, Answer, Caller, OfferedTool
@@ -50,7 +50,7 @@ class FhirOffer:
             if name == CREATE.name:
                 resource = arguments["resource"]
                 sent = json.dumps(resource, ensure_ascii=False)
-                return _bounded(await self._ehr.post(f"/{resource['resourceType']}", sent))
+                return _bounded(await self._ehr.write(FhirRequest("POST", f"/{resource['resourceType']}", sent)))
             return _bounded(await self._ehr.get(self._target(name, arguments)))
         except (ActionError, TooMuchError, FhirUnavailableError) as error:
             return Answer(str(error), failed=True)

@@ -47,7 +47,7 @@ class LazyRun:
         self._stack = ExitStack()
         self._opening: asyncio.Task[PlayedRun] | None = None
         self._news = "opening the run"
-        self.source = played_source(benchmark, settings)
+        self.source = played_source(benchmark, settings, "mcp")
         self.folder = played_folder(benchmark, settings, "mcp").absolute()
 
     async def opened(self, caller: Caller) -> PlayedRun:

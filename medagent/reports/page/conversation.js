@@ -19,7 +19,7 @@ function turn(message, place, decides, context) {
 
 function action(text) {
   const clean = text.trim().replace(/^```(?:tool_code)?\s*/, "");
-  const found = /^(GET|POST)\s+(\S+)/.exec(clean), end = /^FINISH\(([\s\S]*)\)/.exec(clean);
+  const found = /^(GET|POST|PUT|PATCH|DELETE)\s+(\S+)/.exec(clean), end = /^FINISH\(([\s\S]*)\)/.exec(clean);
   if (end) return h("p", null, h("span", { class: "verb" }, "FINISH"), h("span", { class: "mono" }, end[1]));
   if (!found) return text.includes("```") ? h("div", { class: "text mono" }, text) : long(text);
   const [path, query] = found[2].split(/\?(.*)/s), json = jsonIn(clean);

@@ -24,7 +24,7 @@ from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
 from medagent.fhir_data import http as http_ehr
 from medagent.fhir_data.embedded import bundled_file
 from medagent.fhir_data.http import HttpEhr, ambiguous
-from medagent.fhir_data.record import Reply, TooMuchError
+from medagent.fhir_data.record import FhirRequest, Reply, TooMuchError
 from medagent.models import retry
 from tests.command import medagent
 from tests.serving import serving
@@ -76,7 +76,7 @@ def test_a_server_that_is_busy_or_away_is_asked_again_then_given_up(trouble: Any
 def post(target: str = "/Observation", url: str = SERVER) -> Reply:
     async def run() -> Reply:
         async with HttpEhr(url, SHOWN) as ehr, ehr.session("s") as session:
-            return await session.post(target, "{}")
+            return await session.write(FhirRequest("POST", target, "{}"))
 
     return asyncio.run(run())
 

@@ -110,7 +110,7 @@ class StrategySession(Session):
             return self._end("completed")
         match = _CALL.fullmatch(message)
         try:
-            reply = await self._carried_out(match[1], match[2]) if match else None
+            reply = await self._called(match[1], match[2]) if match else None
         except ArgumentsError as error:
             self._outcome.error = str(error)
             reply = None
@@ -120,7 +120,7 @@ class StrategySession(Session):
         self._outcome.transcript.append(Turn("user", reply[:SHOWN] + more))
         return reply
 
-    async def _carried_out(self, name: str, text: str) -> str | None:
+    async def _called(self, name: str, text: str) -> str | None:
         """Carry out a call and return the reply. None if there is no such tool. Raises ArgumentsError."""
         if name == PROGRAM.name:
             return await self._program(_arguments(PROGRAM, text)["code"])

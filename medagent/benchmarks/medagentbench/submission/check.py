@@ -169,7 +169,7 @@ def _claims(settings: dict[str, object]) -> Iterator[str]:
 def _replay(checked: Checked, folder: Path, tasks: Dataset, rows: Rows, data: tuple[str, EhrFile]) -> None:
     """Replay every episode, if the run's settings allow it. `data` is the data set's name here and its patients."""
     settings, (name, patients) = checked.settings, data
-    standard = data_set_protocol(name, settings.version, settings.protocol)
+    standard = data_set_protocol(name, settings.version, settings.protocol, all_writes=settings.all_writes or False)
     protocol = _protocol(checked, folder, standard)
     if protocol is None:
         reason = checked.no_replay or "prompts.json is not from this run"
@@ -244,6 +244,8 @@ async def _problem_of(row: EpisodeRow, task: Task, ehr: Ehr, protocol: Protocol,
         return "the answer differs from the one in FINISH"
     if row.created != outcome.writes:
         return "the writes differ from those that the server makes of the POSTs"
+    if row.changes is not None and row.changes != outcome.changes:
+        return "the state difference differs from the one that the writes lead to"
     return None
 
 

@@ -170,6 +170,7 @@ class PackSettings(BaseModel):
     api_base: str
     max_rounds: int = Field(ge=1)
     writes: Literal["ack", "execute"] | None = None
+    all_writes: bool | None = None
     strip_thinking: bool | None = None
     max_tokens: int | None = None
 
@@ -188,16 +189,17 @@ class PackSettings(BaseModel):
         return SessionRules(
             self.api_base,
             self.max_rounds,
-            self.writes or "ack",
+            "ack" if self.writes != "execute" else "execute" if self.all_writes else "creates",
             self.strip_thinking or False,
             self.loop or "published",
         )
 
 
-def data_set_protocol(dataset: str | None, version: str, protocol: str | None) -> Protocol:
+def data_set_protocol(dataset: str | None, version: str, protocol: str | None, *, all_writes: bool = False) -> Protocol:
     """The protocol of a run that uses the data set's prompts. Raises UserError."""
     source = MedAgentBenchSettings(version=version, dataset=dataset or BUNDLED)
-    return MedAgentBench().protocol(source, protocol or "text")
+    words = MedAgentBench().protocol(source, protocol or "text")
+    return words.with_writes() if all_writes else words
 
 
 def own_protocol(folder: Path, run: Mapping[str, Any]) -> Protocol | None:
@@ -213,7 +215,8 @@ def own_protocol(folder: Path, run: Mapping[str, Any]) -> Protocol | None:
             name: Path(named_path(folder, name, places[name])) for name in ("prompt", "system") if places.get(name)
         }
         dataset = named_path(folder, "dataset", settings.get("dataset") or BUNDLED)
-        protocol = data_set_protocol(dataset, settings.get("version"), settings.get("protocol"))
+        all_writes = bool(settings.get("all-writes"))
+        protocol = data_set_protocol(dataset, settings.get("version"), settings.get("protocol"), all_writes=all_writes)
         protocol = protocol.worded(prompt=files.get("prompt"), system=files.get("system"))
     except UserError:
         return None
