@@ -56,6 +56,7 @@ REASONS: dict[str, dict[str, str]] = {
     "ca-file": {"*": NO_FHIR},
     "writes": {"*": ACTS},
     "allow-writes": {"*": NO_FHIR},
+    "send-patient-data": {"*": NO_FHIR},
     "api-base": {"*": NO_FHIR},
     "split": {"medagentbench": "one set of tasks for each version", "*": "one set of items"},
     "clock": {"*": "no rule uses the time of grading"},

@@ -19,13 +19,17 @@ LISTED = 20
 def pack(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run of MedAgentBench.")],
     out: Annotated[Path | None, typer.Option(help="The archive; by default RUN.zip beside the folder.")] = None,
+    with_patient_data: options.WithPatientData = False,
 ) -> None:
     """Pack a run's results, journal (without API keys), settings and digests into an archive of at most 100 MB.
 
     Example: medagent submit pack results/v2_r2_gpt-4o --out gpt-4o.zip
     """
     from medagent.benchmarks.medagentbench.submission.pack import write_pack
+    from medagent.engine.patient_data import check_exported
     from medagent.reports.tables import say
+
+    check_exported(run, with_patient_data=with_patient_data)
 
     target = out or run.with_name(run.name + ".zip")
     made = write_pack(run, target)

@@ -17,6 +17,14 @@ BenchmarkCode = Annotated[
         "own files never decide which code is run.",
     ),
 ]
+WithPatientData = Annotated[
+    bool,
+    typer.Option(
+        "--with-patient-data",
+        help="Include the texts of a run over a hospital's own data (--writes private); otherwise scores, kinds and "
+        "counts only.",
+    ),
+]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")]
 Host = Annotated[str, typer.Option(help="The address to listen on.")]
 OwnUrl = Annotated[
