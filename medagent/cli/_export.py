@@ -10,7 +10,7 @@ import typer
 from medagent.cli._benchmarks import per_benchmark
 from medagent.engine.settings import WHICH
 from medagent.terminal.groups import group
-from medagent.terminal.options import BenchmarkCode, WithPatientData
+from medagent.terminal.options import BenchmarkCode, SendPatientData, WithPatientData
 from medagent.terminal.settings import fields_of
 
 app = group(
@@ -126,6 +126,7 @@ def otel(
     out: Annotated[str, typer.Argument(metavar="URL|FILE", help="An OTLP/HTTP endpoint, or a file.")],
     benchmark: BenchmarkCode = None,
     with_patient_data: WithPatientData = False,
+    send_patient_data: SendPatientData = None,
 ) -> None:
     """OpenTelemetry spans: invoke_agent per item, chat per model call, execute_tool per tool call.
 
@@ -136,7 +137,7 @@ def otel(
     from medagent.engine.patient_data import check_exported
     from medagent.export.otel import export_otel
 
-    check_exported(run, with_patient_data=with_patient_data)
+    check_exported(run, with_patient_data=with_patient_data, address=out, allowed=send_patient_data or ())
 
     print(f"{export_otel(run, out, benchmark)} spans")
 
@@ -148,6 +149,7 @@ def mlflow(
     experiment: Annotated[str, typer.Option(help="The experiment's name.")] = "medagent",
     benchmark: BenchmarkCode = None,
     with_patient_data: WithPatientData = False,
+    send_patient_data: SendPatientData = None,
 ) -> None:
     """An MLflow run: settings are parameters, figures are metrics, files are artifacts.
 
@@ -158,7 +160,7 @@ def mlflow(
     from medagent.engine.patient_data import check_exported
     from medagent.export.mlflow import export_mlflow
 
-    check_exported(run, with_patient_data=with_patient_data)
+    check_exported(run, with_patient_data=with_patient_data, address=out, allowed=send_patient_data or ())
 
     print(export_mlflow(run, out, experiment, benchmark))
 

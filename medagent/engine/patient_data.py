@@ -26,9 +26,15 @@ def has_patient_data(run: Path) -> bool:
     return (run / "run.json").is_file() and read_run(run)["settings"].get("writes") == "private"
 
 
-def check_exported(run: Path, *, with_patient_data: bool) -> None:
-    """Raises UserError for a run with a hospital's data, unless the user wants them exported."""
-    if has_patient_data(run) and not with_patient_data:
+def check_exported(run: Path, *, with_patient_data: bool, address: str = "", allowed: Sequence[str] = ()) -> None:
+    """Raises UserError for a run with a hospital's data, unless the user wants them exported. If they go to an
+    `address` instead of a file, it must be allowed.
+    """
+    if not has_patient_data(run):
+        return
+    if address.startswith(("http://", "https://")) or address == "databricks":
+        check_destinations([("the tool", address)], allowed)
+    if not with_patient_data:
         raise UserError(
             f"{run}: has a hospital's data (--writes private); pass --with-patient-data to let them into this form, or "
             "use `export jsonl`, `export csv` or `report`, which have scores, kinds and counts only"

@@ -25,6 +25,14 @@ WithPatientData = Annotated[
         "counts only.",
     ),
 ]
+SendPatientData = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--send-patient-data",
+        metavar="HOST",
+        help="A host beyond this machine that may get a hospital's data; repeatable.",
+    ),
+]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")]
 Host = Annotated[str, typer.Option(help="The address to listen on.")]
 OwnUrl = Annotated[

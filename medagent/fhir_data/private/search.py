@@ -83,10 +83,11 @@ class Pages(Protocol):
         """The page that begins at an offset, which an earlier page has named."""
 
 
-async def open_search(hospital: Hospital, layer: Layer | None, kind: str, query: str, copy: Copy) -> Pages | Reply:
+async def open_search(hospital: Hospital, live: Live, kind: str, query: str, copy: Copy) -> Pages | Reply:
     """The pages of a search, or the hospital's reply if it refuses the search. Raises NotMergedError.
 
-    `copy` lets the layer have the hospital's current version of a resource.
+    `live` returns the layer of the episode, None before its first write. `copy` lets the layer have the hospital's
+    current version of a resource.
     """
     reply = await hospital.get(f"/{kind}?{query}" if query else f"/{kind}")
     if not reply.ok:
@@ -94,25 +95,27 @@ async def open_search(hospital: Hospital, layer: Layer | None, kind: str, query:
     head, entries = bundle_of(reply)
     shown = link_of(head, "self")
     pairs = parse_qsl((shown or "?" + query).partition("?")[2], keep_blank_values=True)
-    written = set(layer.written) if layer is not None else set()
-    if layer is None or not written:
-        return PassedOn(hospital, None, head, entries)
-    _check_chains(kind, pairs, written)
+    layer = live()
+    passed_on = PassedOn(hospital, live, pairs, (head, entries))
+    if layer is None or not layer.written:
+        return passed_on
+    _check_chains(kind, pairs, {one for one, _ in layer.written})
     if not layer.of(kind):
-        return PassedOn(hospital, layer, head, entries)
+        return passed_on
     if unknown := next((name for name, _ in pairs if _base(name) in _UNKNOWN), None):
         raise NotMergedError(f"{unknown} is not decided for resources that this episode wrote")
     before = await _old_matches(hospital, layer, kind, query)
     after = _new_matches(layer, kind, pairs)
     if not before and not after:
-        return PassedOn(hospital, layer, head, entries)
+        return passed_on
     if any(_base(name) in ("_include", "_revinclude") for name, _ in pairs):
         _check_includes(layer, before, [one.key for one in after])
-        return PassedOn(hospital, layer, head, entries)
+        return passed_on
     return Merged(hospital, layer, kind, pairs, (head, entries), before, after, copy)
 
 
 Copy = Callable[[Key], Awaitable[bool]]
+Live = Callable[[], Layer | None]
 
 
 def bundle_of(reply: Reply) -> tuple[Members, list[Entry]]:
@@ -136,9 +139,8 @@ def _base(name: str) -> str:
     return name.partition(":")[0].partition(".")[0]
 
 
-def _check_chains(kind: str, pairs: Pairs, written: set[Key]) -> None:
-    """Raises NotMergedError for a chain or `_has` that a written resource may decide."""
-    types = {one for one, _ in written}
+def _check_chains(kind: str, pairs: Pairs, types: set[str]) -> None:
+    """Raises NotMergedError for a chain or `_has` that a written resource, of one of these types, may decide."""
     for name, value in pairs:
         through: set[str] | None = None
         if name.startswith("_has"):
@@ -150,7 +152,7 @@ def _check_chains(kind: str, pairs: Pairs, written: set[Key]) -> None:
             deep = name.count(".") > 1 or not (modifier or targets)
             through = types if deep else {kind, *([modifier] if modifier else targets)}
         elif _base(name) == "_revinclude":
-            through = types if "*" in value else {value.partition(":")[0], kind}
+            through = types if "*" in value or ":" in name else {kind}
         elif _base(name) == "_include" and (":iterate" in name or ":recurse" in name):
             through = types
         if through is not None and (both := sorted(types & through)):
@@ -204,13 +206,13 @@ _COUNTED = ("_summary", "count")
 
 
 class PassedOn:
-    """A search that no write has changed, page by page. Written resources that it includes are replaced."""
+    """A search whose matches no write has changed, page by page. Written resources on it are replaced."""
 
-    def __init__(self, hospital: Hospital, layer: Layer | None, head: Members, entries: list[Entry]) -> None:
-        self._hospital, self._layer = hospital, layer
-        self._first = (head, entries)
+    def __init__(self, hospital: Hospital, live: Live, pairs: Pairs, first: tuple[Members, list[Entry]]) -> None:
+        self._hospital, self._live, self._first = hospital, live, first
+        self._shows = urlencode([(name, value) for name, value in pairs if name in _SHOWS])
+        self._reverse = [tuple(value.split(":")[:2]) for name, value in pairs if name == "_revinclude"]
         self._links: list[str] = []
-        self._written = set(layer.written) if layer is not None else set[Key]()
 
     async def page(self, offset: int) -> Page:
         """See `Pages.page`; the offset is the number of a page."""
@@ -224,13 +226,28 @@ class PassedOn:
         if following is not None and offset == len(self._links):
             check_new(following, self._links)
             self._links.append(following)
-        shown = [one for entry in entries if (one := self._current(entry)) is not None]
-        return Page(head, shown, head.get("total"), None if following is None else offset + 1)
+        layer = self._live()
+        if layer is not None and layer.written:
+            entries = self._current(layer, entries)
+        return Page(head, entries, head.get("total"), None if following is None else offset + 1)
 
-    def _current(self, entry: Entry) -> Entry | None:
-        if self._layer is None or entry.key not in self._written:
-            return entry
-        return current_entry(self._layer, entry)
+    def _current(self, layer: Layer, entries: Sequence[Entry]) -> list[Entry]:
+        """The entries with the versions of the layer, and what it adds by `_revinclude`."""
+        written, reverse = set(layer.written), {kind for kind, _ in self._reverse}
+        shown = [
+            one
+            for entry in entries
+            if (one := current_entry(layer, entry, self._shows) if entry.key in written else entry) is not None
+            and (one.match or one.key not in written or one.key[0] not in reverse)
+        ]
+        matches = ",".join("/".join(entry.key) for entry in shown if entry.match)
+        for kind, parameter in self._reverse:
+            if matches and (ids := layer.of(kind)):
+                reply = layer.search(kind, f"{parameter}={matches}&{self._shows}".rstrip("&"), ids)
+                if not reply.ok:
+                    raise NotMergedError("_revinclude is not decided for resources that this episode wrote")
+                shown += [_included(one) for one in bundle_of(reply)[1]]
+        return shown
 
 
 class Merged:
@@ -252,8 +269,8 @@ class Merged:
         self._sort = next((value for name, value in pairs if name == "_sort"), "")
         counted = _COUNTED in pairs or ("_count", "0") in pairs
         self._waiting = [] if counted else list(after)
-        self._is_part = any(name in _SHOWS for name, _ in pairs)
-        """Whether the hospital's entries have only a part of their resources."""
+        self._shows = urlencode([(name, value) for name, value in pairs if name in _SHOWS])
+        """The parameters that select a part of each resource."""
         self._written = set(layer.written)
         self._items: list[Entry] = []
         self._next, self._links = link_of(self._head, "next"), list[str]()
@@ -268,7 +285,12 @@ class Merged:
         end = offset + self._count
         while len(self._items) <= end and (self._unread is not None or self._next is not None):
             await self._read()
-        entries = self._items[offset:end]
+        later = set(self._layer.written) - self._written
+        entries = [
+            one
+            for entry in self._items[offset:end]
+            if (one := current_entry(self._layer, entry, self._shows) if entry.key in later else entry) is not None
+        ]
         return Page(self._head, entries, self._total, end if len(self._items) > end else None)
 
     async def _read(self) -> None:
@@ -336,7 +358,7 @@ class Merged:
         for other in others:
             if other.key in self._written:
                 continue
-            if not self._is_part:
+            if not self._shows:
                 self._layer.copy(resource_text(other.text))
             elif not await self._copy(other.key):
                 raise NotMergedError("the server does not show a match by its id")
@@ -348,15 +370,18 @@ class Merged:
         return [one.key for one in entries]
 
 
-def current_entry(layer: Layer, entry: Entry) -> Entry | None:
-    """An entry with the layer's version of its resource; None if it is deleted."""
-    kind, name = entry.key
-    reply = layer.search(kind, "", [name])
+def current_entry(layer: Layer, entry: Entry, shows: str) -> Entry | None:
+    """An entry with the layer's version of its resource, of which `shows` may select a part; None if it is deleted."""
+    reply = layer.search(entry.key[0], shows, [entry.key[1]])
     entries = bundle_of(reply)[1] if reply.ok else []
     if not entries:
         return None
-    text = entries[0].text
-    return Entry(entry.key, text if entry.match else text.replace('"mode": "match"', '"mode": "include"'), entry.match)
+    return entries[0] if entry.match else _included(entries[0])
+
+
+def _included(entry: Entry) -> Entry:
+    """A match as an included resource."""
+    return Entry(entry.key, entry.text.replace('"mode": "match"', '"mode": "include"'), match=False)
 
 
 def check_new(link: str, links: Sequence[str]) -> None:

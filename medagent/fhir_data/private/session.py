@@ -140,7 +140,7 @@ class _PrivateSession:
                 return await self._hospital.get(_with_format("/metadata", query))
             case [kind] if _TYPE.fullmatch(kind):
                 opened = await open_search(
-                    self._hospital, self._layer, kind, f"{query}&_format=json".lstrip("&"), self._copy
+                    self._hospital, lambda: self._layer, kind, f"{query}&_format=json".lstrip("&"), self._copy
                 )
                 return opened if isinstance(opened, Reply) else await self._page(self._remember(opened), 0)
             case [kind, name] if _TYPE.fullmatch(kind) and _ID.fullmatch(name):
@@ -245,7 +245,7 @@ class _PrivateSession:
 
     async def _copy_matches(self, layer: Layer, kind: str, search: str) -> list[Key]:
         """Let the layer have the matches of a condition; returns up to two of them, which is all that it depends on."""
-        opened = await open_search(self._hospital, layer, kind, f"{search}&_count=2&_format=json", self._copy)
+        opened = await open_search(self._hospital, lambda: layer, kind, f"{search}&_count=2&_format=json", self._copy)
         if isinstance(opened, Reply):
             raise _RefusedError(opened)
         keys = [one.key for one in (await opened.page(0)).entries if one.match][:2]

@@ -229,7 +229,8 @@ def test_conditional_writes_and_transactions_see_both(hospital: HospitalServer) 
         (FhirRequest("GET", "?_type=Patient"), "a search of all types"),
         (FhirRequest("GET", "/Observation?patient.name=Kis"), "patient.name goes through Observation"),
         (FhirRequest("GET", "/Patient?_has:Observation:patient:status=final"), "goes through Observation"),
-        (FhirRequest("GET", "/Patient?_revinclude=Observation:subject"), "_revinclude goes through Observation"),
+        (FhirRequest("GET", "/Patient?_revinclude=*"), "_revinclude goes through Observation"),
+        (FhirRequest("GET", "/Observation?_revinclude=Provenance:target"), "_revinclude goes through Observation"),
         (FhirRequest("GET", "/Observation?_include=Observation:subject"), "_include with a match"),
     ],
 )
@@ -252,6 +253,35 @@ def test_an_included_resource_is_shown_as_it_was_written(hospital: HospitalServe
         page = json.loads((await session.get("/Observation?_id=o1&_include=Observation:subject")).text)
         assert [one["search"]["mode"] for one in page["entry"]] == ["match", "include"]
         assert page["entry"][1]["resource"]["gender"] == "female"
+
+    episode(hospital, act)
+
+
+def test_written_resources_are_included_by_what_they_refer_to(hospital: HospitalServer) -> None:
+    hospital.server.load([json.dumps({**PATIENT, "id": "p2"})])
+
+    async def act(session: EhrSession) -> None:
+        moved = observation("o1", 1, subject={"reference": "Patient/p2"})
+        assert (await session.write(write("PUT", "/Observation/o1", moved))).ok
+        assert (await session.write(write("POST", "/Observation", NEW))).ok
+        page = json.loads((await session.get("/Patient?_id=p1&_revinclude=Observation:subject")).text)
+        modes = [(one["resource"]["id"], one["search"]["mode"]) for one in page["entry"]]
+        assert modes[0] == ("p1", "match")
+        assert {mode for _, mode in modes[1:]} == {"include"}
+        assert sorted(name if len(name) < 12 else "new" for name, _ in modes[1:]) == [
+            "new", "o2", "o3", "o4", "o5", "o6", "o7", "o8",
+        ]  # fmt: skip
+
+    episode(hospital, act)
+
+
+def test_a_page_that_is_read_later_shows_what_was_written_meanwhile(hospital: HospitalServer) -> None:
+    async def act(session: EhrSession) -> None:
+        first = json.loads((await session.get("/Observation?_count=5")).text)
+        link = first["link"][-1]["url"].removeprefix(SHOWN)
+        assert (await session.write(write("PUT", "/Observation/o7", observation("o7", 7, status="amended")))).ok
+        page = json.loads((await session.get(link)).text)
+        assert [one["resource"]["status"] for one in page["entry"]] == ["final", "amended", "final"]
 
     episode(hospital, act)
 

@@ -127,6 +127,16 @@ def test_forms_with_conversations_need_the_users_word(
     assert not list(tmp_path.glob("out*"))
 
 
+def test_a_tool_on_another_host_must_be_named(tmp_path: Path, hospital: tuple[str, Server]) -> None:
+    ran = run(tmp_path, hospital[0], "--agent", agent(tmp_path), "--send-patient-data", "nowhere")
+    assert ran.code == 0, ran.err
+    folder = next(tmp_path.glob("v1_*"))
+    for form in ("otel", "mlflow"):
+        refused = command("export", form, folder, "http://collector.example:4318", "--with-patient-data")
+        assert refused.code != 0
+        assert "--send-patient-data collector.example" in refused.err
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -170,6 +180,44 @@ def test_a_token_that_may_write_gets_a_warning(
         ran = run(tmp_path, hospital[0], "--model", "m", "--base-url", model.url)
     assert ran.code == 0, ran.err
     assert "the token's scope allows writes (user/*.write)" in ran.err
+
+
+def test_a_token_that_expires_in_the_middle_loses_no_finished_item(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("first-token")
+    monkeypatch.setenv("MEDAGENT_FHIR_TOKEN_FILE", str(token))
+    server = Server.open(None)
+    server.load([json.dumps(one) for one in (PATIENT, WEIGHT)])
+    app, valid, answered = create_app(server), ["first-token"], []
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        sent = dict(scope["headers"]).get(b"authorization", b"").decode().removeprefix("Bearer ")
+        answered.append(sent)
+        if len(answered) == 8:
+            valid[:] = ["second-token"]
+        if sent in valid:
+            await app(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 401, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    with serving(guarded) as url:
+        words = ("--agent", agent(tmp_path), "--send-patient-data", "nowhere", "--limit", 3, "--concurrency", 1)
+        stopped = run(tmp_path, f"{url}/fhir", *words)
+        assert stopped.code != 0
+        assert "answers 401: the token is not accepted" in stopped.err
+        assert "Traceback" not in stopped.err
+        finished = [row for row in rows(next(tmp_path.glob("v1_*"))) if row["status"] == "completed"]
+        assert 1 <= len(finished) < 3
+        token.write_text("second-token")
+        continued = run(tmp_path, f"{url}/fhir", *words)
+        assert continued.code == 0, continued.err
+    server.close()
+    again = [row for row in rows(next(tmp_path.glob("v1_*"))) if row["status"] == "completed"]
+    assert len(again) == 3
+    assert again[: len(finished)] == finished
 
 
 def test_private_writes_need_a_server(tmp_path: Path) -> None:
