@@ -227,13 +227,13 @@ def _normal(reply: Reply, names: dict[str, str], sorted_: bool, with_total: bool
         value.pop("id", None)
         if not with_total:
             value.pop("total", None)
-        entries = value.get("entry", [])
-        if value.get("type") == "searchset" and not sorted_:
-            entries.sort(key=lambda one: _NEW.sub("new", str(one.get("resource", {}).get("id"))))
     text = json.dumps(_plain(value), sort_keys=True)
     text = re.sub(r"private-(\d+)", r"\1", text)
     text = re.sub(r"(Version |/_history/)\d+", r"\1N", text)
-    return _NEW.sub(lambda match: names.setdefault(match[0], f"new{len(names)}"), text)
+    value = json.loads(_NEW.sub(lambda match: names.setdefault(match[0], f"new{len(names)}"), text))
+    if value.get("type") == "searchset" and not sorted_:
+        value.get("entry", []).sort(key=lambda one: json.dumps(one, sort_keys=True))
+    return json.dumps(value, sort_keys=True)
 
 
 def _plain(value: Any) -> Any:
