@@ -259,13 +259,23 @@ def compare(
     return comparison if comparison.kind == "verdicts" else comparison.by(official_score(first, second, benchmark))
 
 
-def write_report(runs: Sequence[str | Path], out: str | Path, *, benchmark: Code | None = None, **options: Any) -> int:
+def write_report(
+    runs: Sequence[str | Path],
+    out: str | Path,
+    *,
+    benchmark: Code | None = None,
+    with_patient_data: bool = False,
+    **options: Any,
+) -> int:
     """Write the HTML report of runs, or of results files of MedAgentBench. Returns its size in bytes.
+
+    A run over a hospital's own data (`--writes private`) shows scores only, unless `with_patient_data` is set.
 
     `options` are those of `medagent grade` that name the data. `benchmark` is the code of the runs' benchmark if that
     is not installed. Raises UserError.
     """
-    return write_page(runs, out, benchmark, {name: value for name, value in options.items() if value is not None})
+    known = {name: value for name, value in options.items() if value is not None}
+    return write_page(runs, out, benchmark, known, with_patient_data=with_patient_data)
 
 
 def _stated(model: type[S], settings: RunSettings | None, options: Mapping[str, Any]) -> S:

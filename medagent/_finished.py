@@ -18,6 +18,7 @@ from medagent.core.suggest import did_you_mean
 from medagent.core.writing import write_parts
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import Journals, Run
+from medagent.engine.patient_data import has_patient_data, scores_only
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import ItemOutcome
 from medagent.engine.results import GradedFile, GradedRun, graded_report, last_report, report_of
@@ -119,10 +120,17 @@ def _questions(folder: Path, code: Code | None) -> dict[str, str]:
     return {item.id: item.question for item in benchmark.items(benchmark.source(Run(folder), {}))}
 
 
-def write_page(runs: Sequence[str | Path], out: str | Path, code: Code | None, options: Mapping[str, Any]) -> int:
+def write_page(
+    runs: Sequence[str | Path],
+    out: str | Path,
+    code: Code | None,
+    options: Mapping[str, Any],
+    *,
+    with_patient_data: bool = False,
+) -> int:
     """Write the HTML report of runs, or of results files of MedAgentBench. Returns its size in bytes.
 
-    Raises UserError.
+    Without `with_patient_data`, a run over a hospital's own data shows scores only. Raises UserError.
     """
     from medagent.reports.page.render import render
 
@@ -130,11 +138,21 @@ def write_page(runs: Sequence[str | Path], out: str | Path, code: Code | None, o
     paths = list(map(Path, runs))
     with ExitStack() as stack:
         pages = [_page(path, code, options, stack) for path in paths]
+        if not with_patient_data:
+            pages = [_kept_here(page, path) for page, path in zip(pages, paths, strict=True)]
         names = [page.label for page in pages]
         if len(set(names)) < len(names):
             pages = [replace(page, label=str(path)) for page, path in zip(pages, paths, strict=True)]
         write_parts(Path(out), render(pages, official_scores(paths, code)))
     return Path(out).stat().st_size
+
+
+def _kept_here(page: RunPage, path: Path) -> RunPage:
+    """A page without the texts of a run over a hospital's own data."""
+    if not has_patient_data(path):
+        return page
+    report = scores_only(page.report).model_copy(update={"notes": [], "stopped": None})
+    return replace(page, report=report, scores_only=True)
 
 
 def _page(path: Path, code: Code | None, options: Mapping[str, Any], stack: ExitStack) -> RunPage:

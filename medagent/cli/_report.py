@@ -20,6 +20,7 @@ def command(
     ],
     out: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
     benchmark: options.BenchmarkCode = None,
+    with_patient_data: options.WithPatientData = False,
     opened: Annotated[bool, typer.Option("--open", help="Open the file in the browser.")] = False,
 ) -> None:
     """Write one HTML file that shows why each item is right or wrong. It needs no server and no network.
@@ -30,7 +31,7 @@ def command(
     """
     import medagent._api as api
 
-    size = api.write_report(runs, out, benchmark=benchmark, **values)
+    size = api.write_report(runs, out, benchmark=benchmark, with_patient_data=with_patient_data, **values)
     print(f"{out}: {size / 1e6:.1f} MB")
     if opened:
         import webbrowser

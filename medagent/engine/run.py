@@ -23,6 +23,7 @@ from medagent.engine.journal import PROCESS, Journal
 from medagent.engine.learning import LEARNED, Learning, SequentialExecutor, agent_folder, folder_of, learns
 from medagent.engine.limits import UNLIMITED, Limits, UnitLimits
 from medagent.engine.local import Feed, LocalExecutor
+from medagent.engine.patient_data import owner_only
 from medagent.engine.plan import JOURNAL, Executor, Job, Plan, Stage, U
 from medagent.engine.progress import Progress
 from medagent.engine.report import ITEMS, REPORT, Report, write_report
@@ -145,6 +146,7 @@ async def execute(
         async with stage.job.open():
             pass
     with (
+        owner_only(plan.owner_only),
         benchmark.grader(source, benchmark.rule_sets[0]) as grader,
         RunFolder(
             plan.folder,
