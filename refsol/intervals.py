@@ -102,6 +102,13 @@ class Difference:
     other_types: Interval | None
     """The interval for other types; None below five."""
 
+    def scaled(self, scale: float) -> Difference:
+        """The difference of values that were divided by `scale`."""
+        others = self.other_types
+        return Difference(
+            self.value * scale, self.interval.scaled(scale), self.p, None if others is None else others.scaled(scale)
+        )
+
 
 def paired_difference(types: Iterable[Steps]) -> Difference:
     """The difference of two runs over the same items, which are units of types. Raises ValueError without items.

@@ -61,6 +61,7 @@ FLOORS = {
             "resources",
             "schema",
             "stats",
+            "tool_logs",
             "trials",
             "verdict",
         ),

@@ -38,7 +38,7 @@ NAV: dict[str, tuple[str, ...]] = {
         "data.md",
         "data-card.md",
     ),
-    "Results": ("grading.md", "results-file.md", "checked.md"),
+    "Results": ("grading.md", "other-tools.md", "results-file.md", "checked.md"),
     "FHIR": ("fhir-server.md", "fhir-developers.md", "testing.md", "ci.md"),
     "Your own": ("agents.md", "benchmarks.md", "architecture.md"),
 }

@@ -43,8 +43,10 @@ def document(compared: Compared) -> str:
     return json.dumps(documents[0] if len(documents) == 1 else documents, indent=1)
 
 
-def print_compared(first: Path, compared: Compared) -> None:
-    """Print the comparisons of runs with the first one: those over sibling sets, then all others."""
+def print_compared(first: Path, compared: Compared, *, full: bool = False) -> None:
+    """Print the comparisons of runs with the first one: those over sibling sets, then all others. `full`: with the
+    names of all items that are not compared.
+    """
     paired: dict[Path, Comparison] = {}
     for path, one in compared.items():
         if isinstance(one, SetComparison):
@@ -52,7 +54,7 @@ def print_compared(first: Path, compared: Compared) -> None:
         else:
             paired[path] = one
     if len(paired) == 1:
-        _print_pair(first, *paired.popitem())
+        _print_pair(first, *paired.popitem(), full=full)
     elif paired:
         _print_several(first, paired)
 
@@ -77,7 +79,7 @@ def _set_rows(one: SetComparison, difference: Callable[[float], str]) -> list[li
     ]
 
 
-def _print_pair(a: Path, b: Path, one: Comparison) -> None:
+def _print_pair(a: Path, b: Path, one: Comparison, *, full: bool) -> None:
     put(f"A: {a}\nB: {b}")
     better, column = "{} right more often", ""
     rows: list[list[Cell]] = []
@@ -115,7 +117,8 @@ def _print_pair(a: Path, b: Path, one: Comparison) -> None:
         if items:
             put(_wrapped(f"{name}: {', '.join(items)}"))
     if one.uncompared:
-        put(f"Not compared: {len(one.uncompared)} of {one.tasks + len(one.uncompared)}: {named(one.uncompared)}")
+        names = named(one.uncompared, len(one.uncompared) if full else NAMED)
+        put(f"Not compared: {len(one.uncompared)} of {one.tasks + len(one.uncompared)}: {names}")
 
 
 def _tested(one: Comparison) -> str:

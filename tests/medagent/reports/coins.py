@@ -69,7 +69,19 @@ BENCHMARK = ("--benchmark", f"{HERE}:Coins")
 
 def coins(right: str, right_in: str = "", *, trials: int = 1, each: int = 6, label: str = "r1") -> Path:
     """Run it in the current folder with an agent that is right on these items, in these trials. Returns the folder."""
-    words = ("run", f"{HERE}:Coins", "--agent", f"{HERE}:Coin", "--quiet", "--round", label, "--trials", trials, "--each", each)
+    words = (
+        "run",
+        f"{HERE}:Coins",
+        "--agent",
+        f"{HERE}:Coin",
+        "--quiet",
+        "--round",
+        label,
+        "--trials",
+        trials,
+        "--each",
+        each,
+    )
     arguments = [f"right={right}", *([f"trials={right_in}"] if right_in else [])]
     ran = command(*words, *(word for one in arguments for word in ("--agent-arg", one)))
     assert ran.code == 0, ran.err

@@ -97,7 +97,10 @@ def test_power_plans_for_the_test_that_compare_prints() -> None:
     below = []
     for up in range(5, 9):
         lost = "" if up == 8 else f",{up}-7"
-        first, second = coins(f"20-39{lost}", label=f"a{up}", each=4), coins(f"20-39,0-{up - 1}", label=f"b{up}", each=4)
+        first, second = (
+            coins(f"20-39{lost}", label=f"a{up}", each=4),
+            coins(f"20-39,0-{up - 1}", label=f"b{up}", each=4),
+        )
         stored = json.loads(medagent("compare", first, second, "--json", *BENCHMARK).out)
         assert (len(stored["gained"]), len(stored["lost"])) == (up, 8 - up)
         assert (100 * stored["difference"] < noise) == (stored["p"] >= 0.05), up
