@@ -35,6 +35,7 @@ NAV: dict[str, tuple[str, ...]] = {
         "imapscore.md",
         "judging.md",
         "comparable.md",
+        "checklist.md",
         "data.md",
         "data-card.md",
     ),
