@@ -25,6 +25,7 @@ from medagent.reports.compare import (
     compare_groups,
     compare_outcomes,
 )
+from medagent.reports.power import noise_line
 from medagent.reports.tables import WIDTH, Cell, Table, bounds, markdown_cell, markdown_table, named, print_table, put
 from refsol.intervals import FEWEST_TYPES
 from refsol.stats import Interval
@@ -110,6 +111,9 @@ def _print_pair(a: Path, b: Path, one: Comparison, *, full: bool) -> None:
     put(f"B − A: {_tested(one)}")
     if one.kind != "scores":
         put(f"The interval is that of these types and other patients. {_other_types(one.other_types)}")
+    turned = len(one.gained) + len(one.lost)
+    if one.kind == "verdicts" and one.clusters is None and turned:
+        put(f"{noise_line(one.tasks, turned / one.tasks).capitalize()} if runs differ on {turned} of them")
     if one.grounded is not None:
         put(_grounded(one.grounded))
     flips = [(f"Flip between the trials of {name}", run.flipping) for name, run in runs if one.kind == "shares"]
