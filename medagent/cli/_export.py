@@ -120,6 +120,22 @@ def inspect(
     print(f"{out}: {export_inspect(run, out, benchmark)} samples")
 
 
+@app.command("every-eval-ever")
+def every_eval_ever(
+    run: Run,
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; it is made if needed.")],
+    benchmark: BenchmarkCode = None,
+) -> None:
+    """The shared format of Every Eval Ever: one record of the evaluation, and one line for each item and trial.
+
+    Example: medagent export every-eval-ever results/v2_r2_gpt-4o-mini shared/
+    """
+    from medagent.export.every_eval_ever import export_every_eval_ever
+
+    for path in export_every_eval_ever(run, out, benchmark):
+        print(path)
+
+
 @app.command("otel")
 def otel(
     run: Run,
