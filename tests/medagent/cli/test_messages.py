@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from medagent.core.errors import ModelError
+from medagent.core.errors import ModelError, StopRunError
 from medagent.models import open_model
 from medagent.models.base import Message
 from medagent.models.settings import ModelSettings
 from tests.command import medagent
+from tests.loopback import ModelServer
 
 AGENT = """
 import medagent
@@ -92,15 +93,39 @@ def test_a_mistake_is_one_line_in_plain_words(words: str, message: str) -> None:
 )
 def test_an_endpoint_that_is_down(url: str, words: str) -> None:
     async def ask() -> None:
-        model = open_model(ModelSettings(name="m", base_urls=[url], max_retries=0), concurrency=1, price=None)
+        model = open_model(ModelSettings(name="m", base_urls=[url], max_retries=2), concurrency=1, price=None)
         try:
             await model.complete([Message("user", "Hello")])
         finally:
             await model.aclose()
 
-    with pytest.raises(ModelError) as raised:
+    with pytest.raises(StopRunError) as raised:
         asyncio.run(ask())
-    assert str(raised.value) == f"{url}: {words} (1 attempts)"
+    assert str(raised.value) == f"{url}: {words}"
+
+
+def test_a_run_whose_endpoint_is_down_ends_at_the_first_refused_connection() -> None:
+    ran = medagent("run", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--limit", "3", "--quiet")
+    assert ran.code == 1
+    assert ran.err.splitlines()[-1].startswith(
+        "medagent: http://127.0.0.1:9/v1: nothing listens on 127.0.0.1:9; start the server, or correct the base URL"
+    )
+    assert "overall" not in ran.out
+
+
+def test_an_endpoint_that_has_answered_is_asked_again() -> None:
+    async def ask() -> None:
+        with ModelServer() as server:
+            settings = ModelSettings(name="m", base_urls=[server.url], max_retries=1)
+            model = open_model(settings, concurrency=1, price=None)
+            await model.complete([Message("user", "Hello")])
+        try:
+            await model.complete([Message("user", "Hello")])
+        finally:
+            await model.aclose()
+
+    with pytest.raises(ModelError, match=r"nothing listens on 127.* \(2 attempts\)"):
+        asyncio.run(ask())
 
 
 def test_play_that_ends_without_finish_is_named() -> None:
