@@ -13,6 +13,8 @@ from medagent.models.base import Message
 from medagent.models.settings import ModelSettings
 from tests.command import medagent
 from tests.loopback import ModelServer
+from tests.shared_data import ROOT
+from tools.messages import messages
 
 AGENT = """
 import medagent
@@ -144,3 +146,32 @@ def test_an_official_export_is_graded_without_naming_its_tasks() -> None:
         ran = medagent("grade", place)
         assert ran.code == 0, ran.err
         assert "overall                       2    2   100.0 %" in ran.out
+
+
+def test_the_errors_for_review_are_those_of_the_code() -> None:
+    listed = list(messages())
+    texts = [one.text for one in listed]
+    assert "--agent replay needs a file, e.g. --agent replay results.json" in texts
+    assert "pass at least two runs: medagent compare A B" in texts
+    assert "only letters, digits, '.', '_' and '-' are allowed" in texts  # of a settings model
+    for one in listed[:: len(listed) // 20]:
+        path, _, line = one.place.partition(":")
+        lines = (ROOT / path).read_text("utf-8").splitlines()
+        assert f"{one.kind}(" in lines[int(line) - 1], one
+
+
+STIFF = (
+    "holds no",
+    "has no use",
+    "is no text",
+    "is no JSON",
+    "stands there",
+    "cannot be told",
+    "whatever",
+    "lest ",
+    "anew",
+)
+
+
+def test_no_error_has_a_phrase_that_the_style_rules_out() -> None:
+    assert [str(one) for one in messages() if any(phrase in one.text for phrase in STIFF)] == []
