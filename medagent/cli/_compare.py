@@ -60,7 +60,7 @@ def command(
     from medagent.reports.compare_views import document, junit, markdown, print_compared
 
     if len(runs) < 2:
-        raise UserError("pass at least two runs")
+        raise UserError("pass at least two runs: medagent compare A B")
     if as_json and as_markdown:
         raise UserError("pass --json or --markdown, not both")
     first, *others = runs

@@ -74,7 +74,10 @@ async def run_units(
     """
     owed = [unit for unit in units if journal.is_owed(unit.key) or journal.status(unit.key) in retry]
     if owed and not journal.writable:
-        raise UserError(f"{journal.path}: cannot be written, but {some_are(len(owed), len(units), 'units')} owed")
+        raise UserError(
+            f"{journal.path}: cannot be written, but {some_are(len(owed), len(units), 'units')} owed; "
+            "make the folder writable, or copy it"
+        )
     feed = Feed(iter(owed), len(owed), journal, limits)
     progress, beginning = watch.progress, _Beginning()
 

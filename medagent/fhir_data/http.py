@@ -99,7 +99,10 @@ class HttpEhr:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise UserError(f"FHIR server {self.shown_url} does not answer: {_reason(error)}") from None
         if response.status_code != 200:
-            raise UserError(f"FHIR server {self.shown_url} answers {response.status_code} to /metadata")
+            raise UserError(
+                f"FHIR server {self.shown_url} answers {response.status_code} to /metadata; "
+                "correct the URL, which must be the base of a FHIR R4 server"
+            )
 
     @property
     def shown_url(self) -> str:

@@ -298,7 +298,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     def _who(self, settings: SettingsT, items: Sequence[FhirItem]) -> AgentChoice | Scripted:
         """The agent in effect. Raises UserError, with the choices, if the settings name none, or if they do not fit."""
         if settings.model is not None and settings.agent in self.agents[1:]:
-            raise UserError("--model has no use with --agent other than text")
+            raise UserError(f"--agent {settings.agent} does not use a model: leave --model or --agent out")
         alone = settings.protocol in ("text", "code") or settings.agent in self.tool_agents
         if settings.model is None and not alone:
             raise UserError(f"--protocol {settings.protocol} needs --model")

@@ -295,7 +295,7 @@ def test_a_search_goes_to_the_server_as_it_is_given(tmp_path: Path) -> None:
     assert "60,000 are passed on" in found[4][1]
     assert "_elements" in found[4][1]
     assert found[5][1]["entry"][0]["resource"]["id"] == "big"
-    assert found[6] == (True, "give a type and parameters, or a next link")
+    assert found[6] == (True, "pass a type and parameters, or only `next`")
 
 
 def test_the_next_page_is_asked_by_its_link(tmp_path: Path) -> None:
