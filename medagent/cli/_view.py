@@ -106,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise KeyError(path)
         with tempfile.TemporaryDirectory() as aside:
             file = Path(aside, "report.html")
-            write_page([folders[name] for name in names], file, None, {})
+            write_page([folders[name] for name in names], file, None, None, {})
             return file.read_bytes()
 
     def _send(self, status: int, kind: str, body: bytes) -> None:
