@@ -19,9 +19,9 @@ from fhir_server.synthetic.dice import Dice
 from medagent.core.errors import UserError
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import branch_words, is_edge
-from refsol.clinical.faults import DataFault
 from refsol.clinical.sources import Resources
 from refsol.clinical.task_type import Solution, TaskType
+from refsol.errors import DataFault
 
 Share = tuple[int, int]
 """The share of the rarer outcome: (1, 6) is a sixth."""

@@ -8,12 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from refsol._moments import distance_words, length_words, margin_words
-from refsol.clinical.chart import Chart, performed
+from refsol.clinical.chart import Chart, Compared, Looked, drug_text, performed, ref
 from refsol.clinical.codes import Lab
-from refsol.clinical.faults import DataFault
-from refsol.clinical.records import Compared, Looked, drug_text, ref
 from refsol.clinical.rulings import Ruling
 from refsol.clinical.sources import Resource
+from refsol.errors import DataFault
 from refsol.json_values import as_object, objects
 from refsol.reads import Query, Read, has_read, has_reading, searched
 from refsol.stats import sequential_mean
@@ -71,16 +70,16 @@ def is_patient(resource: Resource, patient: str) -> bool:
 def evidence(chart: Chart) -> tuple[Needed, ...]:
     """What an agent must have read. Empty if the rule read nothing."""
     own = (needed for needed, _ in chart.required)
-    return (*(Evidence(look, chart.patient, chart.now) for look in _looked(chart)), *own)
+    return (*(Evidence(look, chart.patient, chart.now) for look in chart.looked), *own)
 
 
 def because(chart: Chart, ruling: Ruling) -> Because:
     """The reason of a ruling: the reads, the limits that decided, and what follows."""
-    looked = [fact for look in _looked(chart) for fact in _facts(look, chart)]
+    looked = [fact for look in chart.looked for fact in _facts(look, chart)]
     facts = (*looked, *(fact for _, fact in chart.required))
     if ruling.because:
         return Because(ruling.because, facts)
-    reads = [_read_words(look, chart) for look in _looked(chart)]
+    reads = [_read_words(look, chart) for look in chart.looked]
     limits = [f"{words}{margin}" for words, margin in _limits(_decisive(chart))]
     parts = "; ".join([*reads, *([", ".join(limits)] if limits else [])])
     follows = {
@@ -93,15 +92,9 @@ def because(chart: Chart, ruling: Ruling) -> Because:
     return Because(f"{parts}{arrow}{consequence}" if consequence and parts else parts or consequence, facts)
 
 
-def _looked(chart: Chart) -> list[Looked]:
-    """The reads of a rule, each once."""
-    once = {(look.search, look.what, tuple(map(id, look.used))): look for look in chart.looked}
-    return list(once.values())
-
-
 def _decisive(chart: Chart) -> list[Compared]:
     """The comparisons of the resources on which the ruling rests."""
-    used = {id(one) for look in _looked(chart) for one in look.used}
+    used = {id(one) for look in chart.looked for one in look.used}
     return [one for one in chart.compared if used.issuperset(map(id, one.used))]
 
 
@@ -203,7 +196,7 @@ def branch_words(chart: Chart) -> str:
     """The branch of a rule in words: what it did not find, and the limits that decided. Patients of one branch have the
     same words.
     """
-    absent = [f"no {_name(look)}" for look in _looked(chart) if not look.used]
+    absent = [f"no {_name(look)}" for look in chart.looked if not look.used]
     return ", ".join([*absent, *dict.fromkeys(words for words, _ in _limits(_decisive(chart)))]) or "any"
 
 
@@ -274,7 +267,7 @@ class Deciding:
     @classmethod
     def of(cls, chart: Chart) -> Deciding | None:
         """The first test that a rule read. None if it read none."""
-        look = next((one for one in _looked(chart) if one.lab is not None), None)
+        look = next((one for one in chart.looked if one.lab is not None), None)
         if look is None or look.lab is None:
             return None
         own = set(map(id, look.used))

@@ -15,12 +15,10 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from refsol.clinical.chart import Chart
-from refsol.clinical.faults import DataFault
 from refsol.clinical.meanings import plain
-from refsol.clinical.rules import Reply
-from refsol.clinical.rulings import Ruling
+from refsol.clinical.rulings import Reply, Ruling
 from refsol.clinical.task_type import TaskType
-from refsol.errors import FactsError
+from refsol.errors import DataFault, FactsError
 from refsol.history import Post
 from refsol.json_values import json_value
 from refsol.verdict import MISSING
@@ -138,7 +136,7 @@ class Baselines:
             return False  # an order that is not due, or no order where one is due
         answer = json_value(behaviour.answer, MISSING)
         reply = Reply(answer, posts, attempted=bool(posts), unanswered=False, raw=behaviour.answer)
-        return all(check.passed for check in chart.rules.checks(ruling, reply, chart))
+        return all(check.passed for check in ruling.checks(reply, chart))
 
     def _can_order(self, item: FloorItem, behaviour: Behaviour, chart: Chart) -> bool:
         needed = (chart.patient, *behaviour.stated)

@@ -10,11 +10,9 @@ from typing import Any, ClassVar
 
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import because, evidence
-from refsol.clinical.faults import DataFault, ReplyFault
 from refsol.clinical.meanings import plain
-from refsol.clinical.rules import Reply
-from refsol.clinical.rulings import Ruling
-from refsol.errors import InputError, RefsolError
+from refsol.clinical.rulings import Reply, Ruling
+from refsol.errors import DataFault, InputError, RefsolError, ReplyFault
 from refsol.verdict import Check, Verdict, decide, ungraded
 
 
@@ -98,7 +96,7 @@ def verdict(ruling: Ruling, reply: Reply, chart: Chart) -> Verdict:
     needed = evidence(chart) or None
     checks: list[Check] = []
     try:
-        checks.extend(chart.rules.checks(ruling, reply, chart))
+        checks.extend(ruling.checks(reply, chart))
     except ReplyFault as error:
         if all(check.passed for check in checks):
             checks.append(Check(error.check, False, "a reply that can be read", str(error)))

@@ -10,15 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from refsol.clinical.faults import DataFault
 from refsol.clinical.sources import Resource, Source
-from refsol.errors import FactsError, InputError
+from refsol.errors import DataFault, FactsError, InputError
 from refsol.files import read_json
 from refsol.json_values import as_object
 from refsol.medagentbench.constants import PUBLISHED, Constants
@@ -97,9 +96,10 @@ def build_key(tasks: Sequence[Mapping[str, Any]], facts: Source, constants: Cons
         recorder = _Recorder(facts)
         used: dict[int, Resource] = {}
         complete = True
-        for rules in (OFFICIAL, replace(OFFICIAL, until_now=True)):
+        for until_now in (False, True):
             try:
-                chart = chart_of(task, recorder, rules, constants)
+                chart = chart_of(task, recorder, OFFICIAL, constants)
+                chart.until_now = until_now
                 type_of(task, constants).ruled(chart)
             except UngradableError:
                 continue

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import Deciding
-from refsol.clinical.faults import DataFault
 from refsol.clinical.floor import Baselines, FloorItem
+from refsol.clinical.meanings import RuleSet
 from refsol.clinical.orders import lookup
-from refsol.clinical.rules import Reply, RuleSet
+from refsol.clinical.rulings import Reply
 from refsol.clinical.sources import Source
 from refsol.clinical.task_type import verdict
-from refsol.errors import FactsError
+from refsol.errors import DataFault, FactsError
 from refsol.history import HistoryError, Post, extract_posts, read_messages
 from refsol.json_values import json_value
 from refsol.medagentbench.constants import PUBLISHED, Constants
@@ -52,7 +51,8 @@ def grade_item(
         kind, chart = type_of(task, constants), chart_of(task, facts, rule_set, constants, base)
         graded = _judge(kind, chart, reply)
         if rule_set.lenient and not graded.correct:
-            bounded = chart_of(task, facts, replace(rule_set, until_now=True), constants, base)
+            bounded = chart_of(task, facts, rule_set, constants, base)
+            bounded.until_now = True
             other = _judge(kind, bounded, reply)
             graded = other if other.correct else graded
     except (UngradableError, HistoryError) as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from refsol.clinical.records import Search
+from refsol.clinical.chart import Search
 from refsol.clinical.sources import Resource, Source
 from refsol.errors import FactsError
 from refsol.json_values import as_object

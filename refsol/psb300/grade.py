@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from refsol.clinical.faults import DataFault
 from refsol.clinical.floor import Baselines, FloorItem
-from refsol.clinical.rules import Reply, RuleSet
+from refsol.clinical.meanings import RuleSet
+from refsol.clinical.rulings import Reply
 from refsol.clinical.sources import Source
 from refsol.clinical.task_type import verdict
-from refsol.errors import FactsError
+from refsol.errors import DataFault, FactsError
 from refsol.history import HistoryError, read_messages
 from refsol.psb300.rules import OFFICIAL, RULE_SETS, PsbChart, RuleName, rule_name
 from refsol.psb300.types import TYPES, PsbType

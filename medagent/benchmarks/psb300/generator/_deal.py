@@ -14,8 +14,8 @@ from typing import Any
 from fhir_server.synthetic.dice import Dice
 from medagent.benchmarks.dealing import HALF, Candidate, Hospital, Share, candidate, deal, wordings
 from refsol.clinical.chart import Chart
-from refsol.clinical.faults import DataFault
 from refsol.clinical.task_type import Solution, history_of
+from refsol.errors import DataFault
 from refsol.psb300 import RULE_SETS, TYPES, Constants, chart_of, grade_item
 
 _FILE = Path(__file__).with_name("wording.toml")
