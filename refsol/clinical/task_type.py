@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import because, evidence
 from refsol.clinical.meanings import plain
 from refsol.clinical.rulings import Reply, Ruling
-from refsol.errors import DataFault, InputError, RefsolError, ReplyFault
+from refsol.errors import DataFault, FactsError, InputError, RefsolError, ReplyFault
+from refsol.history import HistoryError, Post
 from refsol.verdict import Check, Verdict, decide, ungraded
+
+T = TypeVar("T")
 
 
 class RuleError(InputError):
@@ -88,6 +91,12 @@ class Solution:
         posts = tuple((chart.base + one.kind, one.json()) for one in ruling.due)
         return cls(plain(first), posts)
 
+    @property
+    def reply(self) -> Reply:
+        """The reply of an agent that does this."""
+        posts = tuple(Post(url, body) for url, body in self.posts)
+        return Reply(self.answer, posts, attempted=bool(posts), unanswered=False, raw=json.dumps(self.answer))
+
 
 def verdict(ruling: Ruling, reply: Reply, chart: Chart) -> Verdict:
     """Compare a reply with a ruling on a chart. A ReplyFault is a failed check, unless an earlier one failed."""
@@ -103,8 +112,28 @@ def verdict(ruling: Ruling, reply: Reply, chart: Chart) -> Verdict:
     return decide(checks, ruling.branch, reason, accepted, needed)
 
 
-def history_of(posts: Sequence[tuple[str, Mapping[str, Any]]], acknowledgement: str) -> Iterator[dict[str, str]]:
-    """The messages of an agent that sends these posts, each accepted."""
-    for url, body in posts:
-        yield {"role": "agent", "content": f"POST {url}\n{json.dumps(body)}"}
-        yield {"role": "user", "content": acknowledgement}
+class UngradableError(ValueError):
+    """The item itself cannot be graded. The text gives the reason."""
+
+
+def task_type(task: Mapping[str, Any]) -> str:
+    """The type of a benchmark's task: its field `type`, otherwise the part of its id before `_`."""
+    return str(task.get("type") or str(task.get("id")).partition("_")[0])
+
+
+def known_type(task: Mapping[str, Any], types: Mapping[str, T]) -> T:
+    """The type of a benchmark's task. Raises UngradableError."""
+    kind = task_type(task)
+    if kind not in types:
+        raise UngradableError(f"unknown task type {kind!r}; known: {', '.join(types)}")
+    return types[kind]
+
+
+def graded(grade: Callable[[], Verdict]) -> Verdict:
+    """A verdict, or the reason why there is none."""
+    try:
+        return grade()
+    except (UngradableError, HistoryError) as error:
+        return ungraded(str(error))
+    except FactsError as error:
+        return ungraded(f"the facts could not be read: {str(error).partition(chr(10))[0]}")

@@ -17,11 +17,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from refsol.clinical.sources import Resource, Source
+from refsol.clinical.task_type import UngradableError, task_type
 from refsol.errors import DataFault, FactsError, InputError
 from refsol.files import read_json
 from refsol.json_values import as_object
 from refsol.medagentbench.constants import PUBLISHED, Constants
-from refsol.medagentbench.grade import UngradableError, chart_of, task_type, type_of
+from refsol.medagentbench.grade import chart_of, type_of
 from refsol.medagentbench.rules import OFFICIAL
 from refsol.schema import validator
 

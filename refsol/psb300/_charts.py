@@ -9,9 +9,9 @@ from typing import Any
 
 from refsol.clinical.chart import Search
 from refsol.clinical.sources import Resource, Source
+from refsol.clinical.task_type import task_type
 from refsol.errors import FactsError
 from refsol.json_values import as_object
-from refsol.psb300.grade import task_type
 from refsol.psb300.types import TYPES
 
 _READ = (

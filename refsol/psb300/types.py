@@ -246,11 +246,8 @@ class Thyroid(PsbType):
         if pair is not None:
             chart.note(Search("Observation", (TSH,)), *(one.resource for one in pair), how="all")
             drug = DrugText({"text": "levothyroxine 25 mcg by mouth daily"}, ("levothyroxine", "25"))
-            fields = (
-                Field("medicationCodeableConcept", drug),
-                *_active(chart),
-                # in this order: a drug that cannot be read is at fault
-            )
+            # The drug first: one that cannot be read is at fault.
+            fields = (Field("medicationCodeableConcept", drug), *_active(chart))
             levothyroxine = Due((DRUG,), fields, "order levothyroxine 25 mcg", lazy=True)
             return PsbRuling("order", orders=(levothyroxine, *self._tests(chart, 42)), posts=3)
         tsh = chart.latest(TSH)

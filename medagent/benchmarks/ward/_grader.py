@@ -61,4 +61,4 @@ class WardGrader(Grader[EpisodeRow]):
 
 def baselines(tasks: TaskSet) -> Baselines:
     """The scores of agents that read nothing, on the items of a set."""
-    return Baselines([FloorItem(one.id, one.kind, one.words, lambda one=one: one.chart) for one in tasks.items])  # type: ignore[misc]  # mypy cannot infer a default
+    return Baselines([FloorItem(one.id, one.kind, one.words, one.chart) for one in tasks.items])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -14,9 +13,9 @@ from typing import Any
 from fhir_server.synthetic.dice import Dice
 from medagent.benchmarks.dealing import HALF, Candidate, Hospital, Share, candidate, deal, wordings
 from refsol.clinical.chart import Chart
-from refsol.clinical.task_type import Solution, history_of
+from refsol.clinical.task_type import Solution
 from refsol.errors import DataFault
-from refsol.psb300 import RULE_SETS, TYPES, Constants, chart_of, grade_item
+from refsol.psb300 import RULE_SETS, TYPES, Constants, chart_of
 
 _FILE = Path(__file__).with_name("wording.toml")
 _KINDS = ("Procedure", "Condition", "MedicationRequest", "ServiceRequest")
@@ -89,11 +88,7 @@ def _judged(kind: str, mrn: str, hospital: Hospital, now: datetime) -> Iterator[
     if one is None:
         return
     right = Solution.of(due, fair)
-    history, result = [*history_of(right.posts, constants.acknowledgement)], json.dumps(right.answer)
-    verdicts = [
-        grade_item(task, history, result, facts, clock=now, rules=rules, constants=constants).correct
-        for rules in RULE_SETS
-    ]
+    verdicts = [TYPES[kind].judge(chart, right.reply).correct for chart in (official, fair)]
     agree = due.branch == "query" or one.rare == (due.branch == "no order")
     if verdicts == [True, True] and agree:
         yield replace(one, branch=_branch(one, right.answer, official, fair))
