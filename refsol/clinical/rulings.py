@@ -98,7 +98,7 @@ class Ruling:
     def on(self, chart: Chart) -> Ruling:
         """The ruling with its orders made for the chart's patient and time."""
         orders = tuple(one if isinstance(one, Order) else one(chart) for one in self.orders)
-        return replace(self, orders=orders)
+        return self if orders == self.orders else replace(self, orders=orders)
 
     @property
     def due(self) -> tuple[Order, ...]:

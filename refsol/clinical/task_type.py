@@ -6,6 +6,7 @@ import json
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from refsol.clinical.chart import Chart
@@ -100,7 +101,6 @@ class Solution:
 
 def verdict(ruling: Ruling, reply: Reply, chart: Chart) -> Verdict:
     """Compare a reply with a ruling on a chart. A ReplyFault is a failed check, unless an earlier one failed."""
-    reason = because(chart, ruling)
     accepted = tuple(map(plain, ruling.answers or ()))
     needed = evidence(chart) or None
     checks: list[Check] = []
@@ -109,7 +109,7 @@ def verdict(ruling: Ruling, reply: Reply, chart: Chart) -> Verdict:
     except ReplyFault as error:
         if all(check.passed for check in checks):
             checks.append(Check(error.check, False, "a reply that can be read", str(error)))
-    return decide(checks, ruling.branch, reason, accepted, needed)
+    return decide(checks, ruling.branch, partial(because, chart, ruling), accepted, needed)
 
 
 class UngradableError(ValueError):
