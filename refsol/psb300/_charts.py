@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -67,10 +68,6 @@ class Stored:
 
 def save(tasks: Sequence[Mapping[str, Any]], facts: Source) -> dict[str, Any]:
     """The resources that the rules may read for these tasks, as the document of `StoredFacts`. Raises FactsError."""
-    searches = {
-        (search, patient): facts.search(search.kind, patient=patient, **search.query)
-        for patient, search in _searches(tasks)
-    }
     return {
         "searches": [
             {
@@ -80,32 +77,30 @@ def save(tasks: Sequence[Mapping[str, Any]], facts: Source) -> dict[str, Any]:
                 "status": search.query.get("status"),
                 "resources": [_slim(resource) for resource in resources],
             }
-            for (search, patient), resources in searches.items()
+            for patient, search, resources in _found(tasks, facts)
         ]
     }
 
 
 def stored(tasks: Sequence[Mapping[str, Any]], facts: Source, cut_off: datetime) -> Stored:
     """Count the resources that the rules may read for these tasks, by the cut-off. Raises FactsError."""
-    totals: dict[str, int] = {}
-    counting: dict[str, int] = {}
-    for patient, search in _searches(tasks):
-        resources = facts.search(search.kind, patient=patient, **search.query)
-        totals[patient] = totals.get(patient, 0) + len(resources)
-        counting[patient] = counting.get(patient, 0) + sum(not _is_late(one, cut_off) for one in resources)
+    totals, counting = Counter[str](), Counter[str]()
+    for patient, _, resources in _found(tasks, facts):
+        totals[patient] += len(resources)
+        counting[patient] += sum(not _is_late(one, cut_off) for one in resources)
     late = tuple(patient for patient, count in totals.items() if count and not counting[patient])
-    return Stored(sum(totals.values()), sum(counting.values()), late)
+    return Stored(totals.total(), counting.total(), late)
 
 
-def _searches(tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Search]]:
-    """Each distinct pair of patient and search that the tasks need."""
-    pairs = ((str(task["eval_MRN"]), search) for task in tasks if task.get("eval_MRN") for search in _of_type(task))
-    yield from dict.fromkeys(pairs)
-
-
-def _of_type(task: Mapping[str, Any]) -> tuple[Search, ...]:
-    kind = TYPES.get(task_type(task))
-    return kind.searches if kind else ()
+def _found(tasks: Sequence[Mapping[str, Any]], facts: Source) -> Iterator[tuple[str, Search, Sequence[Resource]]]:
+    """Each distinct pair of patient and search that the tasks need, and what it finds."""
+    known = [
+        (task["eval_MRN"], TYPES[task_type(task)])
+        for task in tasks
+        if task.get("eval_MRN") and task_type(task) in TYPES
+    ]
+    for patient, search in dict.fromkeys((str(patient), search) for patient, kind in known for search in kind.searches):
+        yield patient, search, facts.search(search.kind, patient=patient, **search.query)
 
 
 def _slim(resource: Resource) -> dict[str, Any]:
