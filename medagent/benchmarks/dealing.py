@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from fhir_server.synthetic.dice import Dice
 from medagent.core.errors import UserError
@@ -32,8 +32,7 @@ TRIES = 24
 """How often a type is dealt, to choose the deal in which the most frequent right behaviour is rarest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hospital:
+class Hospital(NamedTuple):
     """The resources of a hospital that rules read, and its Patients as JSON. `living` are those that did not die."""
 
     resources: Resources
@@ -85,8 +84,7 @@ def candidate(kind: TaskType, chart: Chart) -> Candidate | None:
     return Candidate(chart.patient, chart.now, branch_words(chart), rare, right, is_edge(chart))
 
 
-@dataclass(frozen=True, slots=True)
-class Dealt:
+class Dealt(NamedTuple):
     """The tasks of a type in their order, what is missing, and how many candidates each branch has."""
 
     chosen: Sequence[Candidate]

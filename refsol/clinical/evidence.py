@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -21,8 +20,7 @@ from refsol.verdict import Because, Fact, Needed
 ONE_HOUR = timedelta(hours=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """One read of a rule, which an agent must have made too: its resources, or a search that shows their absence."""
 
     look: Looked

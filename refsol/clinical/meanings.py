@@ -241,15 +241,13 @@ class Over(Meaning):
         dosage = as_object(actual)
         quantity, ratio = as_object(dosage.get("rateQuantity")), as_object(dosage.get("rateRatio"))
         if quantity:
-            return self._is_duration(quantity) or self._is_rate(quantity)
+            is_duration = distance(quantity.get("value"), self.hours) < 1e-9 and same_unit(quantity, "h")
+            return is_duration or self._is_rate(quantity)
         numerator, denominator = as_object(ratio.get("numerator")), as_object(ratio.get("denominator"))
         length = denominator.get("value", 1)
         if not (same_unit(numerator, self.unit) and same_unit(denominator, "h")) or not _is_positive(length):
             return False
         return distance(numerator.get("value"), self.value / self.hours * length) < 1e-6
-
-    def _is_duration(self, quantity: Mapping[str, Any]) -> bool:
-        return distance(quantity.get("value"), self.hours) < 1e-9 and same_unit(quantity, "h")
 
     def _is_rate(self, quantity: Mapping[str, Any]) -> bool:
         given = [one for one in (quantity.get("unit"), quantity.get("code")) if one is not None]

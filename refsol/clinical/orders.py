@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 from refsol.changes import Change
@@ -68,7 +67,10 @@ class Order:
         """A right order."""
         body: dict[str, Any] = {"resourceType": self.kind}
         for one in self.fields:
-            _put(body, steps(one.path), one.meaning.json())
+            value = one.meaning.json()
+            for step in reversed(steps(one.path)):
+                value = {step: value} if isinstance(step, str) else [value]
+            _merge(body, value)
         return body
 
     def check(self, post: Post | None, chart: Chart) -> Iterator[Check]:
@@ -107,24 +109,16 @@ def lookup(value: Any, path: str) -> Any:
     return value
 
 
-def _put(body: Any, path: tuple[str | int, ...], value: Any) -> None:
-    """Write a value at a path; lists get one item. An object is merged into one that is already there."""
-    for step, following in pairwise(path):
-        new: Any = [] if isinstance(following, int) else {}
-        if isinstance(body, list):
-            if not body:
-                body.append(new)
-            body = body[0]
+def _merge(body: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add JSON to JSON, in depth. Lists have one item."""
+    for name, value in more.items():
+        old = body.get(name)
+        if isinstance(old, list) and isinstance(value, list):
+            _merge(old[0], value[0])
+        elif isinstance(old, dict) and isinstance(value, dict):
+            _merge(old, value)
         else:
-            body = body.setdefault(step, new)
-    if isinstance(body, list):
-        if not body:
-            body.append({})
-        body[0].update(value)
-    elif not path:
-        body.update(value)
-    else:
-        body[path[-1]] = value
+            body[name] = value
 
 
 Draft = Callable[[Chart], Order]

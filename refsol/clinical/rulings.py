@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
-from typing import Any
+from typing import Any, NamedTuple
 
 from refsol.changes import Change
 from refsol.clinical.chart import Chart, ref
@@ -40,8 +40,7 @@ class Reply:
         return cls(parsed, extract_posts(messages, acknowledgement), any(attempts), ends_in_attempt(messages), raw)
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """A due change of a resource in the chart: the values of its elements afterwards, or None if it is deleted."""
 
     resource: Resource
@@ -62,10 +61,9 @@ class Edit:
         made = next((one for one in changes if one.before is not None and ref(one.before) == name), None)
         if made is None:
             return Check(name, False, self.words, "no change")
-        if self.values is None or made.after is None:
-            return Check(name, self.values is None and made.after is None, self.words, made.words)
-        right = all(chart.rules.accepts(one, lookup(made.after, path), chart) for path, one in self.values.items())
-        return Check(name, right, self.words, made.words)
+        values, after = self.values or {}, made.after
+        right = all(chart.rules.accepts(one, lookup(after, path), chart) for path, one in values.items())
+        return Check(name, right and (after is None) == (self.values is None), self.words, made.words)
 
 
 def update(resource: Resource, **values: Any) -> Edit:
@@ -130,7 +128,9 @@ def _orders(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]
     yield Check("last message", not reply.unanswered, "no POST without a reply", end)
     yield Check("posts", same, f"{len(due)} accepted", f"{len(posts)} accepted")
     ways = permutations(posts) if same and not chart.rules.in_order else [posts]
-    yield from min((_in_sequence(due, way, chart) for way in ways), key=_failures)
+    yield from min(
+        (_in_sequence(due, way, chart) for way in ways), key=lambda checks: sum(not one.passed for one in checks)
+    )
 
 
 def _changes(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
@@ -150,10 +150,6 @@ def _changes(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
 def _in_sequence(due: Sequence[Order], posts: Sequence[Post], chart: Chart) -> list[Check]:
     padded = [*posts, *[None] * len(due)]
     return [check for order, post in zip(due, padded, strict=False) for check in order.check(post, chart)]
-
-
-def _failures(checks: Sequence[Check]) -> int:
-    return sum(not check.passed for check in checks)
 
 
 def answer(*accepted: Any) -> Ruling:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import because, evidence
@@ -49,22 +48,20 @@ class TaskType:
 
     def ruled(self, chart: Chart) -> Ruling:
         """Run the rule. Raises DataFault, FactsError, and RuleError with the rule's file and line."""
+        own = f"the rule of {self.name or type(self).__name__}"
         try:
             ruling: object = self.rule(chart)
         except (DataFault, RefsolError):
             raise
         except Exception as error:
             *_, frame = traceback.extract_tb(error.__traceback__)
-            raise RuleError(
-                f"{frame.filename}:{frame.lineno}: the rule of {self.name or type(self).__name__} failed: {error!r}"
-            ) from error
-        if not isinstance(ruling, Ruling):
-            code = type(self).rule.__code__
-            raise RuleError(
-                f"{code.co_filename}:{code.co_firstlineno}: the rule of {self.name or type(self).__name__} returned "
-                f"{type(ruling).__name__}; return nothing(…), answer(…) or order(…)"
-            )
-        return ruling.on(chart)
+            raise RuleError(f"{frame.filename}:{frame.lineno}: {own} failed: {error!r}") from error
+        if isinstance(ruling, Ruling):
+            return ruling.on(chart)
+        code, what = type(self).rule.__code__, type(ruling).__name__
+        raise RuleError(
+            f"{code.co_filename}:{code.co_firstlineno}: {own} returned {what}; return nothing(…), answer(…) or order(…)"
+        )
 
     def judge(self, chart: Chart, reply: Reply) -> Verdict:
         """Grade a reply. If the chart is at fault, the item is ungraded. Raises FactsError."""
@@ -78,8 +75,7 @@ class TaskType:
         return Solution.of(self.ruled(chart), chart)
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
+class Solution(NamedTuple):
     """A right reply: the answer, and the posts as pairs of URL and JSON."""
 
     answer: Any

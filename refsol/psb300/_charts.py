@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from refsol.clinical.chart import Search
 from refsol.clinical.sources import Resource, Source
@@ -49,8 +48,7 @@ class StoredFacts:
             raise FactsError(f"the saved facts have no search for {kind} of patient {patient}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """How many resources of some tasks' charts count, because they were stored before the cut-off.
 
     `late` has the patients whose resources were all stored after it.

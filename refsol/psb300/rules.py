@@ -244,10 +244,8 @@ class PsbRuling(Ruling):
 
 
 def _no_post(ruling: PsbRuling, reply: Reply, chart: Chart) -> Iterator[Check]:
-    if ruling.attempts and not is_fair(chart):
-        sent = reply.attempted
-    else:
-        sent = bool(reply.posts if is_fair(chart) else _accepted(reply))
+    fair = is_fair(chart)
+    sent = reply.attempted if ruling.attempts and not fair else bool(reply.posts if fair else _accepted(reply))
     yield Check("no POST", not sent, "no POST", "a POST" if sent else "no POST")
 
 
