@@ -36,21 +36,20 @@ class Resources:
     """
 
     def __init__(self, resources: Iterable[Resource]) -> None:
-        self._found: dict[tuple[str, ...], dict[int, Resource]] = {}
-        for place, resource in enumerate(resources):
-            for key in _keys(resource):
-                self._found.setdefault(key, {})[place] = resource
+        self._found: dict[tuple[str, ...], list[Resource]] = {}
+        for resource in resources:
+            for key in {*_keys(resource)}:
+                self._found.setdefault(key, []).append(resource)
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
         """See `Source.search`."""
         if kind == "Patient":
             ((name, value),) = query.items()
-            return list(self._found.get((kind, name, value), {}).values())
-        matches: dict[int, Resource] = {}
-        for code in query.get("code", "").split(","):
-            matches.update(self._found.get((kind, query["patient"], code), {}))
-        found = [matches[place] for place in sorted(matches)]
-        status = query.get("status")
+            return self._found.get((kind, name, value), [])
+        found, code, status = self._found.get((kind, query["patient"]), []), query.get("code"), query.get("status")
+        if code:
+            wanted = set(code.split(","))
+            found = [one for one in found if not wanted.isdisjoint(codes(one))]
         return [one for one in found if one.get("status") == status] if status else found
 
 
@@ -63,8 +62,7 @@ def _keys(resource: Resource) -> Iterator[tuple[str, ...]]:
             if isinstance(value := identifier.get("value"), str):
                 yield kind, "identifier", value
     elif (patient := subject_id(resource)) is not None:
-        for code in ("", *codes(resource)):
-            yield kind, patient, code
+        yield kind, patient
 
 
 class NdjsonEhr:
