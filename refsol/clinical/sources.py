@@ -38,7 +38,7 @@ class Resources:
     def __init__(self, resources: Iterable[Resource]) -> None:
         self._found: dict[tuple[str, ...], list[Resource]] = {}
         for resource in resources:
-            for key in {*_keys(resource)}:
+            for key in _keys(resource):
                 self._found.setdefault(key, []).append(resource)
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
@@ -46,10 +46,11 @@ class Resources:
         if kind == "Patient":
             ((name, value),) = query.items()
             return self._found.get((kind, name, value), [])
-        found, code, status = self._found.get((kind, query["patient"]), []), query.get("code"), query.get("status")
-        if code:
-            wanted = set(code.split(","))
-            found = [one for one in found if not wanted.isdisjoint(codes(one))]
+        code, status = query.get("code", ""), query.get("status")
+        several = set(code.split(",")) if "," in code else set()
+        found = self._found.get((kind, query["patient"], "" if several else code), [])
+        if several:
+            found = [one for one in found if several & codes(one)]
         return [one for one in found if one.get("status") == status] if status else found
 
 
@@ -58,11 +59,10 @@ def _keys(resource: Resource) -> Iterator[tuple[str, ...]]:
     if kind == "Patient":
         yield kind, "_id", str(resource.get("id"))
         yield kind, "birthdate", str(resource.get("birthDate"))
-        for identifier in objects(resource.get("identifier")):
-            if isinstance(value := identifier.get("value"), str):
-                yield kind, "identifier", value
+        values = {str(identifier.get("value")) for identifier in objects(resource.get("identifier"))}
+        yield from ((kind, "identifier", value) for value in values)
     elif (patient := subject_id(resource)) is not None:
-        yield kind, patient
+        yield from ((kind, patient, code) for code in {"", *codes(resource)})
 
 
 class NdjsonEhr:
