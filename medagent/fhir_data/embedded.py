@@ -68,6 +68,9 @@ class EmbeddedEhr:
         finally:
             record.close()
 
+    async def check(self) -> None:
+        """See `Ehr.check`; an open file can be read."""
+
     async def answer(self, overlay: Overlay, request: Request) -> Response:
         """The answer of an overlay. Raises OverBoundsError."""
         from fhir_server.bounds import Bounds, Meter, UnfinishedError

@@ -98,5 +98,8 @@ class EhrSession(Protocol):
 class Ehr(Protocol):
     """The FHIR data that sessions read."""
 
+    async def check(self) -> None:
+        """Raises UserError if the data cannot be read."""
+
     def session(self, seed: str) -> AbstractAsyncContextManager[EhrSession]:
         """An episode's view; all its random values derive from `seed`."""

@@ -106,6 +106,7 @@ def figures(
         group_names={name: kind.title for name, kind in TYPES.items()},
         details={
             "grades": [grade_document(some, rules, whole=whole) for some in trials.values()],
+            **({"all_trials": grade_document(scores, rules, whole=False)} if several else {}),
             "trials": _trials(scores, graded) if several else {},
             "intervals": interval_document(scores) if graded else None,
             "above_blind": _above_blind(scores),
