@@ -201,17 +201,5 @@ class Hba1c(MabType):
         return order(lab_test(test, priority="stat"), answers=answers)
 
 
-_CLASSES = (
-    FindPatient,
-    Age,
-    RecordPressure,
-    LastMagnesium,
-    ReplaceMagnesium,
-    MeanGlucose,
-    LastGlucose,
-    OrderReferral,
-    ReplacePotassium,
-    Hba1c,
-)
-TYPES: dict[str, type[MabType]] = {one.name: one for one in _CLASSES}
+TYPES: dict[str, type[MabType]] = {kind.name: kind for kind in MabType.__subclasses__()}
 """The types by id."""
