@@ -48,10 +48,10 @@ class Resources:
             return self._found.get((kind, name, value), [])
         code, status = query.get("code", ""), query.get("status")
         several = set(code.split(",")) if "," in code else set()
-        found = self._found.get((kind, query["patient"], "" if several else code), [])
+        matches = self._found.get((kind, query["patient"], "" if several else code), [])
         if several:
-            found = [one for one in found if several & codes(one)]
-        return [one for one in found if one.get("status") == status] if status else found
+            matches = [one for one in matches if several & codes(one)]
+        return [one for one in matches if one.get("status") == status] if status else matches
 
 
 def _keys(resource: Resource) -> Iterator[tuple[str, ...]]:
@@ -115,10 +115,10 @@ class SessionEhr:
         """See `Source.search`."""
         parts = [f"{name}={value}" for name, value in query.items() if value]
         url: str | None = f"{self._base}/{kind}?{'&'.join(parts)}&_count={PAGE}"
-        found: list[Resource] = []
+        matches: list[Resource] = []
         while url:
             bundle = self._get(url)
-            found += [as_object(entry.get("resource")) for entry in objects(bundle.get("entry"))]
+            matches += [as_object(entry.get("resource")) for entry in objects(bundle.get("entry"))]
             links = objects(bundle.get("link"))
             url = next((str(link["url"]) for link in links if link.get("relation") == "next"), None)
-        return found
+        return matches

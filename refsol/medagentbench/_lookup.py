@@ -34,8 +34,8 @@ def find_patient(chart: Chart) -> str:
     """The id of the patient whose name and birth date the instruction states, or that there is none."""
     instruction = str(chart.task.get("instruction") or "")
     born = next(_dates(instruction), None)
-    found = chart.source.search("Patient", birthdate=born.date().isoformat()) if born else ()
-    for patient in found:
+    patients = chart.source.search("Patient", birthdate=born.date().isoformat()) if born else ()
+    for patient in patients:
         if any(_is_named(name, instruction) for name in objects(patient.get("name"))):
             return str(patient["id"])
     return _NOT_FOUND
