@@ -149,13 +149,13 @@ def _frequent(dealt: Sequence[Candidate]) -> float:
 
 
 def numbered(
-    kind: str, found: Iterable[Candidate], share: Share, count: int, texts: int, dice: Dice, turns: int = 1
+    kind: str, people: Iterable[Candidate], share: Share, count: int, texts: int, dice: Dice, turns: int = 1
 ) -> Iterator[tuple[str, Candidate, int]]:
     """The tasks of a type: their ids, candidates, and the numbers of their wordings, of which there are `texts`.
 
     Raises UserError if there are too few candidates.
     """
-    dealt = deal(list(found), share, count, dice, turns)
+    dealt = deal(list(people), share, count, dice, turns)
     if dealt.missing:
         raise UserError(f"{kind}: {'; '.join(dealt.missing)}: raise --patients or lower --per-type")
     numbers = wordings(dealt.chosen, texts, dice)

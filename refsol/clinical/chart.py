@@ -212,8 +212,8 @@ class Chart:
 
     def find(self, search: Search) -> list[Resource]:
         """The resources that a search finds and that count. They are not recorded as decisive; see `note`."""
-        found = self.source.search(search.kind, patient=self.patient, **search.query)
-        counting = [one for one in found if self.counts(one)]
+        matches = self.source.search(search.kind, patient=self.patient, **search.query)
+        counting = [one for one in matches if self.counts(one)]
         self.touched |= {id(one): one for one in counting}
         return counting
 
@@ -275,9 +275,9 @@ class Chart:
     def orders(self, *words: str, status: str = "active", most: int | None = None) -> list[Resource]:
         """The drug orders whose text names one of these words; of these the first `most`."""
         search = Search("MedicationRequest", status=status)
-        found = [one for one in self.find(search) if self.mentions(drug_text(one), *words)][:most]
-        self.note(search, *found, what=" or ".join(words))
-        return found
+        matches = [one for one in self.find(search) if self.mentions(drug_text(one), *words)][:most]
+        self.note(search, *matches, what=" or ".join(words))
+        return matches
 
     def active_order(self, *words: str) -> Resource | None:
         """The first active drug order whose text names one of these words."""
@@ -286,9 +286,9 @@ class Chart:
     def first(self, kind: str, code: Code, status: str = "") -> Resource | None:
         """The first resource of a type with a code: a condition, a service order."""
         search = Search(kind, (code,), status)
-        found = self.find(search)[:1]
-        self.note(search, *found)
-        return next(iter(found), None)
+        matches = self.find(search)[:1]
+        self.note(search, *matches)
+        return next(iter(matches), None)
 
     def has_condition(self, code: Code) -> bool:
         """Whether the chart has this condition."""
@@ -297,12 +297,12 @@ class Chart:
     @cached_property
     def birth_date(self) -> date:
         """The patient's birth date. Raises DataFault if it is not a full date."""
-        found = self.source.search("Patient", **{self.identifier: self.patient})
-        if not found:
+        matches = self.source.search("Patient", **{self.identifier: self.patient})
+        if not matches:
             raise DataFault(f"no patient has the identifier {self.patient}")
-        text: Any = found[0].get("birthDate")
-        self.touched[id(found[0])] = found[0]
-        self.note(Search("Patient"), found[0], what="birthDate", role="the patient's birth date")
+        text: Any = matches[0].get("birthDate")
+        self.touched[id(matches[0])] = matches[0]
+        self.note(Search("Patient"), matches[0], what="birthDate", role="the patient's birth date")
         with suppress(TypeError, ValueError):
             born = date.fromisoformat(text)
             if born.isoformat() == text:

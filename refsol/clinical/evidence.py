@@ -30,8 +30,8 @@ class Evidence(NamedTuple):
     def unread(self, reads: Sequence[Read]) -> list[str]:
         """What is missing from these reads, as texts."""
         if self.look.search.kind == "Patient":
-            found = (one for read in reads for one in read.resources if is_patient(one, self.patient))
-            return [] if any(one.get("birthDate") for one in found) else [f"the birthDate of {self.patient}"]
+            seen = (one for read in reads for one in read.resources if is_patient(one, self.patient))
+            return [] if any(one.get("birthDate") for one in seen) else [f"the birthDate of {self.patient}"]
         if self.look.used:
             return [text for one in self.look.used for text in self._unread(one, reads)]
         return [text for query, text in self._queries() if not searched(reads, query)]
@@ -39,10 +39,10 @@ class Evidence(NamedTuple):
     def _unread(self, resource: Resource, reads: Sequence[Read]) -> Iterator[str]:
         lab, time, name = self.look.lab, resource.get("effectiveDateTime"), ref(resource)
         if lab is not None and isinstance(time, str):
-            found, name = has_reading(reads, self.patient, lab.code, time), f"{lab.code} at {time}"
+            seen, name = has_reading(reads, self.patient, lab.code, time), f"{lab.code} at {time}"
         else:
-            found = has_read(reads, name)
-        if not found:
+            seen = has_read(reads, name)
+        if not seen:
             yield name
 
     def _queries(self) -> Iterator[tuple[Query, str]]:

@@ -196,9 +196,9 @@ _SPELLINGS = {"mEq": ("meq",), "h": ("h", "hr", "hour", "hours"), "g": ("g", "gr
 def same_unit(quantity: Mapping[str, Any], unit: str) -> bool:
     """Whether a Quantity has this unit, as its text or as its UCUM code."""
     spellings = {unit.lower(), *_SPELLINGS.get(unit, ())}
-    given = [one for one in (quantity.get("unit"), quantity.get("code")) if one is not None]
+    texts = [one for one in (quantity.get("unit"), quantity.get("code")) if one is not None]
     known = quantity.keys() <= _QUANTITY and quantity.get("system", UCUM) == UCUM
-    return known and bool(given) and all(isinstance(one, str) and one.lower() in spellings for one in given)
+    return known and bool(texts) and all(isinstance(one, str) and one.lower() in spellings for one in texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +250,8 @@ class Over(Meaning):
         return distance(numerator.get("value"), self.value / self.hours * length) < 1e-6
 
     def _is_rate(self, quantity: Mapping[str, Any]) -> bool:
-        given = [one for one in (quantity.get("unit"), quantity.get("code")) if one is not None]
-        parts = [str(one).replace(" per ", "/").partition("/") for one in given]
+        texts = [one for one in (quantity.get("unit"), quantity.get("code")) if one is not None]
+        parts = [str(one).replace(" per ", "/").partition("/") for one in texts]
         units = bool(parts) and all(
             same_unit({"unit": unit.strip()}, self.unit) and same_unit({"unit": time.strip()}, "h")
             for unit, _, time in parts
@@ -301,9 +301,10 @@ class About(Meaning):
 
     def accepts(self, actual: Any, chart: Any) -> bool:
         """See `Meaning.accepts`."""
-        given = as_object(actual)
+        subject = as_object(actual)
         bases = ("", chart.base)
-        return given.keys() <= _REFERENCE and given.get("reference") in [f"{one}Patient/{self.value}" for one in bases]
+        same = subject.get("reference") in [f"{one}Patient/{self.value}" for one in bases]
+        return same and subject.keys() <= _REFERENCE
 
 
 @dataclass(frozen=True, slots=True)

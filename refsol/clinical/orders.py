@@ -78,8 +78,8 @@ class Order:
         url, payload = (post.url, post.payload) if post else (MISSING, MISSING)
         if chart.rules.urls:
             expected = [chart.base + kind for kind in self.kinds]
-            given = url.rstrip("/") if post and chart.rules.lenient else url
-            yield Check(f"{self.kind} url", given in expected, " or ".join(map(show, expected)), show(url))
+            address = url.rstrip("/") if post and chart.rules.lenient else url
+            yield Check(f"{self.kind} url", address in expected, " or ".join(map(show, expected)), show(url))
         actual = lookup(payload, "resourceType")
         yield Check(f"{self.kind} resourceType", actual in self.kinds, " or ".join(map(show, self.kinds)), show(actual))
         for one in self.fields:

@@ -105,8 +105,8 @@ class Ruling:
 
     def checks(self, reply: Reply, chart: Chart) -> Iterator[Check]:
         """The checks of a reply: the posts one to one with the due orders, then the answer. Raises ReplyFault."""
-        given, rules = reply.answer is not NO_ANSWER, chart.rules
-        yield Check("completed", given, "an answer", "an answer" if given else "none")
+        answered, rules = reply.answer is not NO_ANSWER, chart.rules
+        yield Check("completed", answered, "an answer", "an answer" if answered else "none")
         if not self.orders and not self.edits:
             yield Check("no POST", not reply.attempted, "no POST", "a POST" if reply.attempted else "no POST")
         else:

@@ -36,22 +36,22 @@ class Resources:
     """
 
     def __init__(self, resources: Iterable[Resource]) -> None:
-        self._found: dict[tuple[str, ...], dict[int, Resource]] = {}
-        for place, resource in enumerate(resources):
+        self._found: dict[tuple[str, ...], list[Resource]] = {}
+        for resource in resources:
             for key in _keys(resource):
-                self._found.setdefault(key, {})[place] = resource
+                self._found.setdefault(key, []).append(resource)
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
         """See `Source.search`."""
         if kind == "Patient":
             ((name, value),) = query.items()
-            return list(self._found.get((kind, name, value), {}).values())
-        matches: dict[int, Resource] = {}
-        for code in query.get("code", "").split(","):
-            matches.update(self._found.get((kind, query["patient"], code), {}))
-        found = [matches[place] for place in sorted(matches)]
-        status = query.get("status")
-        return [one for one in found if one.get("status") == status] if status else found
+            return self._found.get((kind, name, value), [])
+        code, status = query.get("code", ""), query.get("status")
+        several = set(code.split(",")) if "," in code else set()
+        matches = self._found.get((kind, query["patient"], "" if several else code), [])
+        if several:
+            matches = [one for one in matches if several & codes(one)]
+        return [one for one in matches if one.get("status") == status] if status else matches
 
 
 def _keys(resource: Resource) -> Iterator[tuple[str, ...]]:
@@ -59,12 +59,10 @@ def _keys(resource: Resource) -> Iterator[tuple[str, ...]]:
     if kind == "Patient":
         yield kind, "_id", str(resource.get("id"))
         yield kind, "birthdate", str(resource.get("birthDate"))
-        for identifier in objects(resource.get("identifier")):
-            if isinstance(value := identifier.get("value"), str):
-                yield kind, "identifier", value
+        values = {str(identifier.get("value")) for identifier in objects(resource.get("identifier"))}
+        yield from ((kind, "identifier", value) for value in values)
     elif (patient := subject_id(resource)) is not None:
-        for code in ("", *codes(resource)):
-            yield kind, patient, code
+        yield from ((kind, patient, code) for code in {"", *codes(resource)})
 
 
 class NdjsonEhr:
@@ -117,10 +115,10 @@ class SessionEhr:
         """See `Source.search`."""
         parts = [f"{name}={value}" for name, value in query.items() if value]
         url: str | None = f"{self._base}/{kind}?{'&'.join(parts)}&_count={PAGE}"
-        found: list[Resource] = []
+        matches: list[Resource] = []
         while url:
             bundle = self._get(url)
-            found += [as_object(entry.get("resource")) for entry in objects(bundle.get("entry"))]
+            matches += [as_object(entry.get("resource")) for entry in objects(bundle.get("entry"))]
             links = objects(bundle.get("link"))
             url = next((str(link["url"]) for link in links if link.get("relation") == "next"), None)
-        return found
+        return matches

@@ -124,16 +124,16 @@ class _Recorder:
 
     def write(self, key: AnswerKey, used: Mapping[int, Resource] | None) -> None:
         """Write the results into a key; of the readings only those that are used. None: all are used."""
-        for (kind, patient, *rest), found in self.results.items():
+        for (kind, patient, *rest), matches in self.results.items():
             if kind == "Patient":
-                key.patients[patient] = (_text(found[0].get("birthDate")),) if found else None
+                key.patients[patient] = (_text(matches[0].get("birthDate")),) if matches else None
             else:
                 place = f"{patient} {''.join(rest)}"
-                kept = [
+                readings = [
                     *key.readings.get(place, []),
-                    *(_reading(one) for one in found if used is None or id(one) in used),
+                    *(_reading(one) for one in matches if used is None or id(one) in used),
                 ]
-                key.readings[place] = [one for one in map(_reading, found) if one in kept]
+                key.readings[place] = [one for one in map(_reading, matches) if one in readings]
 
 
 def _reading(resource: Resource) -> tuple[str | None, int | float | None]:

@@ -17,7 +17,6 @@ from refsol.verdict import show
 
 NO_RESULT: list[Any] = [-1]
 """The answer to a query without a matching measurement."""
-NOT_FOUND = "Patient not found"
 
 
 class MabType(TaskType):
@@ -45,7 +44,7 @@ class FindPatient(MabType):
         """See `TaskType.rule`."""
         sol = chart.task.get("sol")
         if sol is None:
-            return answer([find_patient(chart) or NOT_FOUND])
+            return answer([find_patient(chart)])
         note_patient(chart, sol)
         return Ruling("query", (sol,), because=f"the right answer is {show(sol)}")
 
@@ -202,18 +201,5 @@ class Hba1c(MabType):
         return order(lab_test(test, priority="stat"), answers=answers)
 
 
-_CLASSES = (
-    FindPatient,
-    Age,
-    RecordPressure,
-    LastMagnesium,
-    ReplaceMagnesium,
-    MeanGlucose,
-    LastGlucose,
-    OrderReferral,
-    ReplacePotassium,
-    Hba1c,
-)
-TYPES: dict[str, type[MabType]] = {one.name: one for one in _CLASSES}
+TYPES: dict[str, type[MabType]] = {kind.name: kind for kind in MabType.__subclasses__()}
 """The types by id."""
-TITLES: dict[str, str] = {one.name: one.title for one in _CLASSES}

@@ -6,6 +6,7 @@ It needs no network and has no state. docs/psb-300.md describes the rules.
 from refsol.clinical.failures import failure_of
 from refsol.clinical.floor import BASELINES, Baselines
 from refsol.clinical.sources import NdjsonEhr, Resources, SearchEhr, Source
+from refsol.clinical.task_type import UngradableError as TaskError
 from refsol.clinical.task_type import task_type
 from refsol.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind
 from refsol.psb300._charts import Stored, StoredFacts, save, stored
@@ -43,6 +44,7 @@ __all__ = [
     "Source",
     "Stored",
     "StoredFacts",
+    "TaskError",
     "Verdict",
     "baselines",
     "chart_of",

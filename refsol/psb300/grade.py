@@ -103,7 +103,7 @@ def chart_of(
         raise UngradableError(f"{task.get('id')}: context is not text")
     by_clock = task_type(task) == "task1" and rules is OFFICIAL
     now = clock if by_clock else stated_now(context) or constants.default_now
-    chart = PsbChart(facts, patient, now, rules, base=_BASE, task=task)
+    chart = PsbChart(facts, patient, now, rules, base=_BASE)
     chart.cut_off = constants.cut_off
     return chart
 

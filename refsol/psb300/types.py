@@ -402,17 +402,5 @@ def _stored_last(chart: Chart, lab: Lab) -> Event | None:
     return Event(last, str(last.get("effectiveDateTime")), chart.now, chart, value)
 
 
-_TYPES: tuple[PsbType, ...] = (
-    OldCt(),
-    OneAnticoagulant(),
-    HeartRate(),
-    RemoveCatheter(),
-    LeftKidney(),
-    Thyroid(),
-    LongQtc(),
-    NaloxoneBesideOpioid(),
-    FluVaccine(),
-    CovidBooster(),
-)
-TYPES: dict[str, PsbType] = {one.name: one for one in _TYPES}
+TYPES: dict[str, PsbType] = {kind.name: kind() for kind in PsbType.__subclasses__()}
 """The types by id."""

@@ -53,11 +53,11 @@ class Dealer:
     def tasks(self, per_type: int) -> Iterator[dict[str, Any]]:
         """`per_type` tasks of each type. Raises UserError if the hospital has too few patients for them."""
         for kind in TYPES:
-            found = self._look_ups() if kind == "task1" else self._candidates(kind)
+            people = self._look_ups() if kind == "task1" else self._candidates(kind)
             templates = wordings(kind, self._split)
             turns = len(templates) if self._split == "train" else 1
             share = SHARES.get(kind, _NONE)
-            for name, one, number in numbered(kind, found, share, per_type, len(templates), self._dice, turns):
+            for name, one, number in numbered(kind, people, share, per_type, len(templates), self._dice, turns):
                 variant = self._dice.between(0, 11)
                 text = instruction(templates[number], self._constants, variant, {"mrn": one.mrn, **one.words})
                 fields = one.fields or {"eval_MRN": one.mrn}

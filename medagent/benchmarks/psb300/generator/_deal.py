@@ -43,8 +43,8 @@ def tasks(hospital: Hospital, now: datetime, dice: Dice, per_type: int) -> Itera
     for kind in TYPES:
         words = wording()[kind]
         share = SCARCE if kind == "task3" else HALF
-        found, texts = candidates(kind, hospital, now), words["instructions"]
-        for name, one, number in numbered(kind, found, share, per_type, len(texts), dice):
+        patients, texts = candidates(kind, hospital, now), words["instructions"]
+        for name, one, number in numbered(kind, patients, share, per_type, len(texts), dice):
             yield {
                 "id": name,
                 "instruction": texts[number].replace("{mrn}", one.mrn),
