@@ -1,5 +1,5 @@
-"""Task sets do not tell their answers: an agent that was trained on other sets and reads no chart is not better than the
-best behaviour of each type.
+"""Task sets do not tell their answers: an agent that was trained on other sets, and reads no chart, is not better than
+the best behaviour of each type.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ from refsol.medagentbench.constants import PUBLISHED
 BASE = API_BASE.rstrip("/")
 KINDS = ("Observation", "MedicationRequest", "ServiceRequest", "Condition", "Procedure")
 Actions = Sequence[FhirRequest]
-_NEW = re.compile(r"\b(?:1\d{15}|6[4-9]\d{3})\b")
+_NEW = re.compile(r"\b(?:1\d{15}|(?:6[4-9]|7\d)\d{3})\b")
 """Ids that a server gave: in the layer, and in the bundled hospital."""
 _MOST_PAGES = 30
 

@@ -92,8 +92,8 @@ class FhirSettings(RunSettings):
     max_rounds: Annotated[Count, Option(WHO, kind="value", for_=("run", "episode"))] = MAX_ROUNDS
     """The most messages that an agent may send; with --protocol code, programs."""
     writes: Annotated[Writes, Option(RECORD, kind="value", for_=("run", "episode"), metavar="HOW")] = "ack"
-    """How to answer writes: ack (acknowledge a POST, as published), execute (carry out all writes of FHIR; over --fhir
-    creates only), or private (over --fhir: in a layer of this process; the server gets only reads).
+    """How to answer writes: ack (acknowledge a POST, as published), execute (carry out all), or private (over --fhir:
+    carry them out in this process only).
     """
     allow_writes: Annotated[
         list[str], Option(RECORD, "place", kind="address", for_=("run", "episode"), needs="fhir", metavar="HOST")

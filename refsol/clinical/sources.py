@@ -7,6 +7,7 @@ A search has the parameters `patient`, `code` (one, or several joined by commas)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -71,21 +72,12 @@ class NdjsonEhr:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self._resources: Resources | None = None
-        self._problem: FactsError | None = None
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
         """See `Source.search`. Raises FactsError if the file is damaged."""
-        if self._problem is not None:
-            raise self._problem
-        if self._resources is None:
-            try:
-                self._resources = self._read()
-            except FactsError as error:
-                self._problem = error
-                raise
-        return self._resources.search(kind, **query)
+        return self._read.search(kind, **query)
 
+    @cached_property
     def _read(self) -> Resources:
         with InputFile(self.path, error=FactsError) as file:
             resources = [resource for _, resource in file.json_lines(json_object)]

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from refsol.clinical.chart import Chart, performed
+from refsol.clinical.chart import Chart, Compared, Looked, performed, ref
 from refsol.clinical.codes import Code, Lab
-from refsol.clinical.faults import DataFault
 from refsol.clinical.meanings import plain
-from refsol.clinical.records import Compared, Looked, ref
 from refsol.clinical.rulings import Ruling
 from refsol.clinical.sources import Resource, Resources, Source
 from refsol.clinical.task_type import TaskType
+from refsol.errors import DataFault
 from refsol.resources import codes
 
 MakeChart = Callable[[Source], Chart]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from refsol.clinical.case import Case
-from refsol.clinical.chart import Chart
+from refsol.clinical.chart import Chart, Event
 from refsol.clinical.codes import LABORATORY, LOINC, NDC, SNOMED, Code, Lab, hours
 from refsol.clinical.meanings import About, At, Instant, Is, Meaning, Near
-from refsol.clinical.orders import Field, Order, lab_test, medication, referral
-from refsol.clinical.records import Event
+from refsol.clinical.orders import Field, Order, lab_test, lookup, medication, referral
 from refsol.clinical.rulings import Ruling, answer, nothing, order
 from refsol.clinical.task_type import TaskType
 from refsol.medagentbench._lookup import find_patient, note_patient
@@ -64,26 +61,19 @@ class Age(MabType):
         return Ruling("query", ([age],), because=f"born {born}, so {age} years old on {chart.now.date()}")
 
 
-@dataclass(frozen=True, slots=True)
 class _OneCategory(Meaning):
     """A list of one concept with one coding. A missing display counts, if the rules are lenient."""
 
-    coding: dict[str, str]
-
     def json(self) -> Any:
-        return [{"coding": [self.coding]}]
+        return [{"coding": [self.value]}]
 
-    def accepts(self, actual: Any, chart: Case) -> bool:
-        concept = actual[0] if isinstance(actual, list) and len(actual) == 1 else None
-        codings = concept.get("coding") if isinstance(concept, dict) else None
-        if codings == [self.coding]:
-            return True
-        bare = {name: self.coding[name] for name in ("system", "code")}
-        return bool(chart.rules.lenient and codings == [bare])
+    def accepts(self, actual: Any, chart: Any) -> bool:
+        codings = lookup(actual, "[0].coding") if isinstance(actual, list) and len(actual) == 1 else None
+        bare = {name: self.value[name] for name in ("system", "code")}
+        return codings == [self.value] or (chart.rules.lenient and codings == [bare])
 
 
-@dataclass(frozen=True, slots=True)
-class _Stated(Is):
+class _Stated(Meaning):
     """A value that the instruction states."""
 
     @property

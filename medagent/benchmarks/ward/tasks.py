@@ -29,11 +29,11 @@ from medagent.fhir_data.asking import Ask, http_ask, server_ask
 from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
 from medagent.fhir_episodes.task import FhirItem
 from refsol.clinical.chart import Chart
-from refsol.clinical.faults import DataFault
-from refsol.clinical.rules import CLINICAL
+from refsol.clinical.meanings import CLINICAL
 from refsol.clinical.sources import PAGE, SearchEhr, Source
 from refsol.clinical.task_type import RuleError, TaskType
 from refsol.clinical.trial import instruction, tried
+from refsol.errors import DataFault
 from refsol.files import read_json
 from refsol.json_values import as_object
 from refsol.resources import FhirSearches
