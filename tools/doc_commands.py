@@ -29,7 +29,7 @@ NEEDS: tuple[tuple[str, str], ...] = (
     (r"^medagent run( --config medagent.toml)?$", "a medagent.toml"),
     (r"--patients 300", "a few minutes"),
     (
-        r"results/\S*gpt-4o|RUN@|results/v2_(?!r\d_(?:reference|nop)\b)|results/sums|RUN|baseline",
+        r"results/\S*gpt-4o|RUN@|results/v2_(?!r\d_(?:reference|nop)\b)|results/sums|RUN|baseline|lm-eval/",
         "the runs that it names",
     ),
     (r"…|^medagent (run sums\b|run --agent age\b)", "the steps above"),
