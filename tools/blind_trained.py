@@ -148,9 +148,9 @@ def main() -> int:
     for kind in dict.fromkeys(one.kind for one in sets[0]):
         of_kind = [[one for one in items if one.kind == kind] for items in sets]
         test = [one for items in of_kind[options.train :] for one in items]
-        found, best = score(of_kind[: options.train], test)
-        print(f"{kind:8} trained {found:4} of {len(test)}, best behaviour {best:4}")
-        trained, constant, count = trained + found, constant + best, count + len(test)
+        learnt, best = score(of_kind[: options.train], test)
+        print(f"{kind:8} trained {learnt:4} of {len(test)}, best behaviour {best:4}")
+        trained, constant, count = trained + learnt, constant + best, count + len(test)
     error = math.sqrt(trained * (1 - trained / count) + constant * (1 - constant / count))
     print(f"all      trained {trained} of {count} ({trained / count:.1%})")
     print(f"best behaviour of each type: {constant} ({constant / count:.1%})")

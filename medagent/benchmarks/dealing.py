@@ -99,10 +99,10 @@ def deal(candidates: Sequence[Candidate], share: Share, count: int, dice: Dice, 
     best = min((_one_deal(pools, order, dice, turns) for _ in range(TRIES)), key=_frequent)
     missing = []
     for rare, pool in pools.items():
-        wanted, found = order.count(rare), sum(one.rare is rare for one in best)
-        if found < wanted:
+        needed, dealt = order.count(rare), sum(one.rare is rare for one in best)
+        if dealt < needed:
             words = " or ".join(sorted({one.branch for one in pool})) or _NOBODY[rare]
-            missing.append(f"{found} patients {words}, {wanted} wanted")
+            missing.append(f"{dealt} patients {words}, {needed} wanted")
     return Dealt(best, missing, dict(sorted(Counter(one.branch for one in candidates).items())))
 
 

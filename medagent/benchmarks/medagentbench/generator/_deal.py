@@ -92,8 +92,8 @@ class Dealer:
             yield Candidate(mrn, self._constants.now, miss, True, NOT_FOUND, fields=missed, words=words)
 
     def _words(self, person: tuple[str, str, date]) -> dict[str, str]:
-        given, family, born = person
-        return {"given": given, "family": family, "birth": written_date(born, self._dice.between(0, 3))}
+        first_name, family, born = person
+        return {"given": first_name, "family": family, "birth": written_date(born, self._dice.between(0, 3))}
 
     def _near_miss(self, miss: str, person: tuple[str, str, date]) -> tuple[str, str, date]:
         """A name and birth date similar to a patient's, or (`unknown`) unrelated ones."""
@@ -114,5 +114,5 @@ def _person(patient: Mapping[str, Any]) -> tuple[str, str, date]:
 
 
 def _are_namesakes(patient: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    (given, family, born), (first, last, birth) = _person(patient), _person(other)
-    return patient["id"] != other["id"] and family == last and (given == first or born == birth)
+    (first, last, born), (other_first, other_last, other_born) = _person(patient), _person(other)
+    return patient["id"] != other["id"] and last == other_last and (first == other_first or born == other_born)
