@@ -18,11 +18,13 @@ import secrets
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from medagent.benchmarks.dealing import candidate
+from medagent.core.errors import UserError
 
 _MRN = re.compile(r"[A-Z]{0,2}-?\d{4,8}(?:-[A-Z]\d{2})?")
 _NAMES = re.compile(r"\b[^\W\d_a-z][\w'’-]+,? [^\W\d_a-z][\w'’-]+")
@@ -141,8 +143,8 @@ def main() -> int:
     options = parser.parse_args()
     made = SETS[options.benchmark]
     sets = []
-    for _ in range(options.train + options.test):
-        with TemporaryDirectory() as folder:
+    while len(sets) < options.train + options.test:
+        with TemporaryDirectory() as folder, suppress(UserError):  # few hospitals lack a patient of some branch
             sets.append(list(made(Path(folder) / "set")))
     trained = constant = count = 0
     for kind in dict.fromkeys(one.kind for one in sets[0]):

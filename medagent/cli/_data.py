@@ -358,9 +358,9 @@ def chart(
 ) -> None:
     """Write a patient's chart as an HTML page: problems, drugs, stays, test results over time, notes.
 
-    Example: medagent data chart S5143664
+    Example: medagent data chart S8949035
 
-    Example: medagent data chart S5143664 --dataset fresh --output chart.html
+    Example: medagent data chart S8949035 --dataset fresh --output chart.html
     """
     from fhir_server.synthetic.bundled import hospital
     from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
