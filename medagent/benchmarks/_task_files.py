@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
-from pydantic import BeforeValidator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from medagent.core.errors import UserError
 from refsol.files import read_json
@@ -21,8 +21,29 @@ def _check_id(value: object) -> object:
     return value
 
 
+def _check_entry(value: object) -> object:
+    parts = (value.get("resourceType"), value.get("id")) if isinstance(value, dict) else str(value).split("/")
+    if len(parts) != 2 or not all(isinstance(one, str) and one for one in parts):
+        raise ValueError("is neither a FHIR resource with resourceType and id nor a reference such as Observation/12")
+    return value
+
+
+Entry = Annotated[str | dict[str, Any], BeforeValidator(_check_entry)]
 TaskId = Annotated[str, BeforeValidator(_check_id)]
 """An id that commands can take in a list, and that keys of units (`ID#TRIAL`) can contain."""
+
+
+class MaybeTwin(BaseModel):
+    """The fields of a task that may be one of two twins: the same words over two charts."""
+
+    model_config = ConfigDict(frozen=True)
+
+    twin: Annotated[str, Field(exclude_if=lambda one: not one)] = ""
+    """The name that the two twins share."""
+    change: Annotated[tuple[Entry, ...], Field(exclude_if=lambda one: not one)] = ()
+    """What the chart of this twin has instead of the data: FHIR resources that replace those with their type and id, and
+    references (`Observation/12`) of those that it does not have.
+    """
 
 
 class _HasId(Protocol):

@@ -24,6 +24,7 @@ from medagent.core.wire import grants_access, split_credentials, without_passwor
 from medagent.fhir_data.record import EhrSession, FhirRequest, Reply, TooMuchError
 from medagent.models.limiter import AdaptiveLimiter
 from medagent.models.retry import EndpointFailure, Outage, Retries, RetryPolicy, call_with_retries, retry_after
+from refsol.clinical.sources import Amendment
 
 if TYPE_CHECKING:
     import httpx
@@ -82,8 +83,10 @@ class HttpEhr:
         await self._client.aclose()
 
     @asynccontextmanager
-    async def session(self, seed: str) -> AsyncIterator[EhrSession]:
-        """A session on the shared server: no part of it is private to an episode."""
+    async def session(self, seed: str, change: Amendment = ()) -> AsyncIterator[EhrSession]:
+        """A session on the shared server: no part of it is private to an episode. Raises UserError for a change."""
+        if change:
+            raise UserError("twins need the embedded server, which changes their charts: leave out --fhir")
         yield _HttpSession(self)
 
     async def check(self) -> None:

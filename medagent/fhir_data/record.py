@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from refsol.changes import Change
+from refsol.clinical.sources import Amendment
 
 JSON, JSON_PATCH = "application/fhir+json", "application/json-patch+json"
 
@@ -98,5 +99,7 @@ class EhrSession(Protocol):
 class Ehr(Protocol):
     """The FHIR data that sessions read."""
 
-    def session(self, seed: str) -> AbstractAsyncContextManager[EhrSession]:
-        """An episode's view; all its random values derive from `seed`."""
+    def session(self, seed: str, change: Amendment = ()) -> AbstractAsyncContextManager[EhrSession]:
+        """An episode's view; all its random values derive from `seed`. `change` is the item's own change of the data, as
+        if these had always been so. Only the embedded EHR has it: others raise UserError.
+        """

@@ -244,7 +244,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         missing = set(left_out)
         chosen = self.selected(settings, [item for item in items if item.id not in missing])
         return [
-            EpisodeUnit(item.task, trial, settings.seed(trial))
+            EpisodeUnit(item.task, trial, settings.seed(trial), item.change)
             for trial in range(1, settings.trials + 1)
             for item in chosen
         ]

@@ -198,7 +198,7 @@ class EpisodeContext:
 
             server = HttpEhr(settings.fhir, settings.api_base, headers=settings.fhir_headers)
             ehr = await self._stack.enter_async_context(server)
-        record = await self._stack.enter_async_context(ehr.session(self._key))
+        record = await self._stack.enter_async_context(ehr.session(self._key, self._item.change))
         return self._opened(Episode, record)
 
     async def __aexit__(self, *error: Any) -> None:
@@ -208,7 +208,8 @@ class EpisodeContext:
         if self._source.settings.fhir is not None:
             raise UserError("an external FHIR server needs `async with medagent.episode(…)`")
         ehr = self._source.embedded
-        return self._opened(SyncEpisode, blocking(self._stack.enter_async_context(ehr.session(self._key))))
+        record = blocking(self._stack.enter_async_context(ehr.session(self._key, self._item.change)))
+        return self._opened(SyncEpisode, record)
 
     def __exit__(self, *error: Any) -> None:
         blocking(self._stack.__aexit__(*error))

@@ -14,9 +14,9 @@ from typing import Any
 
 from refsol.clinical.codes import Code, Lab
 from refsol.clinical.faults import DataFault
-from refsol.clinical.records import Event, How, Number, Record, Search, drug_text, ordered, ref
+from refsol.clinical.records import Event, How, Number, Record, Search, drug_text, ordered
 from refsol.clinical.rules import RuleSet
-from refsol.clinical.sources import Resource, Source
+from refsol.clinical.sources import Resource, Source, ref
 from refsol.json_values import as_object
 from refsol.stats import sequential_mean
 

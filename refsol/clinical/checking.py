@@ -14,10 +14,9 @@ from refsol.clinical.evidence import because
 from refsol.clinical.faults import DataFault
 from refsol.clinical.meanings import Is
 from refsol.clinical.orders import Order
-from refsol.clinical.records import ref
 from refsol.clinical.rules import CLINICAL, Reply
 from refsol.clinical.rulings import Ruling
-from refsol.clinical.sources import Resource, Resources, Source
+from refsol.clinical.sources import Resource, Resources, Source, ref
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.trial import check_type, tried
 from refsol.clinical.twins import MakeChart, Twin, moved, signature, time_of, twin, valued

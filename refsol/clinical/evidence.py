@@ -11,9 +11,9 @@ from refsol._moments import distance_words, length_words, margin_words
 from refsol.clinical.chart import Chart, performed
 from refsol.clinical.codes import Lab
 from refsol.clinical.faults import DataFault
-from refsol.clinical.records import Compared, Looked, drug_text, ref
+from refsol.clinical.records import Compared, Looked, drug_text
 from refsol.clinical.rulings import Ruling
-from refsol.clinical.sources import Resource
+from refsol.clinical.sources import Resource, ref
 from refsol.json_values import as_object, objects
 from refsol.reads import Query, Read, has_read, has_reading, searched
 from refsol.stats import sequential_mean

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
 from refsol.clinical.codes import Code, Lab
 from refsol.clinical.faults import DataFault
-from refsol.clinical.sources import Resource
+from refsol.clinical.sources import Resource, ref
 from refsol.verdict import Fact, Needed
 
 How = Literal["last", "all", "mean", "first"]
@@ -183,11 +183,6 @@ def ordered(one: Event, moment: datetime, test: Callable[[datetime, datetime], b
         return test(one.time, moment)
     except TypeError:
         raise DataFault(f"the time {one.text} has no zone and cannot be compared") from None
-
-
-def ref(resource: Mapping[str, Any]) -> str:
-    """The reference to a resource, such as `Procedure/12`."""
-    return f"{resource.get('resourceType')}/{resource.get('id')}"
 
 
 def drug_text(resource: Resource) -> str:

@@ -12,8 +12,8 @@ from refsol.clinical.case import Case
 from refsol.clinical.faults import DataFault
 from refsol.clinical.meanings import Meaning, in_words
 from refsol.clinical.orders import Order, lookup
-from refsol.clinical.records import ref
 from refsol.clinical.rulings import Ruling
+from refsol.clinical.sources import ref
 from refsol.history import HistoryMessage, Post, ends_in_attempt, extract_posts
 from refsol.json_values import json_value
 from refsol.verdict import MISSING, NO_ANSWER, Check, show

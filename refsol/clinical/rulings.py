@@ -10,8 +10,7 @@ from refsol.changes import Change
 from refsol.clinical.case import Case
 from refsol.clinical.meanings import Is, Meaning
 from refsol.clinical.orders import Draft, Order, lookup
-from refsol.clinical.records import ref
-from refsol.clinical.sources import Resource
+from refsol.clinical.sources import Resource, ref
 from refsol.verdict import Branch, Check
 
 

@@ -16,6 +16,8 @@ from refsol.json_values import as_object, objects
 from refsol.resources import Ask, FhirSearches, codes, subject_id
 
 Resource = Mapping[str, Any]
+Amendment = Sequence[Resource | str]
+"""A change of a chart: resources that replace those with their type and id, and the references of removed ones."""
 PAGE = 5000
 """Page size of a search on a server. Graders read the first page only, as the published ones do."""
 
@@ -132,3 +134,37 @@ class SessionEhr:
             links = objects(bundle.get("link"))
             url = next((str(link["url"]) for link in links if link.get("relation") == "next"), None)
         return found
+
+
+class Changed:
+    """A source in which some resources have another content, or are missing. See `Amendment`.
+
+    A resource of the patient stays in its place; one that was another patient's comes last.
+    """
+
+    def __init__(self, source: Source, change: Amendment) -> None:
+        self._source = source
+        self._own = {one if isinstance(one, str) else ref(one): one for one in change}
+        self._kinds = {name.partition("/")[0] for name in self._own}
+
+    def search(self, kind: str, **query: str) -> Sequence[Resource]:
+        """See `Source.search`."""
+        found = self._source.search(kind, **query)
+        if kind not in self._kinds:
+            return found
+        matches = {ref(one): one for one in found if ref(one) not in self._own}
+        new = Resources(one for one in self._own.values() if not isinstance(one, str)).search(kind, **query)
+        matches |= {ref(one): one for one in new}
+        wide = {name: value for name, value in query.items() if name != "status"}
+        order = [ref(one) for one in self._source.search(kind, **wide)]
+        return [matches[name] for name in dict.fromkeys([*order, *matches]) if name in matches]
+
+
+def changed(source: Source, change: Amendment | None) -> Source:
+    """The source with a change, if there is one."""
+    return Changed(source, change) if change else source
+
+
+def ref(resource: Resource) -> str:
+    """The reference to a resource, such as `Procedure/12`."""
+    return f"{resource.get('resourceType')}/{resource.get('id')}"

@@ -16,9 +16,9 @@ from refsol.clinical.chart import Chart, performed
 from refsol.clinical.codes import Code, Lab
 from refsol.clinical.faults import DataFault
 from refsol.clinical.meanings import plain
-from refsol.clinical.records import Compared, Looked, ref
+from refsol.clinical.records import Compared, Looked
 from refsol.clinical.rulings import Ruling
-from refsol.clinical.sources import Resource, Resources, Source
+from refsol.clinical.sources import Resource, Resources, Source, ref
 from refsol.clinical.task_type import TaskType
 from refsol.resources import codes
 

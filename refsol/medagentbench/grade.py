@@ -13,7 +13,7 @@ from refsol.clinical.faults import DataFault
 from refsol.clinical.floor import Baselines, FloorItem
 from refsol.clinical.orders import lookup
 from refsol.clinical.rules import Reply, RuleSet
-from refsol.clinical.sources import Source
+from refsol.clinical.sources import Source, changed
 from refsol.clinical.task_type import verdict
 from refsol.errors import FactsError
 from refsol.history import HistoryError, Post, extract_posts, read_messages
@@ -86,7 +86,14 @@ def chart_of(
     elif not isinstance(mrn, str) or not mrn:
         raise UngradableError(f"{task['id']} names no patient (eval_MRN)")
     base = (base or constants.base).rstrip("/") + "/"
-    return TaskChart(facts, mrn if isinstance(mrn, str) else "", constants.now, rules, base=base, task=task)
+    return TaskChart(
+        changed(facts, task.get("change")),
+        mrn if isinstance(mrn, str) else "",
+        constants.now,
+        rules,
+        base=base,
+        task=task,
+    )
 
 
 def baselines(tasks: Sequence[Mapping[str, Any]], facts: Source, constants: Constants = PUBLISHED) -> Baselines:

@@ -15,7 +15,7 @@ from typing import Any
 from refsol.clinical.faults import DataFault
 from refsol.clinical.floor import Baselines, FloorItem
 from refsol.clinical.rules import Reply, RuleSet
-from refsol.clinical.sources import Source
+from refsol.clinical.sources import Source, changed
 from refsol.clinical.task_type import verdict
 from refsol.errors import FactsError
 from refsol.failures import Failure, failed_orders, failed_protocol, why
@@ -144,7 +144,7 @@ def chart_of(
         raise TaskError(f"{task.get('id')}: context is not text")
     by_clock = task_type(task) == "task1" and rules is OFFICIAL
     now = clock if by_clock else stated_now(context) or constants.default_now
-    chart = PsbChart(facts, patient, now, rules, base=_BASE, task=task)
+    chart = PsbChart(changed(facts, task.get("change")), patient, now, rules, base=_BASE, task=task)
     chart.cut_off = constants.cut_off
     return chart
 

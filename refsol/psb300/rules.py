@@ -20,10 +20,9 @@ from refsol.clinical.chart import Chart
 from refsol.clinical.faults import DataFault, ReplyFault
 from refsol.clinical.meanings import in_words
 from refsol.clinical.orders import Field, Order, lookup
-from refsol.clinical.records import ref
 from refsol.clinical.rules import Reply, RuleSet
 from refsol.clinical.rulings import Ruling
-from refsol.clinical.sources import Resource
+from refsol.clinical.sources import Resource, ref
 from refsol.errors import InputError
 from refsol.history import Post
 from refsol.json_values import json_value

@@ -11,9 +11,9 @@ from refsol.clinical.codes import CPT, LABORATORY, LOINC, SNOMED, VITAL_SIGNS, C
 from refsol.clinical.faults import DataFault
 from refsol.clinical.meanings import Coded, Is, Meaning, Names, OneOf
 from refsol.clinical.orders import ENDINGS, Field
-from refsol.clinical.records import Compared, Event, Search, drug_text, ordered, ref
+from refsol.clinical.records import Compared, Event, Search, drug_text, ordered
 from refsol.clinical.rulings import Ruling
-from refsol.clinical.sources import Resource
+from refsol.clinical.sources import Resource, ref
 from refsol.clinical.task_type import TaskType
 from refsol.json_values import as_object
 from refsol.psb300.meanings import (

@@ -46,9 +46,8 @@ from medagent.fhir_episodes.task import FhirItem, FhirTask
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import Deciding
 from refsol.clinical.faults import DataFault
-from refsol.clinical.records import ref
 from refsol.clinical.rules import CLINICAL
-from refsol.clinical.sources import SessionEhr
+from refsol.clinical.sources import SessionEhr, ref
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.trial import check_type, tried, types_of
 from refsol.failures import KIND_WORDS

@@ -1,0 +1,104 @@
+"""Makes sets of twins: each item of a set twice, over two charts on which no reply is right on both.
+
+A set of twins is a folder of its benchmark, like one of `medagent data new`. Its tasks have the fields `twin` and
+`change` (see `_task_files.MaybeTwin`). The patients are in the folder, unless they are those of the package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Generic, Protocol, TypeVar
+
+from fhir_server.synthetic.dice import Dice
+from medagent.benchmarks.made_folders import HOSPITAL
+from medagent.core.errors import UserError
+from medagent.fhir_data.store import stored_lines
+from refsol.clinical.pairs import Case, Hospital, Pair, pair
+from refsol.clinical.sources import Amendment
+
+
+class _Task(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+
+
+T = TypeVar("T", bound=_Task)
+
+
+@dataclass(frozen=True, slots=True)
+class Half(Generic[T]):
+    """One of two twins: the task that it was made from, its new id, the name of both, and the change of its chart."""
+
+    task: T
+    id: str
+    twin: str
+    change: Amendment
+
+
+@dataclass(frozen=True, slots=True)
+class Twins(Generic[T]):
+    """The twins of some tasks, in their order, and for each type the number of pairs and why tasks were left out."""
+
+    halves: Sequence[Half[T]]
+    pairs: Mapping[str, int]
+    left_out: Mapping[str, Counter[str]]
+
+    @property
+    def words(self) -> Iterator[str]:
+        """A line for each type."""
+        for kind, count in self.pairs.items():
+            reasons = self.left_out[kind]
+            more = "; ".join(f"{number}: {reason}" for reason, number in sorted(reasons.items()))
+            yield f"{kind}: {count} pairs, {sum(reasons.values())} items left out{f' ({more})' if more else ''}"
+
+
+def twins_of(tasks: Sequence[T], hospital: Hospital, case: Callable[[T], Case]) -> Twins[T]:
+    """Make the twins of some tasks. The same tasks and patients give the same twins. Raises UserError for no pair."""
+    pairs: dict[str, list[tuple[T, Pair]]] = {task.type: [] for task in tasks}
+    left_out: dict[str, Counter[str]] = {task.type: Counter() for task in tasks}
+    for task in tasks:
+        found = pair(case(task), hospital, Random(f"twins {task.id} {_words(task)}"))
+        if isinstance(found, str):
+            left_out[task.type][found] += 1
+        else:
+            pairs[task.type].append((task, found))
+    if not any(pairs.values()):
+        raise UserError("no item has a twin: " + "; ".join(reason for some in left_out.values() for reason in some))
+    halves = [half for kind, some in pairs.items() for half in _dealt(kind, some)]
+    return Twins(halves, {kind: len(some) for kind, some in pairs.items()}, left_out)
+
+
+def _dealt(kind: str, pairs: Sequence[tuple[T, Pair]]) -> Iterator[Half[T]]:
+    """The halves of a type in random order, with ids and names that do not tell which one is changed."""
+    dice = Dice(int.from_bytes(hashlib.sha256("".join(_words(task) for task, _ in pairs).encode()).digest()))
+    names = [f"{kind}_twin{number}" for number in dice.shuffled(list(range(1, len(pairs) + 1)))]
+    both = [
+        Half(task, "", name, tuple(change))
+        for name, (task, found) in zip(names, pairs, strict=True)
+        for change in ((), found.change)
+    ]
+    for number, half in enumerate(dice.shuffled(both), 1):
+        yield replace(half, id=f"{kind}_{number}")
+
+
+def _words(task: _Task) -> str:
+    return repr(task)
+
+
+def open_hospital(file: Path) -> Hospital:
+    """The hospital in a file of the embedded server."""
+    return Hospital([json.loads(line) for line in stored_lines(file)])
+
+
+def copy_patients(file: Path, folder: Path) -> None:
+    """Write the patients in a file of the embedded server into a set's folder."""
+    with (folder / HOSPITAL).open("w", encoding="utf-8", newline="\n") as target:
+        target.writelines(f"{line.rstrip()}\n" for line in stored_lines(file))
