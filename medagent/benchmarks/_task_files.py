@@ -41,8 +41,8 @@ class MaybeTwin(BaseModel):
     twin: Annotated[str, Field(exclude_if=lambda one: not one)] = ""
     """The name that the two twins share."""
     change: Annotated[tuple[Entry, ...], Field(exclude_if=lambda one: not one)] = ()
-    """What the chart of this twin has instead of the data: FHIR resources that replace those with their type and id, and
-    references (`Observation/12`) of those that it does not have.
+    """What the chart of this twin has instead of the data: FHIR resources that replace those with their type and id,
+    and references (`Observation/12`) of those that it does not have.
     """
 
 

@@ -178,6 +178,7 @@ class Scored:
             because=score.because,
             grounded=score.grounded,
             reading=score.reading,
+            pair=self.item.pair,
         )
 
 

@@ -62,21 +62,21 @@ class EmbeddedEhr:
 
     @asynccontextmanager
     async def session(self, seed: str, change: Amendment = ()) -> AsyncIterator[EhrSession]:
-        """A private overlay, dropped at the end. Raises UserError if the change does not fit the data."""
+        """A private overlay, dropped at the end."""
         record = _OverlaySession(self, seed, change)
         try:
             yield record
         finally:
             record.close()
 
-    def copy(self, seed: str, change: Amendment = ()) -> Overlay:
-        """An overlay with an item's change. Raises UserError if the change does not fit the data."""
+    def check(self, item: str, change: Amendment) -> None:
+        """Raises UserError if the change of an item does not fit the data."""
         from fhir_server.errors import FhirError, ServerError
 
         try:
-            return self.server.overlay(seed, self.now, change)
+            self.server.overlay(item, self.now, change).close()
         except (FhirError, ServerError) as error:
-            raise UserError(f"the change of a twin does not fit these patients: {error}") from None
+            raise UserError(f"{item}: its change does not fit the patients: {error}") from None
 
     async def answer(self, overlay: Overlay, request: Request) -> Response:
         """The answer of an overlay. Raises OverBoundsError."""
@@ -146,7 +146,7 @@ class _OverlaySession:
         return changes_of(self._overlay.replaced())
 
     def _copy(self) -> Overlay:
-        return self._ehr.copy(self._seed, self._change)
+        return self._ehr.server.overlay(self._seed, self._ehr.now, self._change)
 
     async def _send(self, overlay: Overlay, sent: FhirRequest) -> Reply:
         from fhir_server import Request

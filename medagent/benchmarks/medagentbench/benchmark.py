@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -177,7 +177,9 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
     def selected(self, settings: MedAgentBenchSettings, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
         """See `FhirBenchmark.selected`."""
         by_id = {item.id: item for item in items}
-        tasks = select(dataset_of(settings), settings.types, settings.ids, settings.limit, settings.per_type)
+        dataset = dataset_of(settings)
+        present = replace(dataset, tasks=tuple(task for task in dataset.tasks if task.id in by_id))
+        tasks = select(present, settings.types, settings.ids, settings.limit, settings.per_type)
         return [by_id[task.id] for task in tasks]
 
     def folder_name(self, settings: MedAgentBenchSettings) -> str:
