@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -45,6 +46,11 @@ class MaybeTwin(BaseModel):
     and references (`Observation/12`) of those that it does not have.
     """
 
+    @property
+    def alone(self) -> Self:
+        """The task without its twin."""
+        return self.model_copy(update={"twin": "", "change": ()})
+
 
 class _HasId(Protocol):
     @property
@@ -63,6 +69,9 @@ def read_tasks(path: Path, task: type[T]) -> tuple[T, ...]:
         if one.id in seen:
             raise UserError(f"{path}: duplicate task id {one.id}")
         seen.add(one.id)
+    twins = Counter(twin for one in tasks if (twin := getattr(one, "twin", "")))
+    if odd := [f"twin {name} occurs {count} times" for name, count in twins.items() if count != 2]:
+        raise UserError(f"{path}: {odd[0]}; two tasks share the name of a twin")
     if not tasks:
         raise UserError(f"{path}: has no tasks")
     return tasks

@@ -16,7 +16,7 @@ from random import Random
 from typing import Generic, Protocol, TypeVar
 
 from fhir_server.synthetic.dice import Dice
-from medagent.benchmarks.made_folders import HOSPITAL
+from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST
 from medagent.core.errors import UserError
 from medagent.fhir_data.store import stored_lines
 from refsol.clinical.pairs import Case, Hospital, Pair, pair
@@ -102,3 +102,8 @@ def copy_patients(file: Path, folder: Path) -> None:
     """Write the patients in a file of the embedded server into a set's folder."""
     with (folder / HOSPITAL).open("w", encoding="utf-8", newline="\n") as target:
         target.writelines(f"{line.rstrip()}\n" for line in stored_lines(file))
+
+
+def is_of_twins(folder: Path) -> bool:
+    """Whether a folder is a set of twins."""
+    return (folder / MANIFEST).is_file() and '"name": "twins-' in (folder / MANIFEST).read_text(encoding="utf-8")

@@ -94,6 +94,8 @@ def check(
         print(f"warning: {file}: {warning}")
     types = ", ".join(f"{count} {name}" for name, count in Counter(task.type for task in dataset.tasks).items())
     print(f"{file}: {counted(len(dataset.tasks), 'tasks')} ({types}), digest {dataset.digest[:16]}")
+    if dataset.has_twins:
+        print(f"twins: {len(dataset.tasks) // 2} pairs")
     print(_rules(dataset.constants))
 
 
@@ -145,6 +147,8 @@ def key(
         raise UserError("pass the source of the facts: --fhir URL or --ehr FILE.ndjson")
     source = MedAgentBenchGrading(dataset=str(tasks or dataset), version=version, fhir=fhir, ehr=ehr)
     task_set = dataset_of(source)
+    if task_set.has_twins:
+        raise UserError(f"{task_set.path}: twins have no common answer key, because each has its own chart")
     answers = build_key(task_dicts(task_set), open_facts(source, task_set).facts, task_set.constants)
     write_key(out, answers)
     patients, series = len(answers.patients), len(answers.readings)
@@ -339,11 +343,14 @@ def verify(
     from medagent.benchmarks.medagentbench.generator.write import differing
     from medagent.benchmarks.psb300 import tasks as task_sets
     from medagent.benchmarks.psb300.generator.write import GENERATOR as PSB300
+    from medagent.benchmarks.twins import is_of_twins
     from medagent.benchmarks.ward.benchmark import types_named
     from medagent.benchmarks.ward.made import differing as own_differing
     from medagent.benchmarks.ward.tasks import TASKS
     from medagent.core.errors import UserError
 
+    if is_of_twins(folder):
+        raise UserError(f"{folder}: follows from its set, not from a seed; make it again with medagent data twins")
     text = seed if seed is not None else kept_seed(folder)
     if (folder / TASKS).is_file():
         if types is None:

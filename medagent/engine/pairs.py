@@ -57,8 +57,20 @@ def _figures(scores: Sequence[Scored], own: Figures) -> Figures:
         measure="percent",
         figure="rate",
         count="of",
-        details={"twins": {"pairs": len(read), "incomplete": incomplete, "right_on_both": both.counts.get("right", 0)}},
+        details={
+            **own.details,
+            **({"above_blind": None} if "above_blind" in own.details else {}),
+            "twins": {"pairs": len(names), "incomplete": incomplete, **_document(overall, both)},
+        },
     )
+
+
+def _document(overall: TableLine, both: TableLine) -> dict[str, Any]:
+    rates = {"right_and_read": overall, "right_on_both": both}
+    return {
+        name: {"right": line.counts.get("right", 0), "of": line.n, "rate": line.value, "interval_95": line.interval}
+        for name, line in rates.items()
+    }
 
 
 Verdict = Callable[[Scored], bool | None]

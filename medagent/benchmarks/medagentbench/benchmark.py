@@ -43,6 +43,7 @@ from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
 from medagent.fhir_episodes.episode import EpisodeRow, Scripted
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
+from refsol.clinical.sources import changed
 from refsol.files import read_json
 from refsol.medagentbench import KIND_WORDS, RULE_SETS, KeyEhr, baselines, build_key, key_text
 from refsol.medagentbench.constants import Constants
@@ -132,9 +133,9 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
 
     def pack(self, source: MedAgentBenchSettings, item: Any) -> Mapping[str, bytes]:
         """See `FhirBenchmark.pack`. The files have the task, the constants, and the facts as an answer key."""
-        packed = PackedTask(task=item.stored, constants=item.dataset.constants)
-        facts = open_facts(source, dataset_of(source)).facts
-        key = build_key([item.stored.model_dump()], facts, packed.constants)
+        packed = PackedTask(task=item.stored.alone, constants=item.dataset.constants)
+        facts = changed(open_facts(source, dataset_of(source)).facts, item.change)
+        key = build_key([packed.task.model_dump()], facts, packed.constants)
         return {TASK: packed.model_dump_json(indent=1).encode() + b"\n", KEY: key_text(key).encode()}
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
