@@ -8,8 +8,8 @@ Without --resources, the synthetic hospital is measured; with it, N resources th
 needs cc and SQLite's headers).
 
 --against measures this server and another one in turns, and prints how many times as long the other one takes: an
-import by transactions of 500, and each query shape of `fhir_searches.py` on one connection. The other server must be
-empty at the start.
+import by transactions of 500, and each shape of requests of `fhir_searches.py` on one connection. The other server
+must be empty at the start.
 
 Requests over HTTP are sent by `fhir_client.py` (one process, connections kept alive). CPU per request is that of the
 server's processes, from /proc; unlike a rate, it is useful on a loaded machine. Lines with bars are for
@@ -49,7 +49,7 @@ HOSPITAL = Path(__file__).parent / "data" / "hospital.ndjson.xz"
 WARM_S = 20.0
 """Another server runs this long before it is measured: a JVM compiles while it runs."""
 TURNS = 3
-"""How often each server is measured with each query shape."""
+"""How often each server is measured with each shape. The requests of a further turn warm the other server."""
 
 
 def report(what: str, figure: str) -> None:
@@ -234,17 +234,16 @@ def against(folder: Path, base: str, seconds: float) -> None:
         ours, theirs = map(statistics.median, rates)
         row("import by transactions of 500", "≥ 8", ours / theirs, f"× ({ours:,.0f}/s and {theirs:,.0f}/s)")
         shapes = fhir_searches.shapes(data)
-        requests = [get(base, paths[0], headers) for paths, headers, _ in shapes.values()]
+        requests = [shape.requests(base, TURNS, TURNS + 1)[0] for shape in shapes.values()]
         load(base, in_turn(requests, lasting(WARM_S)), 1)
-        for name, (paths, headers, target) in shapes.items():
+        for name, shape in shapes.items():
             medians: list[list[float]] = [[], []]
             for turn in range(TURNS):
-                part = paths[turn::TURNS] or paths
                 for listed, address in zip(medians, (running.base, base), strict=True):
-                    requests = [get(address, path, headers) for path in part]
+                    requests = shape.requests(address, turn, TURNS + 1)
                     listed.append(load(address, in_turn(requests, lasting(seconds)), 1).median)
             ours, theirs = map(statistics.median, medians)
-            row(name, target, theirs / ours, f"× ({ours:.2f} and {theirs:.2f} ms)")
+            row(name, shape.target, theirs / ours, f"× ({ours:.2f} and {theirs:.2f} ms)")
 
 
 def main() -> None:

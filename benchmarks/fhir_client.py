@@ -61,9 +61,20 @@ class Load(NamedTuple):
 
 def get(base: str, path: str, headers: str = "") -> bytes:
     """A request for a path with further header lines."""
+    return _head("GET", base, path, headers)
+
+
+def post(base: str, path: str, body: str, headers: str = "") -> bytes:
+    """A request that sends a resource as JSON."""
+    content = body.encode()
+    more = f"Content-Type: application/fhir+json\r\nContent-Length: {len(content)}\r\n"
+    return _head("POST", base, path, headers + more) + content
+
+
+def _head(method: str, base: str, path: str, headers: str) -> bytes:
     parts = urlsplit(base)
     lines = f"Host: {parts.netloc}\r\nAccept: application/fhir+json\r\n{headers}"
-    return f"GET {parts.path}{path} HTTP/1.1\r\n{lines}\r\n".encode()
+    return f"{method} {parts.path}{path} HTTP/1.1\r\n{lines}\r\n".encode()
 
 
 def load(base: str, requests: Iterable[bytes], connections: int) -> Load:

@@ -1,7 +1,8 @@
-"""Measures uncached searches, and searches over many resources, in CPU time."""
+"""Measures uncached searches, and searches over many resources, in CPU time. Shapes of requests for comparisons."""
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shutil
@@ -13,8 +14,9 @@ import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks.fhir_client import once
+from benchmarks.fhir_client import get, once, post
 from benchmarks.fhir_running import Running
 from benchmarks.table import row
 from fhir_server import Request, Server
@@ -125,17 +127,69 @@ NEW = "Cache-Control: no-cache\r\n"
 """Asks HAPI not to answer from its cache of results; this server has none."""
 
 
-def shapes(data: Path) -> dict[str, tuple[list[str], str, str]]:
-    """The query shapes that are compared with another server: paths, further lines of the requests' heads, target."""
-    known, target = pairs(data), "≥ 5"
-    return {
-        "Observation?patient&code": (paths(known), "", target),
-        "Observation?patient&code&_count=7": (paths(known, COUNTS[0]), "", target),
-        "Observation?patient&code&_count=33": (paths(known, COUNTS[-1]), "", target),
-        "Observation?patient&code, packed by gzip": (paths(known, PACKED_COUNT), GZIP, target),
-        **{f"`{query}`": ([f"/{query}"], NEW, target) for query in GROWING},
-        **{f"`{query}`, again and again": ([f"/{query}"], "", "") for query in GROWING},
+class Shape(NamedTuple):
+    """Requests of one shape: GET of paths, or POST of a body if there is one.
+
+    `{}` in headers and body of a POST is the number of the request.
+    """
+
+    paths: list[str]
+    target: str
+    headers: str = NEW
+    body: str = ""
+
+    def requests(self, base: str, turn: int, turns: int) -> list[bytes]:
+        """The requests of one of some turns, for the server at `base`."""
+        if not self.body:
+            return [get(base, path, self.headers) for path in self.paths[turn::turns] or self.paths]
+        numbers = range(turn, POSTS, turns)
+        return [
+            post(base, self.paths[0], self.body.replace("{}", str(n)), self.headers.replace("{}", str(n)))
+            for n in numbers
+        ]
+
+
+POSTS = 15_000
+"""The number of different requests with a body."""
+
+
+def shapes(data: Path) -> dict[str, Shape]:
+    """The shapes of requests that are compared with another server."""
+    known, target = pairs(data), "≥ 8"
+    patient, code = known[0]
+    panel = {
+        "resourceType": "Observation",
+        "status": "final",
+        "code": {"coding": [{"system": "http://loinc.org", "code": "85354-9"}]},
+        "subject": {"reference": f"Patient/{patient}"},
+        "effectiveDateTime": "2024-01-01T10:00:00Z",
+        "component": [
+            {"code": {"coding": [{"system": "http://loinc.org", "code": code}]}, "valueQuantity": _mmhg(value)}
+            for code, value in (("8480-6", 120), ("8462-4", 80))
+        ],
     }
+    person = {"resourceType": "Patient", "identifier": [{"system": "urn:x", "value": "{}"}]}
+    has = f"/Patient?_has:Observation:patient:code={code}"
+    return {
+        "Observation?patient&code": Shape(paths(known), target, ""),
+        "Observation?patient&code&_count=7": Shape(paths(known, COUNTS[0]), target, ""),
+        "Observation?patient&code&_count=33": Shape(paths(known, COUNTS[-1]), target, ""),
+        "Observation?patient&code, packed by gzip": Shape(paths(known, PACKED_COUNT), target, GZIP),
+        **{f"`{query}`": Shape([f"/{query}"], target) for query in GROWING},
+        **{f"`{query}`, again and again": Shape([f"/{query}"], "", "") for query in GROWING},
+        "page of 500 with `_elements`": Shape(["/Observation?_count=500&_elements=code,valueQuantity"], "≥ 6"),
+        "page of 200 with `_summary`": Shape(["/Observation?_count=200&_summary=true"], target),
+        "one `_has`": Shape([has], target),
+        "two `_has`": Shape([f"{has}&_has:Condition:patient:clinical-status=active"], target),
+        "`$everything`": Shape([f"/Patient/{patient}/$everything"], target),
+        "`$validate`": Shape(["/Observation/$validate"], "≥ 6", body=json.dumps(panel | {"id": "v{}"})),
+        "create": Shape(["/Observation"], "≥ 6", body=json.dumps(panel)),
+        "conditional create": Shape(["/Patient"], target, "If-None-Exist: identifier=urn:x|{}\r\n", json.dumps(person)),
+    }
+
+
+def _mmhg(value: int) -> dict[str, object]:
+    return {"value": value, "unit": "mmHg", "system": "http://unitsofmeasure.org", "code": "mm[Hg]"}
 
 
 def floor(data: Path, pairs: Pairs) -> float:

@@ -104,6 +104,7 @@ def _carry_out(start: _Start) -> None:
         os.dup2(file, place)
         os.close(file)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts its background with SIGINT ignored
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup, with SIGHUP
     os.environ.clear()
     os.environ.update(start.environment)
     sys.path[:0] = filter(None, start.environment.get("PYTHONPATH", "").split(os.pathsep))

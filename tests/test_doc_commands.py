@@ -18,7 +18,7 @@ from tests.shared_data import ROOT
 from tools import checked_table, doc_commands, tutorial
 
 PAGES = [path for path in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))) if path.is_file()]
-FAILING = ("--tasks task11", "--round part --agent reference --writes execute")
+FAILING = ("--types task11", "--round part --agent reference --writes execute")
 """Commands that are shown for the error that they end with."""
 ROOT_COMMAND: Any = typer.main.get_command(app)
 TAIL = re.compile(r" (?:[|<>&].*|&)$")

@@ -146,7 +146,7 @@ def test_agent_of_the_page_runs_from_the_command_line(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     program = next(str(one.values[0]) for one in CASES if one.id == "agents.md-2")
     Path("age_agent.py").write_text(program, encoding="utf-8")
-    command = "run --agent age_agent.py:AgeAgent --tasks task2 --round cli"
+    command = "run --agent age_agent.py:AgeAgent --types task2 --round cli"
     assert f"$ medagent {command}\n" in (DOCS / "agents.md").read_text(encoding="utf-8")
     ran = medagent_command(*command.split(), "--json", "--quiet")
     assert (ran.code, json.loads(ran.out)["overall"]["counts"]) == (0, {"right": 30})

@@ -96,7 +96,7 @@ def medagentbench(runs: Runs) -> None:
     runs.run("nop", "--agent", "nop", "--version", "v1")
     runs.run("constant", "--agent", "constant")
     runs.run("execute", "--agent", "reference", "--writes", "execute")
-    runs.run("trials", "--agent", "reference", "--trials", 2, "--tasks", "task3,task8")
+    runs.run("trials", "--agent", "reference", "--trials", 2, "--types", "task3,task8")
     runs.run("workers", "--agent", "reference", "--workers", 2, "--limit", 40)
 
 
@@ -129,7 +129,7 @@ def models(runs: Runs) -> None:
     for protocol, reply in (("text", oracle.text_reply), ("tools", oracle.tool_reply)):
         with loopback.ModelServer(reply, faults=fault) as server:
             words = ["--model", "m", "--base-url", server.url, "--protocol", protocol, "--concurrency", 1]
-            runs.run(protocol, *words, "--tasks", "task1,task2,task5,task10", "--limit", 40, code=2)
+            runs.run(protocol, *words, "--types", "task1,task2,task5,task10", "--limit", 40, code=2)
     script = {"*": ["<think>x</think>GET http://localhost:8080/fhir/Patient?name=a", "FINISH([1])"], "task1_2#1": []}
     (runs.folder / "script.json").write_text(json.dumps(script))
     words = ["--model", f"scripted:{runs.folder / 'script.json'}", "--strip-thinking", "--trials", 2]
@@ -160,7 +160,7 @@ def others(runs: Runs) -> None:
 def official(runs: Runs) -> None:
     """The published tasks, over the data rebuilt from a real results file."""
     words = ["--tasks-file", SHARED / "official" / "test_data_v2.json", "--ehr", SHARED / "rebuilt_ehr.ndjson"]
-    runs.run("official", "--agent", "reference", *words, "--tasks", "task1,task2,task4,task5,task6,task9", code=0)
+    runs.run("official", "--agent", "reference", *words, "--types", "task1,task2,task4,task5,task6,task9", code=0)
 
 
 def _oracle(benchmark: str) -> Any:

@@ -18,10 +18,8 @@ CODES = ("HEARTRATE", "BP", "TEMP", "RR", "SPO2")
 def notes(chart: Chart, tally: Tally) -> None:
     """Notes name the reason, match the setting, and agree with problems, drugs and vital signs of that day."""
     for note in chart.of("DocumentReference"):
-        text = base64.b64decode(note["content"][0]["attachment"]["data"]).decode()
-        encounter = chart.encounters[where(note) or ""]
-        time = moment(note["date"])
-        if encounter["class"]["code"] == "IMP":
+        text, encounter, time = note_text(note), chart.encounters.get(where(note) or ""), moment(note["date"])
+        if encounter and encounter["class"]["code"] == "IMP":
             tally.check(encounter["reasonCode"][0]["text"] in text, note["id"], "does not name the reason")
             unit = _unit(encounter, time)
             walks = any(word in text for word in ("Walks", "Slept well")) and unit.endswith(("micu", "sicu", "ccu"))
@@ -31,6 +29,11 @@ def notes(chart: Chart, tally: Tally) -> None:
             tally.check(not words, note["id"], *words)
         _listed(chart, tally, note["id"], text, time)
         _signs(chart, tally, note["id"], text, time)
+
+
+def note_text(note: Resource) -> str:
+    """The text of a note."""
+    return base64.b64decode(note["content"][0]["attachment"]["data"]).decode()
 
 
 def _unit(stay: Resource, time: datetime) -> str:

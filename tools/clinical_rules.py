@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tools import clinical_tables as t  # noqa: E402
-from tools.clinical_notes import notes  # noqa: E402
+from tools.clinical_notes import note_text, notes  # noqa: E402
 from tools.hospital_chart import TIMES, Chart, Resource, Tally, charts, drug_text, moment, named, where, within  # noqa: E402
 
 
@@ -240,9 +240,74 @@ def once_a_day(chart: Chart, tally: Tally) -> None:
         tally.check(count == 1 or again, chart.patient["id"], text, day)
 
 
+def reactions(chart: Chart, tally: Tally) -> None:
+    """A critical result has an order, a repeat or a note, unless the patient left or died, or it is new."""
+    results = [one for one in chart.of("Observation") if "issued" in one and "valueQuantity" in one]
+    notes = [(moment(one["date"]), note_text(one)) for one in chart.of("DocumentReference")]
+    died = chart.patient.get("deceasedDateTime")
+    last = max((moment(one["issued"]) for one in results), default=None)
+    for one in results:
+        code, value = one["code"]["text"], _number(one)
+        drawn, issued = moment(one["effectiveDateTime"]), moment(one["issued"])
+        low, high = t.CRITICAL.get(code, (value, value))
+        if low <= value <= high or last is None:
+            continue
+        stay = chart.encounters.get(where(one) or "")
+        left = stay is not None and "end" in stay["period"] and moment(stay["period"]["end"]) < issued + _SOON
+        new = stay is not None and "end" not in stay["period"] and issued > last - timedelta(minutes=15)
+        replaced = any(
+            drug_text(order).startswith(t.REPLACES[code]) and issued <= moment(order["authoredOn"]) < issued + _SOON
+            for order in (chart.orders if code in t.REPLACES and value < low else ())
+        )
+        repeated = any(
+            other["code"]["text"] == code and drawn < moment(other["effectiveDateTime"]) < issued + _SOON
+            for other in results
+        )
+        words = f"critical result of the draw at {drawn:%H:%M}"
+        noted = any(words in text and issued <= time < issued + _SOON for time, text in notes)
+        dead = died is not None and moment(str(died)) < issued + _SOON
+        tally.check(left or new or replaced or repeated or noted or dead, one["id"], code, value, drawn)
+
+
+_SOON = timedelta(hours=4)
+"""A reaction to a critical result follows within this time."""
+
+
+def _number(one: Resource) -> float:
+    return float(one["valueQuantity"]["value"])
+
+
+def shown(chart: Chart, tally: Tally) -> None:
+    """Kidney failure and stage 3a have their creatinine (KDIGO), infections antibiotics, infarctions anticoagulants.
+
+    Acute failure has 1.5 times the usual creatinine, stage 3a a filtration rate of 45 to 59 with a margin for spread.
+    """
+    reasons = {stay["id"]: stay["reasonCode"][0]["text"].lower() for stay in chart.stays}
+    readings = [
+        (where(one), moment(one["effectiveDateTime"]), _number(one))
+        for one in chart.of("Observation")
+        if one["code"].get("text") == "CREA" and "valueQuantity" in one
+    ]
+    usual = sorted(value for place, _, value in readings if place not in reasons)
+    rates = sorted(chart.filtration(time) or 0.0 for place, time, _ in readings if place not in reasons)
+    for stay, reason in reasons.items():
+        highest = max((value for place, _, value in readings if place == stay), default=None)
+        if reason.startswith("acute kidney failure") and usual and highest:
+            tally.check(highest >= 1.5 * usual[len(usual) // 2], stay, highest, "usual", usual)
+        treats = t.SHOWN.get(named(t.SHOWN, reason) or "", ())
+        drugs = [drug_text(one) for one in chart.orders if where(one) == stay]
+        tally.check(not treats or any(named(treats, drug) for drug in drugs), stay, reason, *drugs)
+    if rates and any(one["code"]["coding"][0]["code"] == "N18.31" for one in chart.of("Condition")):
+        tally.check(38 <= rates[len(rates) // 2] <= 68, chart.patient["id"], "eGFR", rates)
+
+
 PER_CHART: dict[str, Callable[[Chart, Tally], None]] = {
-    one.__name__: one for one in (problems, allergies, doses, kidneys, ends, once, onsets, persons, hours, contained)
-} | {one.__name__: one for one in (apart, ways, deaths, laboratory, isolates, once_a_day)}
+    one.__name__: one
+    for one in (
+        *(problems, allergies, doses, kidneys, ends, once, onsets, persons, hours, contained, apart, ways, deaths),
+        *(laboratory, isolates, once_a_day, reactions, shown),
+    )
+}
 
 
 def fever(charts: Iterable[Chart]) -> tuple[Counter[str], Counter[str]]:

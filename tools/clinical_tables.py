@@ -5,6 +5,7 @@ They are written from common handbooks, independently of the generator's tables,
 
 from __future__ import annotations
 
+_OPERATED, _BOWEL = ("K35", "M17.11", "K80", "C64", "K40"), ("K21", "K50", "K52", "K85", "K92")
 TREATS: dict[str, tuple[str, ...]] = {
     "metformin": ("E11",),
     "sitagliptin": ("E11",),
@@ -44,6 +45,12 @@ TREATS: dict[str, tuple[str, ...]] = {
     "cefepime": ("A41", "J18"),
     "metronidazole": ("K35",),
     "norepinephrine": ("A41",),
+    **dict.fromkeys(("docusate", "sennosides", "polyethylene glycol", "bisacodyl"), (*_OPERATED, "D50", "G89", "K59")),
+    "simethicone": (*_OPERATED, *_BOWEL),
+    "calcium carbonate": _BOWEL,
+    "guaifenesin": ("J18", "J44"),
+    "lidocaine": (*_OPERATED, "M17", "M54"),
+    "melatonin": ("F32", "F10", "I50", "A41", "G47"),
 }
 """By ingredient: the problems (beginnings of ICD-10-CM codes) of which one must be active when it is ordered."""
 EXEMPT: dict[str, str] = {
@@ -57,19 +64,10 @@ EXEMPT: dict[str, str] = {
     "ondansetron": "antiemetic",
     "prochlorperazine": "antiemetic",
     "heparin": "prophylaxis of thrombosis",
-    "enoxaparin": "prophylaxis of thrombosis",
+    "enoxaparin": "prophylaxis of thrombosis, or treatment of an infarction",
     "sodium chloride": "fluid",
     "potassium chloride": "replaces what a result shows to be low",
     "magnesium sulfate": "replaces what a result shows to be low",
-    "docusate": "laxative",
-    "sennosides": "laxative",
-    "polyethylene glycol": "laxative",
-    "bisacodyl": "laxative",
-    "melatonin": "sleep aid",
-    "simethicone": "antacid",
-    "calcium carbonate": "antacid",
-    "guaifenesin": "expectorant",
-    "lidocaine": "analgesic",
     "iohexol": "contrast",
     "covid-19 vac": "vaccine",
 }
@@ -118,6 +116,7 @@ DOSES: dict[str, tuple[str, float, float, float]] = {
     "metronidazole": ("mg", 250, 750, 2000),
     "norepinephrine": ("mg", 4, 16, 32),
     "heparin": ("[iU]", 5000, 7500, 22500),
+    "enoxaparin 80": ("mg", 80, 80, 160),
     "enoxaparin": ("mg", 30, 40, 80),
     "acetaminophen": ("mg", 325, 1000, 4000),
     "ibuprofen": ("mg", 200, 800, 2400),
@@ -134,6 +133,7 @@ DOSES: dict[str, tuple[str, float, float, float]] = {
 """By ingredient: UCUM unit, least and most of one dose, most of a day."""
 KIDNEY: dict[str, tuple[int, float]] = {
     "metformin": (30, 0),
+    "enoxaparin 80": (30, 80),
     "enoxaparin": (30, 30),
     "gabapentin": (30, 700),
     "ibuprofen": (30, 0),
@@ -187,3 +187,21 @@ UCUM = {
 """The units of results and vital signs."""
 OUTPATIENT_WORDS = ("hallway", "hospital day", "ward", "intensive", "nursed")
 """What no note of an office says."""
+CRITICAL: dict[str, tuple[float, float]] = {
+    "K": (3.0, 6.0),
+    "MG": (1.0, 4.7),
+    "GLU": (50, 450),
+    "NA": (120, 160),
+    "CA": (6.5, 13.0),
+    "HGB": (7.0, 20.0),
+    "LACT": (0, 4.0),
+}
+"""By test: a result below the first or above the second is critical, in the unit of the published codes."""
+REPLACES = {"K": "potassium chloride", "MG": "magnesium sulfate"}
+"""By test: the drug that replaces a low value."""
+_ANTIBIOTICS = ("ceftriaxone", "azithromycin", "vancomycin", "piperacillin", "cefepime", "cefazolin", "metronidazole")
+SHOWN: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("pneumonia", "urinary tract", "sepsis", "cellulitis", "unspecified acute appen"), _ANTIBIOTICS),
+    "non-st elevation": ("heparin", "enoxaparin", "apixaban", "warfarin"),
+}
+"""By beginning of a stay's reason: the drugs of which one must be ordered in it."""

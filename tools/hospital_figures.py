@@ -6,14 +6,20 @@
 The real figures are aggregates over the 275 stays of 100 patients in the MIMIC-IV clinical database demo on FHIR 2.1.0
 (PhysioNet, ODbL 1.0). It is an intensive-care hospital, so its figures are used as bounds and not copied. Orders are
 MedicationRequests.
+
+It also checks that the change to a deciding value does not give it away: among all changes from one value of a test to
+the next in a chart, how often is the change to a deciding value larger than another one (AUC; 0.5: never told apart)?
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,15 +27,23 @@ sys.path.insert(0, str(ROOT))
 
 from tools.hospital_chart import Chart, Resource, charts, moment, where  # noqa: E402
 
-SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 LABS: dict[str, tuple[tuple[float, ...], float]] = {
-    "K": ((3.3, 3.7, 4.1, 4.5, 5.2), 0.097),
-    "MG": ((1.6, 1.9, 2.0, 2.2, 2.6), 0.077),
-    "GLU": ((78, 101, 123, 164, 291), 0.767),
-    "CREA": ((0.4, 0.7, 1.0, 1.8, 4.1), 0.448),
-    "HGB": ((7.1, 8.2, 9.5, 11.0, 13.4), 0.907),
+    "K": ((3.0, 3.3, 3.7, 4.1, 4.5, 5.2, 5.9), 0.097),
+    "MG": ((1.4, 1.6, 1.9, 2.0, 2.2, 2.6, 2.9), 0.077),
+    "GLU": ((62, 78, 101, 123, 164, 291, 389), 0.767),
+    "CREA": ((0.3, 0.4, 0.7, 1.0, 1.8, 4.1, 7.5), 0.448),
+    "HGB": ((6.5, 7.1, 8.2, 9.5, 11.0, 13.4, 14.9), 0.907),
 }
 """Of the demo, by our code: quantiles in the unit of ours, and the share outside the reference range."""
+ABOVE = {"K": (5.5, 0.0228), "GLU": (300, 0.0395)}
+"""Of the demo: the share of values above a level."""
+LOWEST = {("MG", 0.01): 0.5, ("MG", 0.05): 0.8}
+HIGHEST = {("HGB", 0.5): 17.5}
+OUTSIDE = {"MG": 0.3}
+"""Bounds that are wider on purpose: of quantiles downwards and upwards, and of the share outside the range."""
+DECIDING = ("K", "MG", "GLU", "A1C")
+DAY = timedelta(days=1)
 HOURS = {"admission": (0.207, 0.167, 0.262, 0.364), "discharge": (0.036, 0.102, 0.789, 0.073)}
 """Of the demo: shares of 0 to 6, 7 to 11, 12 to 17 (discharge: 18), and later hours."""
 DRAW_HOURS = (0.372, 0.166, 0.23, 0.233)
@@ -55,9 +69,11 @@ class Figure:
 
 
 class Counted:
-    """What is counted over the stays of a hospital."""
+    """What is counted over the stays of a hospital. `changes`, by test: those to deciding values, and the others."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self.changes: dict[str, tuple[list[float], list[float]]] = {code: ([], []) for code in DECIDING}
         self.admissions: list[int] = []
         self.discharges: list[int] = []
         self.days: list[float] = []
@@ -68,7 +84,9 @@ class Counted:
         self.outside = dict.fromkeys(LABS, 0)
 
     def add(self, chart: Chart) -> None:
-        """Count a chart's stays; length, draws and orders of those that have ended."""
+        """Count a chart's changes and stays; length, draws and orders of stays that have ended."""
+        for code in DECIDING:
+            self._change(chart, code)
         for stay in chart.stays:
             self.admissions.append(moment(stay["period"]["start"]).hour)
             results = [
@@ -80,6 +98,21 @@ class Counted:
                 self._result(one)
             if "end" in stay["period"]:
                 self._finished(chart, stay, {one["effectiveDateTime"] for one in results})
+
+    def _change(self, chart: Chart, code: str) -> None:
+        """The last value of a living patient decides, of glucose all values of the last day."""
+        readings = sorted(
+            {
+                (moment(one["effectiveDateTime"]), one["valueQuantity"]["value"])
+                for one in chart.of("Observation")
+                if one["code"].get("text") == code and "valueQuantity" in one
+            }
+        )
+        alive = "deceasedDateTime" not in chart.patient
+        for (before, old), (time, new) in pairwise(readings):
+            decides = alive and (time >= self._now - DAY if code == "GLU" else time == readings[-1][0])
+            if time > before:
+                self.changes[code][not decides].append(round(abs(new - old), 6))
 
     def _finished(self, chart: Chart, stay: Resource, draws: set[str]) -> None:
         start, end = moment(stay["period"]["start"]), moment(stay["period"]["end"])
@@ -111,38 +144,72 @@ def parts(hours: Sequence[int], last: int = 17) -> list[float]:
     return [one / len(hours) for one in counts]
 
 
-def figures(lines: Iterable[str]) -> list[Figure]:
-    """All figures of a hospital with the published codes. Shares of hours may differ by 0.2, medians lie between the
-    real quartiles, results between the real 5 and 95 % with a quarter more on each side. Wider, on purpose: magnesium
-    may be low, which tasks need, and haemoglobin that of people who are not in intensive care.
+def auc(higher: Sequence[float], lower: Sequence[float]) -> float:
+    """The share of pairs of which the value of `higher` is the higher one; equal values count half."""
+    ordered = sorted(lower)
+    below = sum(bisect_left(ordered, one) + bisect_right(ordered, one) for one in higher)
+    return below / (2 * len(higher) * len(lower))
+
+
+def figures(lines: Iterable[str], now: datetime | None = None) -> list[Figure]:
+    """All figures of a hospital with the published codes, with its clock if it is not the published one.
+
+    Shares of hours may differ by 0.2. A quantile lies between the real quantiles before and after it (5 to 95 %) or, if
+    it is the first or last, the real one; all but medians with a quarter more on each side. Shares of high results may
+    be half or twice the real ones. Wider, on purpose: magnesium may be low, which tasks need, and haemoglobin that of
+    people who are not in intensive care.
     """
-    counted = Counted()
+    from fhir_server.synthetic.bundled import PROFILE
+
+    counted = Counted(now or PROFILE.now)
     for chart in charts(lines):
         chart.prepare()
         counted.add(chart)
-    out = []
+    return [*_hours(counted), *_stays(counted), *_results(counted), *_changes(counted)]
+
+
+def _hours(counted: Counted) -> Iterable[Figure]:
     for name, ours, real in (
         ("admission", parts(counted.admissions), HOURS["admission"]),
         ("discharge", parts(counted.discharges, 18), HOURS["discharge"]),
         ("draw", parts(counted.draw_hours), DRAW_HOURS),
     ):
         for span, share, expected in zip(("0–6", "7–11", "12–17", "later"), ours, real, strict=True):
-            out.append(Figure(f"{name} at {span} h, share", share, expected, max(0.0, expected - 0.2), expected + 0.2))
+            yield Figure(f"{name} at {span} h, share", share, expected, max(0.0, expected - 0.2), expected + 0.2)
+
+
+def _stays(counted: Counted) -> Iterable[Figure]:
     for name, values, real in (
         ("length of a stay, days", counted.days, STAY_DAYS),
         ("draws on a day of a stay", counted.draws, DRAWS),
         ("drug orders of a stay", counted.orders, ORDERS),
     ):
-        out.append(Figure(f"{name}, median", quantiles(values)[2], real[2], real[1], real[3]))
+        yield Figure(f"{name}, median", quantiles(values)[3], real[2], real[1], real[3])
+
+
+def _results(counted: Counted) -> Iterable[Figure]:
     for code, (real, outside) in LABS.items():
         values = counted.labs[code]
-        for share, value, expected in zip(SHARES, quantiles(values), real, strict=True):
-            low, high = (real[1], real[3]) if share == 0.5 else (real[0] * 0.75, real[4] * 1.25)
-            low, high = (real[0] * 0.5 if code == "MG" and share < 0.1 else low), 17.5 if code == "HGB" else high
-            out.append(Figure(f"{code}, {share:.0%}".replace("%", " %"), value, expected, low, max(high, expected)))
+        for place, (share, value) in enumerate(zip(SHARES, quantiles(values), strict=True)):
+            margin = 0.0 if share == 0.5 else 0.25
+            low = real[max(place - 1, min(place, 1))] * (1 - margin)
+            high = real[min(place + 1, max(place, 5))] * (1 + margin)
+            low, high = LOWEST.get((code, share), low), HIGHEST.get((code, share), high)
+            yield Figure(f"{code}, {share:.0%}".replace("%", " %"), value, real[place], low, high)
         share = counted.outside[code] / len(values)
-        out.append(Figure(f"{code} outside the reference range, share", share, outside, 0.0, outside + 0.15))
-    return out
+        name = f"{code} outside the reference range, share"
+        yield Figure(name, share, outside, 0.0, outside + OUTSIDE.get(code, 0.15))
+        if code in ABOVE:
+            level, expected = ABOVE[code]
+            share = sum(value > level for value in values) / len(values)
+            yield Figure(f"{code} above {level}, share", share, expected, expected / 2, expected * 2)
+
+
+def _changes(counted: Counted) -> Iterable[Figure]:
+    """The mean over the tests, weighted by their deciding values."""
+    total = sum(len(deciding) for deciding, _ in counted.changes.values())
+    mean = sum(len(deciding) * auc(deciding, others) for deciding, others in counted.changes.values()) / total
+    yield Figure("change to deciding values, AUC", mean, 0.5, 0.45, 0.55)
 
 
 def main() -> int:

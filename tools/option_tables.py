@@ -31,7 +31,7 @@ REASONS: dict[str, dict[str, str]] = {
         "*": "one version of the data; --data names it",
     },
     "dataset": {"*": "--data names the data"},
-    "tasks": {"fhir-agentbench": "--family, --template and --ids select", "*": "--ids selects"},
+    "types": {"fhir-agentbench": "--family, --template and --ids select", "*": "--ids selects"},
     "handling": {**dict.fromkeys(EPISODES, "the server is strict, as published"), "*": NO_FHIR},
     "found": {**dict.fromkeys(EPISODES, "found ids are not graded"), "*": NO_FHIR},
     "rules": {"*": "medagent grade --rules compares rule sets"},
@@ -56,7 +56,7 @@ REASONS: dict[str, dict[str, str]] = {
     "ca-file": {"*": NO_FHIR},
     "writes": {"*": ACTS},
     "allow-writes": {"*": NO_FHIR},
-    "api-base": {"*": NO_FHIR},
+    "shown-base": {"*": NO_FHIR},
     "split": {"medagentbench": "one set of tasks for each version", "*": "one set of items"},
     "clock": {"*": "no rule uses the time of grading"},
     "unfinished": {
@@ -148,8 +148,9 @@ def line(owners: Owners) -> str:
     differing = [f"{name}: {default(field)}" for name, field in others if default(field) != default(first)]
     value, *alternatives = (first.option.metavar or "").split("|")
     flag = f"{first.written}=…" if first.option.part else f"{first.written} {value}".rstrip()
+    second = [f"--{first.option.also}"] if first.option.also else []
     cells = (
-        " or ".join(f"`{one}`" for one in (flag, *alternatives)),
+        " or ".join(f"`{one}`" for one in (flag, *second, *alternatives)),
         who,
         default(first) + "".join(f" ({one})" for one in differing),
         kept(first.option),

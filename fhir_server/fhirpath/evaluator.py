@@ -110,20 +110,10 @@ def walk(tree: Tree, focus: Nodes, environment: Environment) -> Nodes:
     """The result of a tree for a list of nodes."""
     environment.budget.spend(1 + len(focus))
     match tree[0]:
-        case "literal":
-            return [literal(tree[1])]
-        case "nothing":
-            return []
-        case "variable":
-            return _variable(tree[1], environment)
         case "member":
             nodes = _members(focus if tree[1] is None else walk(tree[1], focus, environment), tree[2], tree[1] is None)
             environment.budget.spend(len(nodes))
             return nodes
-        case "index":
-            nodes = walk(tree[1], focus, environment)
-            place = _place(tree[2], focus, environment)
-            return nodes[place : place + 1]
         case "call":
             function = FUNCTIONS.get(tree[2])
             if function is None:
@@ -132,6 +122,16 @@ def walk(tree: Tree, focus: Nodes, environment: Environment) -> Nodes:
             results = function(nodes, tree[3], environment)
             environment.budget.spend(len(results))
             return results
+        case "literal":
+            return [literal(tree[1])]
+        case "nothing":
+            return []
+        case "variable":
+            return _variable(tree[1], environment)
+        case "index":
+            nodes = walk(tree[1], focus, environment)
+            place = _place(tree[2], focus, environment)
+            return nodes[place : place + 1]
         case "type":
             nodes = walk(tree[2], focus, environment)
             if tree[1] == "as":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import cache
+from itertools import zip_longest
 from typing import NamedTuple
 
 from fhir_server import definitions
@@ -34,10 +35,8 @@ class Node(NamedTuple):
         """The nodes at a JSON key, or at the name of a choice (`value` for `valueQuantity`)."""
         members = self._object()
         for name, type_name in keys(self.type_name).get(key, ()):
-            values, extras = _listed(members.get(name)), _listed(members.get(f"_{name}"))
-            for place in range(max(len(values), len(extras))):
-                value = values[place] if place < len(values) else None
-                extra = extras[place] if place < len(extras) else None
+            pairs = zip_longest(_listed(members.get(name)), _listed(members.get(f"_{name}")))
+            for place, (value, extra) in enumerate(pairs):
                 if type_name == "Resource" and isinstance(value, dict):
                     yield Node(value, str(value.get("resourceType")), None, (members, name, place))
                 elif value is not None or extra is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Sequence
+from functools import partial
 
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext, StoredLibrary
@@ -37,7 +38,9 @@ def search(context: RequestContext, kind: str) -> Response:
     row_ids = run(context, planned, max(STAGES[0], count + 1))
     entries = entries_of(context, row_ids[:count], query.includes, query.subset)
     total = _total(context, planned) if query.accurate else None
-    stored = Search(context.server.ids.uuid(), context.now, row_ids, query.includes, planned, total=total)
+    stored = Search(
+        context.server.ids.uuid(), context.now, row_ids, query.includes, partial(run, planned=planned), total=total
+    )
     links = [("self", _self_link(context))]
     if len(row_ids) > count:
         stored.total_at(count)
@@ -142,7 +145,7 @@ def page(context: RequestContext) -> Response:
     count = DEFAULT_COUNT if count is None or count < 1 else count
     if stored.rest is not None:
         first = set(stored.row_ids)
-        stored.row_ids.extend(row_id for row_id in run(context, stored.rest) if row_id not in first)
+        stored.row_ids.extend(row_id for row_id in stored.rest(context) if row_id not in first)
         stored.rest = None
     end = offset + count
     total = stored.total_at(end)

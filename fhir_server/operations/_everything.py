@@ -1,7 +1,8 @@
 """`$everything` of a patient or an encounter: it, the resources that refer to it, and the references of all of these.
 
 HAPI reads the compartment in batches a little larger than a page, and follows the references of each batch before it
-reads the next. `start`, `end` and `_since` are accepted and ignored. All of this was observed on HAPI 7.6.0.
+reads the next. The first page is in the first batch. The others are read when a further page is requested. `start`,
+`end` and `_since` are accepted and ignored. All of this was observed on HAPI 7.6.0.
 
 `Composition/x/$document` is the composition and the resources that it refers to, as one Bundle.
 """
@@ -9,6 +10,10 @@ reads the next. `start`, `end` and `_since` are accepted and ignored. All of thi
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import islice
 
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
@@ -31,20 +36,19 @@ REFERRING = Include("*", "*", "", reverse=True, iterate=False, text="*")
 def everything(context: RequestContext, kind: str, resource_id: str) -> Response:
     """Everything about one patient or all patients, by pages; `_type` restricts the resources that refer to them."""
     pairs = Arguments(context).texts()
-    parameters = dict(pairs)
-    roots = _roots(context, kind, resource_id, parameters.get("_id", ""))
-    count = whole("_count", parameters.get("_count", ""))
+    count = whole("_count", dict(pairs).get("_count", ""))
     count = DEFAULT_COUNT if count is None or count < 1 else count
     batch = max(STAGES[0], count) + 2
-    row_ids = _everything(context, roots, _types(pairs), batch)
+    results = partial(_everything, kind=kind, resource_id=resource_id, pairs=pairs, batch=batch)
+    row_ids = array("q", islice(results(context), batch))
     total = len(row_ids) if len(row_ids) < max(STAGES[0], count) else None
     limit = at_once(context)
     if limit is not None:
         row_ids = row_ids[: min(limit, count)]
         total = None if len(row_ids) == limit else len(row_ids)
-    search = Search(context.server.ids.uuid(), context.now, row_ids)
+    search = Search(context.server.ids.uuid(), context.now, row_ids, rest=results)
     answer = first_page(context, search, count, total, subset(context.pairs, kind))
-    search.loading.loaded = max(search.loading.loaded, min(batch, len(row_ids)))
+    search.loading.loaded = max(search.loading.loaded, len(row_ids))
     if context.request.method == "POST":
         answer.headers.append(("Location", answer.header("Content-Location") or ""))
     return answer
@@ -73,21 +77,22 @@ def _types(pairs: Pairs) -> set[str]:
     return types
 
 
-def _everything(context: RequestContext, roots: list[Version], types: set[str], batch: int) -> array[int]:
-    members = context.store.rows(referring(context, roots, REFERRING))
-    if types:
-        members = [row for row in members if row.type in types]
-    known = {row.row_id for row in roots}
-    row_ids, followed = array("q"), dict[int, None]()
-    rest = [*roots, *(row for row in members if row.row_id not in known)]
+def _everything(context: RequestContext, kind: str, resource_id: str, pairs: Pairs, batch: int) -> Iterator[int]:
+    """The numbers of the results in order."""
+    roots, types = _roots(context, kind, resource_id, dict(pairs).get("_id", "")), _types(pairs)
+    sources = [replace(REFERRING, source=one) for one in types] or [REFERRING]
+    members = sorted({row_id for one in sources for row_id in referring(context, roots, one)})
+    rest = list(dict.fromkeys((*(row.row_id for row in roots), *members)))
+    seen: set[int] = set()
+    followed: dict[int, None] = {}
     while rest:
-        seen = set(row_ids)
-        part, rest = [row for row in rest[:batch] if row.row_id not in seen], rest[batch:]
-        row_ids.extend(row.row_id for row in part)
-        followed.update(dict.fromkeys(_followed(context, part, types, roots[0].type)))
-        seen = set(row_ids)
-        row_ids.extend(row_id for row_id in java_set_order(followed) if row_id not in seen)
-    return row_ids
+        part, rest = [row_id for row_id in rest[:batch] if row_id not in seen], rest[batch:]
+        yield from part
+        followed |= _followed(context, context.store.rows(part), types, kind)
+        seen.update(part)
+        others = [row_id for row_id in java_set_order(followed) if row_id not in seen]
+        yield from others
+        seen.update(others)
 
 
 def _followed(context: RequestContext, rows: list[Version], types: set[str], kind: str) -> dict[int, None]:

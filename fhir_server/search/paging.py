@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from fhir_server.search.plan import Planned
 from fhir_server.search.query import Include
 
 DEFAULT_COUNT = 20
@@ -61,14 +61,15 @@ class Loading:
 class Search:
     """An answered search: the numbers of its matches in order, and the data for its pages.
 
-    `row_ids` has only the first matches until a further page is requested. Then `rest` is run for the others.
+    `row_ids` has only the first matches until a further page is requested. Then `rest` finds all, in the context of
+    that request.
     """
 
     id: str
     updated: int
     row_ids: array[int]
     includes: Sequence[Include] = ()
-    rest: Planned | None = None
+    rest: Callable[[Any], Iterable[int]] | None = None
     loading: Loading = field(default_factory=Loading)
     total: int | None = None
     """The total, if the request had `_total=accurate`."""

@@ -166,13 +166,13 @@ def plan(query: Query, registry: ParameterRegistry, library: Library) -> Planned
     if sort:
         ties = referring if sum(not item.negated for item in conditions) > 1 else None
         return _sorted(registry, resource_type, sort, lead, rest, count, ties)
-    if lead.lead or (lead.order and not lead.streams):
+    if lead.lead or (lead.order not in ("", "updated") and not lead.streams):
         walk, walk_args = lead.walk()
         filters = " AND ".join(item.filter("lead.row_id") for item in rest) or "1"
         once = f"SELECT row_id, min(k) AS k FROM ({walk}) GROUP BY row_id ORDER BY k, row_id"
         sql = f"SELECT row_id FROM ({once}) AS lead WHERE {filters}"
         return Planned(Walk(sql, (*walk_args, *(arg for item in rest for arg in item.args))), count)
-    return in_order(lead, rest) if lead.order else _as_inserted(lead, rest, count, by_type=by_type)
+    return in_order(lead, rest) if lead.streams else _as_inserted(lead, rest, count, by_type=by_type)
 
 
 _COUNT = "SELECT coalesce((SELECT live FROM counts WHERE type = ?), 0)"
@@ -255,7 +255,7 @@ def _choose(resource_type: str, conditions: list[Condition], *, ordered: bool) -
     lead = first if in_own_order else min(leaders, key=lambda item: item.weight)
     rest = [item for item in conditions if item.negated or (item.where, item.args) != (lead.where, lead.args)]
     if not in_own_order and (lead.order or lead.lead):
-        lead = replace(lead, order="", lead=None)
+        lead = replace(lead, order="", lead=None, streams=False)
     return lead, rest
 
 

@@ -17,7 +17,8 @@ class Test:
 
     `usual` is the mean of healthy adults. `between` is the spread between persons, `within` the spread within one
     person. No value is below `low` or above `high`. `normal` is the laboratory's reference range, both ends included;
-    `women` is set if the range for women differs.
+    `women` is set if the range for women differs. The laboratory calls the doctor about a value below or above
+    `critical`.
     """
 
     code: str
@@ -30,6 +31,11 @@ class Test:
     decimals: int
     normal: Range = (None, None)
     women: Range | None = None
+    critical: Range = (None, None)
+
+    def is_critical(self, value: float) -> bool:
+        low, high = self.critical
+        return (low is not None and value < low) or (high is not None and value > high)
 
     def reference(self, gender: str) -> Range:
         """The reference range for a gender."""
@@ -39,19 +45,19 @@ class Test:
 LABS = {
     test.code: test
     for test in (
-        Test("NA", "mmol/L", 139, 2, 1.5, 122, 155, 0, (135, 145)),
-        Test("K", "mmol/L", 4.1, 0.2, 0.2, 2.2, 6.2, 1, (3.5, 5.1)),
+        Test("NA", "mmol/L", 139, 2, 1.5, 122, 155, 0, (135, 145), critical=(120, 160)),
+        Test("K", "mmol/L", 4.15, 0.4, 0.5, 2.2, 6.2, 1, (3.5, 5.1), critical=(3.0, 6.0)),
         Test("CL", "mmol/L", 103, 2, 1.5, 88, 118, 0, (98, 107)),
         Test("CO2", "mmol/L", 25, 1.5, 1.2, 12, 38, 0, (22, 29)),
         Test("BUN", "mg/dL", 14, 3, 2, 4, 110, 0, (7, 20)),
-        Test("CREA", "mg/dL", 0.9, 0.12, 0.06, 0.4, 9.5, 2, (0.7, 1.3), (0.5, 1.1)),
-        Test("GLU", "mg/dL", 98, 8, 11, 48, 480, 0, (70, 100)),
-        Test("CA", "mg/dL", 9.3, 0.25, 0.2, 6.8, 12.0, 1, (8.5, 10.3)),
-        Test("MG", "mg/dL", 2.1, 0.1, 0.1, 0.5, 3.4, 1, (1.6, 2.6)),
+        Test("CREA", "mg/dL", 0.9, 0.15, 0.06, 0.4, 9.5, 2, (0.7, 1.3), (0.5, 1.1)),
+        Test("GLU", "mg/dL", 98, 8, 18, 48, 480, 0, (70, 100), critical=(50, 450)),
+        Test("CA", "mg/dL", 9.3, 0.25, 0.2, 6.8, 12.0, 1, (8.5, 10.3), critical=(6.5, 13.0)),
+        Test("MG", "mg/dL", 2.15, 0.25, 0.25, 0.5, 3.4, 1, (1.6, 2.6), critical=(1.0, 4.7)),
         Test("PHOS", "mg/dL", 3.5, 0.4, 0.3, 1.2, 7.5, 1, (2.5, 4.5)),
-        Test("A1C", "%", 5.3, 0.2, 0.1, 4.4, 13.5, 1, (4.0, 5.6)),
+        Test("A1C", "%", 5.3, 0.2, 0.3, 4.4, 13.5, 1, (4.0, 5.6)),
         Test("WBC", "10*3/uL", 7.0, 1.2, 0.9, 1.5, 32.0, 1, (4.0, 10.5)),
-        Test("HGB", "g/dL", 14.6, 0.9, 0.3, 6.1, 18.5, 1, (13.5, 17.5), (12.0, 15.5)),
+        Test("HGB", "g/dL", 14.6, 0.8, 0.3, 6.1, 18.5, 1, (13.5, 17.5), (12.0, 15.5), (7.0, 20.0)),
         Test("PLT", "10*3/uL", 245, 45, 18, 35, 690, 0, (150, 400)),
         Test("ALT", "U/L", 24, 7, 4, 6, 420, 0, (7, 45)),
         Test("AST", "U/L", 23, 6, 4, 7, 460, 0, (8, 40)),
@@ -66,7 +72,7 @@ LABS = {
         Test("FT4", "ng/dL", 1.2, 0.12, 0.06, 0.2, 4.0, 1, (0.8, 1.8)),
         Test("INR", "{INR}", 1.0, 0.04, 0.04, 0.8, 5.2, 1, (0.8, 1.2)),
         Test("CRP", "mg/L", 2.5, 1.0, 0.8, 0.2, 260.0, 1, (None, 5.0)),
-        Test("LACT", "mmol/L", 1.1, 0.2, 0.2, 0.4, 8.5, 1, (0.5, 2.0)),
+        Test("LACT", "mmol/L", 1.1, 0.2, 0.2, 0.4, 8.5, 1, (0.5, 2.0), critical=(None, 4.0)),
         Test("BNP", "pg/mL", 42, 18, 12, 5, 3400, 0, (None, 100)),
     )
 }

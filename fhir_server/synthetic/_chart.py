@@ -2,6 +2,8 @@
 
 All readings of a key test that are not in its course (`_courses`) are older than the course. So only the course decides
 tasks. A basic panel contains potassium. So it is drawn only before the potassium course, and with each reading of it.
+The older readings lead up to the level of the course (`ACUTE`), so the change to the deciding reading is as large as
+any other change.
 
 Values are correlated: the tests depend on a few hidden states, as in a body. A patient has a level of each state
 (bell-shaped, mean 0, standard deviation about 1). From one draw to the next, a state moves around its level and keeps
@@ -13,6 +15,7 @@ basic operations are used, which give the same digits on every machine.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -22,7 +25,7 @@ from fhir_server.synthetic._care import DRAWN, Visit
 from fhir_server.synthetic._catalog import LABS, TESTS, VITALS
 from fhir_server.synthetic._clock import DAY, Clock
 from fhir_server.synthetic._contacts import Contact, Contacts
-from fhir_server.synthetic._courses import Course, a1c_percent, usual_glucose
+from fhir_server.synthetic._courses import Course
 from fhir_server.synthetic._observations import Reading
 from fhir_server.synthetic._profile import KeyTest, Profile
 from fhir_server.synthetic._stays import HOUR, Stay
@@ -34,12 +37,12 @@ STATES = ("volume", "kidney", "acid", "marrow", "inflammation", "liver", "lipids
 KEPT, MOVED = 0.8, 0.45
 """The share of a state's deviation that remains at the next draw, and the standard deviation of its random change."""
 WEIGHTS: dict[str, tuple[tuple[str, float], ...]] = {
-    "NA": (("volume", 1.9),),
-    "CL": (("volume", 1.6), ("acid", 1.0)),
-    "CO2": (("acid", -1.5),),
+    "NA": (("volume", 2.4),),
+    "CL": (("volume", 2.1), ("acid", 1.1)),
+    "CO2": (("acid", -1.6),),
     "BUN": (("kidney", 3.4), ("volume", 1.2)),
     "CREA": (("kidney", 0.16),),
-    "GLU": (("stress", 16.0),),
+    "GLU": (("stress", 14.0),),
     "CA": (("liver", -0.12),),
     "PHOS": (("kidney", 0.3),),
     "WBC": (("inflammation", 1.3), ("stress", 0.5)),
@@ -70,8 +73,10 @@ NOISE = 0.6
 """The share of a test's spread within one person (`Test.within`) that no state explains."""
 HAEMATOCRIT, RED_CELLS = (2.95, 0.9), (0.335, 0.12)
 """Haematocrit in % and red cells in 10*6/uL, each per g/dL of haemoglobin, and the noise of each."""
-RETAINED = 0.4
+RETAINED = 0.6
 """Potassium, mmol/L, added for each mg/dL of creatinine above its usual value."""
+SWING = (0.6, 0.5)
+"""What diabetes adds to glucose varies by this share of it, and by this share of the square."""
 CONSUMED = 0.005
 """Albumin, g/dL, subtracted for each mg/L of C-reactive protein."""
 
@@ -79,7 +84,10 @@ CONSUMED = 0.005
 class Body:
     """One patient's states, levels and draws. Call `move` and `draw` in the order of time."""
 
-    def __init__(self, dice: Dice, shifts: Iterable[Mapping[str, float]], gender: str) -> None:
+    def __init__(
+        self, dice: Dice, shifts: Iterable[Mapping[str, float]], gender: str, creatinine: float | None
+    ) -> None:
+        """`creatinine`: its mean in a chronic kidney disease."""
         self._dice = dice
         self._levels = {state: 0.8 * dice.bell() for state in STATES}
         self._now = dict(self._levels)
@@ -91,6 +99,8 @@ class Body:
         if gender == "female":
             for code in ("HGB", "CREA", "WT", "HT"):
                 self._own[code] *= 0.9 if code != "HT" else 0.94
+        if creatinine:
+            self._own["CREA"] = creatinine - 0.16 * self._levels["kidney"]
 
     def move(self) -> None:
         """Moves the states to the next draw."""
@@ -114,6 +124,10 @@ class Body:
             values[code] = min(max(value, test.low), test.high)
         if "K" in values:
             values["K"] += RETAINED * (values["CREA"] - TESTS["CREA"].usual)
+        if "GLU" in values:
+            test, luck = TESTS["GLU"], bell()
+            swing = max(0.0, self._own["GLU"] - test.usual) * luck * (SWING[0] + SWING[1] * luck)
+            values["GLU"] = min(max(values["GLU"] + swing, test.low), test.high)
         if "CRP" in values and "ALB" in values:
             values["ALB"] = max(TESTS["ALB"].low, values["ALB"] - CONSUMED * values["CRP"])
         if "HGB" in values:
@@ -127,8 +141,9 @@ class Body:
         return values
 
 
-PULL = 2 * DAY
-"""In this time before a course, magnesium and potassium approach its last level."""
+ACUTE, CHRONIC = 4 * DAY, 300 * DAY
+"""How long before a course, in minutes, magnesium and potassium are halfway between their usual level and that of the
+course: of patients in hospital, and of others."""
 HEMOLYZED, CORRECTED = 0.003, 0.006
 UNREVIEWED = 6 * HOUR
 """Results of the last 6 hours are preliminary, except those of the key tests."""
@@ -148,20 +163,24 @@ class Draw:
 
 
 class Chart:
-    """Draws one patient's readings. `readings` fills `draws` and `rounds` (vital signs by time)."""
+    """Draws one patient's readings. `readings` fills the attributes.
+
+    `rounds`: vital signs by time. `critical`: when a draw has a critical result, and when the last one was issued.
+    """
 
     def __init__(self, dice: Dice, clock: Clock, profile: Profile, story: Story, contacts: Contacts) -> None:
         self._dice, self._clock, self._profile, self._story, self._contacts = dice, clock, profile, story, contacts
-        a1c = story.courses.a1c.last
-        sugar = {"GLU": usual_glucose(profile, a1c) - 98.0, "A1C": a1c_percent(profile, a1c) - 5.3} if a1c else {}
         shifts = [problem.diagnosis.shifts for problem in story.problems]
-        self._body = Body(dice, [*shifts, sugar], story.person.gender)
-        self._tests = {code: (getattr(profile, name), getattr(story.courses, name)) for code, name in KEYS.items()}
-        self._first = {
-            code: -course.readings[0].ago if course.readings else None for code, (_, course) in self._tests.items()
+        if a1c := story.courses.a1c.last:
+            shifts.append({"GLU": 28.7 * profile.a1c.usual(a1c.steps) - 46.7 - LABS["GLU"].usual})  # ADAG study, 2008
+        self._body = Body(dice, shifts, story.person.gender, _stage_3a(story) if story.renal else None)
+        self._tests: dict[str, tuple[KeyTest, Course]] = {
+            code: (getattr(profile, name), getattr(story.courses, name)) for code, name in KEYS.items()
         }
+        self._leads = {code: self._lead(code) for code in KEYS}
         self.draws: list[Draw] = []
         self.rounds: dict[int, dict[str, str]] = {}
+        self.critical: dict[int, int] = {}
 
     def readings(self) -> list[Reading]:
         """All readings in random order, as in a server that was loaded from many sources."""
@@ -179,19 +198,16 @@ class Chart:
     def _stay(self, contact: Contact, stay: Stay) -> Iterator[Reading]:
         """Vital signs and draws in the order of time."""
         times = [(time, "hour") for time in self._hours(stay)] + self._draw_times(stay)
-        length = stay.until - stay.start + 36 * HOUR
-        strength = 1.0 if stay.febrile else 0.3
         calm = stay.reason.planned and self._dice.chance(0.95)
         every = max(1, 24 // self._profile.size.rounds)
         for time, what in sorted(times):
-            ill = strength * (1.0 - (time - stay.start) / length)
+            ill = _illness(stay, time)
             if what == "hour":
                 full = (self._clock.minute_of_day(time) // HOUR) % every == 0 or time < stay.start + 30
                 codes = c.ROUND if full else ("HEARTRATE",)
                 yield from self._vitals(codes, time, ill, contact, calm=calm)
             elif what == "glucose":
-                if self._is_older("GLU", time):
-                    yield from self._drawn(("GLU",), time, contact, ill)
+                yield from self._drawn(("GLU",), time, contact, ill)
             else:
                 self._body.move()
                 yield from self._drawn(self._panel(what, time, stay), time, contact, ill)
@@ -221,8 +237,8 @@ class Chart:
                 out.append((evening, "evening"))
             turns = (clock.at(day, 7 + turn * 13 // rounds, dice.between(0, 40)) for turn in range(rounds))
             out += [(time, "glucose") for time in turns]
-        known = self._tests["K"][1].readings
-        out += [(-one.ago, "evening") for one in known if stay.start + 40 < -one.ago <= stay.until]
+        for code, what in (("K", "evening"), ("GLU", "glucose")):
+            out += [(-one.ago, what) for one in self._tests[code][1].readings]
         return [(time, what) for time, what in out if stay.start + 30 < time <= min(stay.until, -2)]
 
     @property
@@ -230,19 +246,21 @@ class Chart:
         return any(problem.diagnosis.code.startswith("E11") for problem in self._story.problems)
 
     def _panel(self, what: str, time: int, stay: Stay) -> tuple[str, ...]:
-        known = any(-one.ago == time for one in self._tests["K"][1].readings)
-        basic = c.BASIC if known or self._is_older("K", time) else ()
+        basic = c.BASIC if time in self._times("K") or self._is_older("K", time) else ()
         if what == "evening":
             return (*basic, *(("LACT",) if stay.reason.code == "A41.9" else ()), "HGB")
         more = (*c.LIVER, "CRP", "INR") if what == "arrival" or self._dice.chance(0.25) else ()
         first = ("LACT", "BNP") if what == "arrival" and not stay.reason.planned else ()
-        minerals = ("MG", "PHOS") if self._dice.chance(0.7) else ()
+        minerals = ("MG", "PHOS") if self._dice.chance(0.9) else ()
         return (*basic, *c.COUNT, *minerals, *more, *first)
 
     def _is_older(self, code: str, time: int) -> bool:
         """Whether a reading of this key test at this time is older than its course."""
-        first = self._first[code]
-        return first is not None and time < first
+        return time < min(self._times(code), default=-math.inf)
+
+    def _times(self, code: str) -> list[int]:
+        """The times of the course of a key test."""
+        return [-one.ago for one in self._tests[code][1].readings]
 
     def _visit(self, contact: Contact, visit: Visit) -> Iterator[Reading]:
         if visit.kind == "imaging":
@@ -253,7 +271,7 @@ class Chart:
             yield self._vital("WT", visit.start + 5, self._body.draw(("WT",))["WT"], contact.id)
             if self._dice.chance(0.25):
                 yield self._vital("HT", visit.start + 5, self._body.draw(("HT",))["HT"], contact.id)
-        times = [-one.ago for one in self._tests["K"][1].readings if visit.start <= -one.ago <= visit.end]
+        times = [time for time in self._times("K") if visit.start <= time <= visit.end]
         time = times[0] if times else visit.start + DRAWN
         basic = c.BASIC if times or self._is_older("K", time) else ()
         sugar = ("A1C",) if self._has_sugar or self._dice.chance(0.2) else ()
@@ -293,9 +311,7 @@ class Chart:
         return Reading(code, "final", time, text, where, "vital")
 
     def _drawn(self, codes: tuple[str, ...], time: int, contact: Contact, ill: float) -> Iterator[Reading]:
-        """The results of one draw. Results of a key test are left out unless they are older than its course."""
-        if not codes:
-            return
+        """The results of one draw; of a key test only if older than its course, or if the body gives its level."""
         acute = contact.what.reason.shifts if isinstance(contact.what, Stay) else None
         draw = Draw(time, contact)
         for code, value in self._body.draw(codes, ill, acute).items():
@@ -303,7 +319,10 @@ class Chart:
                 yield self._result(draw, code, value)
             elif self._is_older(code, time):
                 yield self._history(draw, code, value)
-        self.draws.append(draw)
+            elif code == "GLU" and time in self._times(code):
+                yield self._key_reading(code, "final", time, self._tests[code][0].steps(value), None)
+        if draw.results:
+            self.draws.append(draw)
 
     def _result(self, draw: Draw, code: str, value: float) -> Reading:
         dice, test = self._dice, c.TESTS[code]
@@ -319,22 +338,37 @@ class Chart:
         limits = o.limits(code, self._story.person.gender)
         rendered = o.result(text, test.unit, limits, bound)
         draw.results[code] = (text, o.flag(text, limits))
+        self._call(code, float(text), draw.time, delay)
         return Reading(code, status, draw.time, rendered, draw.contact.id, "lab", delay)
 
-    def _history(self, draw: Draw, code: str, value: float) -> Reading:
-        """A reading of a key test that is older than its course and approaches its level."""
+    def _call(self, code: str, value: float, time: int, delay: int) -> None:
+        if c.TESTS[code].is_critical(value):
+            self.critical[time] = max(time + delay, self.critical.get(time, time))
+
+    def _lead(self, code: str) -> float:
+        """How far the level of a course is from what the body gives at its time; 0 if the body gives the level."""
         test, course = self._tests[code]
-        steps = test.steps(value)
-        if code in ("MG", "K"):
-            near = PULL - min(-draw.time - course.readings[0].ago, PULL)
-            steps += (course.readings[-1].steps - steps) * near // PULL
-        return self._key_reading(code, "final", draw.time, steps, draw)
+        if not course.last or not course.last.steps:
+            return 0.0
+        contact = self._contacts.at(-course.last.ago)
+        stay = contact.what if contact and isinstance(contact.what, Stay) else None
+        ill = _illness(stay, -course.last.ago) if stay else 0.0
+        drawn = self._body.draw((code, "CREA"), ill, stay.reason.shifts if stay else None)
+        return test.usual(course.last.steps) - drawn[code]
+
+    def _history(self, draw: Draw, code: str, value: float) -> Reading:
+        """A reading of a key test that is older than its course and leads up to its level."""
+        lead = self._leads[code]
+        if code != "A1C":
+            scale = ACUTE if self._story.courses.setting == "admitted" else CHRONIC
+            lead *= scale / (scale + min(self._times(code)) - draw.time)
+        return self._key_reading(code, "final", draw.time, self._tests[code][0].steps(value + lead), draw)
 
     def _course(self, code: str, name: str) -> Iterator[Reading]:
-        test: KeyTest = self._tests[code][0]
-        course: Course = self._tests[code][1]
+        test, course = self._tests[code]
         for one in course.readings:
-            yield self._key_reading(code, one.status, -one.ago, one.steps, None)
+            if one.steps:
+                yield self._key_reading(code, one.status, -one.ago, one.steps, None)
         if course.neighbour:
             form, unit, (low, high), normal = NEIGHBOURS[name]
             time = -self._dice.between(5, max(6, course.readings[-1].ago - 1))
@@ -345,8 +379,8 @@ class Chart:
             yield Reading(form.format(code=test.code), "final", time, value, self._contacts.encounter(time), "lab", 30)
 
     def _key_reading(self, code: str, status: str, time: int, steps: int, draw: Draw | None) -> Reading:
-        test: KeyTest = self._tests[code][0]
-        text, luck = test.text(max(steps, 1)), self._dice.unit()
+        test = self._tests[code][0]
+        text, luck, delay = test.text(max(steps, 1)), self._dice.unit(), self._dice.between(28, 110)
         low, high = c.LABS[code].normal
         limits = tuple(None if one is None else test.text(test.steps(one)) for one in (low, high))
         if draw is not None:
@@ -355,10 +389,9 @@ class Chart:
             text = text[:-2]
         elif not test.decimals and luck > 0.7:
             text += ".0"
+        self._call(code, test.usual(steps), time, delay)
         value = o.result(text, test.unit, limits)
-        return Reading(
-            test.code, status, time, value, self._contacts.encounter(time), "lab", self._dice.between(28, 110)
-        )
+        return Reading(test.code, status, time, value, self._contacts.encounter(time), "lab", delay)
 
     def _cared(self) -> Iterator[Reading]:
         """Thyroid tests and electrocardiograms of `Story.care`."""
@@ -374,3 +407,14 @@ class Chart:
             value = o.quantity(str(ecg.qtc), c.VITALS["QTCINTERVAL"].unit)
             where = self._contacts.encounter(ecg.time)
             yield Reading("QTCINTERVAL", "final", ecg.time, value, where, "procedure", stored=ecg.stored)
+
+
+def _illness(stay: Stay, time: int) -> float:
+    """How ill the patient still is: the severity on arrival, and less each day."""
+    return stay.severity * (1.0 - (time - stay.start) / (stay.until - stay.start + 36 * HOUR))
+
+
+def _stage_3a(story: Story) -> float:
+    """The creatinine of a filtration rate of 53 mL/min per 1.73 m2 (CKD-EPI 2021, linear in the age)."""
+    over = story.person.age - 55
+    return 1.21 - 0.0057 * over if story.person.gender == "female" else 1.54 - 0.0074 * over

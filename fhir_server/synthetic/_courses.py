@@ -1,10 +1,11 @@
 """Courses: the last magnesium, potassium, glucose and HbA1c readings of each chart. These readings decide tasks.
 
-All levels and times are drawn at random. Each course has a kind. Kinds are assigned by share, so that each branch of
-each task has patients in every hospital. Within a kind, levels and times are uniform between its bounds. The first
-patients of a kind get the edges: a level exactly at a threshold or one step from it, and a time exactly at the end of
-the window or one minute before or after it. In some courses the last result is amended, is repeated in the same
-minute, or is followed by a similar test that decides nothing.
+All times, and the levels of magnesium, potassium and HbA1c, are drawn at random. Glucose has the level that the body
+gives (`_chart`). Each course has a kind. Kinds are assigned by share, so that each branch of each task has patients in
+every hospital. Within a kind, levels and times are uniform between its bounds. The first patients of a kind get the
+edges: a level exactly at a threshold or one step from it, and a time exactly at the end of the window or one minute
+before or after it. In some courses the last result is amended, is repeated in the same minute, or is followed by a
+similar test that decides nothing.
 
 Features that decide tasks about orders, so that each branch of these tasks has patients in every hospital.
 
@@ -39,10 +40,10 @@ DIABETIC = 6.5
 
 @dataclass(frozen=True, slots=True)
 class KeyReading:
-    """A reading: its age in minutes, its level in steps (`KeyTest`), its status."""
+    """A reading: its age in minutes, its level in steps (`KeyTest`; 0: as the body gives it), its status."""
 
     ago: int
-    steps: int
+    steps: int = 0
     status: str = "final"
 
 
@@ -84,8 +85,8 @@ def all_courses(dice: Dice, profile: Profile, count: int) -> list[Courses]:
     }
     potassium = _potassium(dice, profile, settings)
     glucose = {
-        **dict(zip(inside, _glucose(dice, profile, [a1c[n] for n in inside]), strict=True)),
-        **{n: _with_panel(dice, profile, a1c[n], potassium[n]) for n in outside},
+        **dict(zip(inside, _glucose(dice, profile, len(inside)), strict=True)),
+        **{n: Course(tuple(KeyReading(one.ago) for one in potassium[n].readings)) for n in outside},
     }
     return [
         Courses(
@@ -97,16 +98,6 @@ def all_courses(dice: Dice, profile: Profile, count: int) -> list[Courses]:
         )
         for n, setting in enumerate(settings)
     ]
-
-
-def usual_glucose(profile: Profile, a1c: KeyReading | None) -> float:
-    """The mean glucose, mg/dL, for an HbA1c (ADAG study: Nathan, Diabetes Care 2008); 98 without an HbA1c."""
-    return 28.7 * a1c_percent(profile, a1c) - 46.7 if a1c else 98.0
-
-
-def a1c_percent(profile: Profile, a1c: KeyReading) -> float:
-    """Converts an HbA1c from steps to %."""
-    return (a1c.steps / profile.a1c.scale - profile.a1c.offset) / profile.a1c.factor
 
 
 def _dealt(dice: Dice, shares: Sequence[tuple[str, float]], count: int) -> list[str]:
@@ -124,7 +115,7 @@ def _with_edges(dice: Dice, edges: Sequence[int], low: int, high: int, count: in
 def _magnesium(dice: Dice, profile: Profile, count: int) -> list[Course]:
     first, second, third = profile.magnesium_levels
     bounds = {
-        "severe": (first * 45 // 100, first - 1),
+        "severe": (first * 6 // 10, first - 1),
         "moderate": (first, second - 1),
         "mild": (second, third),
         "normal": (third + 1, third * 3 // 2),
@@ -143,16 +134,8 @@ def _magnesium(dice: Dice, profile: Profile, count: int) -> list[Course]:
         elif kind == "stale":  # mostly low, so an agent that ignores its age orders wrongly
             out.append(Course((KeyReading(next(stale), dice.between(bounds["severe"][0], third + third // 10)),)))
         else:
-            last = KeyReading(next(times), next(levels[kind]))
-            out.append(Course((*_decoys(dice, profile, last, bounds["severe"][0], bounds["normal"][1]), last)))
+            out.append(Course((KeyReading(next(times), next(levels[kind])),)))
     return out
-
-
-def _decoys(dice: Dice, profile: Profile, last: KeyReading, low: int, high: int) -> tuple[KeyReading, ...]:
-    """With a probability of 0.33, an earlier reading in the window, of any level."""
-    if last.ago > profile.window - 60 or not dice.chance(0.33):
-        return ()
-    return (KeyReading(dice.between(last.ago + 30, profile.window), dice.between(low, high)),)
 
 
 def _stale(dice: Dice, window: int, count: int) -> list[int]:
@@ -186,52 +169,36 @@ def _potassium(dice: Dice, profile: Profile, settings: Sequence[str]) -> list[Co
     never = set(dice.shuffled(outside)[: int(UNMEASURED * len(outside))])
     kinds = iter(_dealt(dice, POTASSIUM, len(settings) - len(never)))
     dealt = [None if n in never else next(kinds) for n in range(len(settings))]
-    short = iter(_with_edges(dice, (low - 1, low - 1, low - 2), low * 65 // 100, low - 1, dealt.count("low")))
-    fine = iter(_with_edges(dice, (low, low, low + 1), low, low * 3 // 2, dealt.count("normal")))
+    levels = range(low - 1, low * 8 // 10 - 1, -1)  # each as often, so that no dose is right for many patients
+    short = iter(dice.shuffled([levels[n % len(levels)] for n in range(dealt.count("low"))]))
+    fine = iter(_with_edges(dice, (low, low, low + 1), low, low * 4 // 3, dealt.count("normal")))
     out = []
     for kind, setting in zip(dealt, settings, strict=True):
         if kind is None:
             out.append(Course())
             continue
-        level = next(short if kind == "low" else fine)
-        if setting != "admitted":
-            out.append(Course((KeyReading(_daytime(dice, profile, 5, 400), level),)))
-            continue
-        last = KeyReading(dice.between(40, 30 * 60), level)
-        earlier = KeyReading(last.ago + dice.between(200, 2 * DAY), dice.between(low * 8 // 10, low * 14 // 10))
-        out.append(Course((earlier, last) if dice.chance(0.4) else (last,)))
+        ago = dice.between(40, 30 * 60) if setting == "admitted" else _daytime(dice, profile, 5, 400)
+        out.append(Course((KeyReading(ago, next(short if kind == "low" else fine)),)))
     return out
 
 
-def _with_panel(dice: Dice, profile: Profile, a1c: Course, potassium: Course) -> Course:
-    """The glucose of the last draw with potassium; none without such a draw."""
-    if potassium.last is None:
-        return Course()
-    return Course((KeyReading(potassium.last.ago, _level(dice, profile, usual_glucose(profile, a1c.last))),))
-
-
-def _glucose(dice: Dice, profile: Profile, a1c: Sequence[Course]) -> list[Course]:
+def _glucose(dice: Dice, profile: Profile, count: int) -> list[Course]:
     """Two to six readings in the window for most patients. Some have one exactly at its end, one a minute older, or two
     in the same minute."""
-    kinds = _dealt(dice, GLUCOSE, len(a1c))
+    kinds = _dealt(dice, GLUCOSE, count)
     stale = iter(_stale(dice, profile.window, kinds.count("stale")))
     out = []
-    for place, (kind, course) in enumerate(zip(kinds, a1c, strict=True)):
-        middle = usual_glucose(profile, course.last)
+    for place, kind in enumerate(kinds):
         if kind == "stale":
-            out.append(Course((KeyReading(next(stale), _level(dice, profile, middle)),)))
+            out.append(Course((KeyReading(next(stale)),)))
             continue
         times = {dice.between(15, profile.window - 1) for _ in range(dice.between(1, 5))}
         times |= ({profile.window}, {profile.window + 1}, {profile.window, profile.window + 1}, set())[place % 4]
-        readings = [KeyReading(ago, _level(dice, profile, middle)) for ago in sorted(times, reverse=True)]
+        readings = [KeyReading(ago) for ago in sorted(times, reverse=True)]
         if place % 5 == 0 and len(readings) > 1:  # two results of the same minute; both count
-            readings.insert(0, KeyReading(readings[0].ago, _level(dice, profile, middle)))
+            readings.insert(0, readings[0])
         out.append(Course(tuple(readings), dice.chance(NEIGHBOUR)))
     return out
-
-
-def _level(dice: Dice, profile: Profile, middle: float) -> int:
-    return profile.glucose.steps(max(52.0, middle * (0.7 + 0.6 * dice.unit())))
 
 
 def _a1c(dice: Dice, profile: Profile, count: int) -> list[Course]:

@@ -51,9 +51,7 @@ _ALL = (
     Drug("lisinopril", "lisinopril 10 MG Oral Tablet", "314076", 10, "mg", _PO, 1, _ACE, "amlodipine"),
     Drug("losartan", "losartan 50 MG Oral Tablet", "52175", 50, "mg", _PO, 1, (), "amlodipine"),
     Drug("amlodipine", "amlodipine 5 MG Oral Tablet", "197361", 5, "mg", _PO, 1),
-    Drug("hydrochlorothiazide", "hydrochlorothiazide 25 MG Oral Tablet", "5487", 25, "mg", _PO, 1, renal="amlodipine"),
     Drug("atorvastatin", "atorvastatin 20 MG Oral Tablet", "617310", 20, "mg", _PO, 1),
-    Drug("rosuvastatin", "rosuvastatin 10 MG Oral Tablet", "301542", 10, "mg", _PO, 1, renal="atorvastatin"),
     Drug("furosemide", "furosemide 40 MG Oral Tablet", "313988", 40, "mg", _PO, 2),
     Drug("furosemide iv", "furosemide 10 MG/ML Injectable Solution", "4603", 40, "mg", _IV, 2),
     Drug("metoprolol", "metoprolol succinate 50 MG Extended Release Oral Tablet", "866436", 50, "mg", _PO, 1),
@@ -61,6 +59,8 @@ _ALL = (
     Drug("warfarin", "warfarin sodium 5 MG Oral Tablet", "855332", 5, "mg", _PO, 1),
     Drug("heparin", "heparin 5000 units/mL injection", "5224", 5000, _UNITS, _SC, 3),
     Drug("enoxaparin", "enoxaparin 40 mg/0.4 mL injection", "67108", 40, "mg", _SC, 1, renal="enoxaparin 30"),
+    Drug("enoxaparin 80", "enoxaparin 80 mg/0.8 mL injection", "67108", 80, "mg", _SC, 2, renal="enoxaparin 80 once"),
+    Drug("enoxaparin 80 once", "enoxaparin 80 mg/0.8 mL injection", "67108", 80, "mg", _SC, 1),
     Drug("enoxaparin 30", "enoxaparin 30 mg/0.3 mL injection", "67108", 30, "mg", _SC, 1),
     Drug("aspirin", "aspirin 81 MG Oral Tablet", "243670", 81, "mg", _PO, 1, ("aspirin", "ibuprofen")),
     Drug("clopidogrel", "clopidogrel 75 MG Oral Tablet", "32968", 75, "mg", _PO, 1),
@@ -71,7 +71,6 @@ _ALL = (
     Drug("sertraline", "sertraline 50 MG Oral Tablet", "312941", 50, "mg", _PO, 1),
     Drug("mirtazapine", "mirtazapine 15 MG Oral Tablet", "15996", 15, "mg", _PO, 1),
     Drug("quetiapine", "quetiapine 100 MG Oral Tablet", "51272", 100, "mg", _PO, 1),
-    Drug("haloperidol", "haloperidol 2 MG Oral Tablet", "5093", 2, "mg", _PO, 2),
     Drug("gabapentin", "gabapentin 300 MG Oral Capsule", "310431", 300, "mg", _PO, 3, renal="gabapentin once"),
     Drug("gabapentin once", "gabapentin 300 MG Oral Capsule", "310431", 300, "mg", _PO, 1),
     Drug("tamsulosin", "tamsulosin 0.4 MG Oral Capsule", "77492", 0.4, "mg", _PO, 1),
@@ -112,7 +111,6 @@ _ALL = (
     Drug("flush", "sodium chloride 0.9 % Prefilled Syringe 10 mL", "9863", 10, "mL", _IV, 3),
     Drug("dextrose", "glucose 50 % Injection 25 g", "4850", 25, "g", _IV, 1, needed=True),
     Drug("norepinephrine", "norepinephrine 8 MG Injection", "7512", 8, "mg", _IV, 1, bag="250", flow=15),
-    Drug("propofol", "propofol 10 MG/ML Injectable Suspension", "8782", 1000, "mg", _IV, 1),
     Drug("acetaminophen", "acetaminophen 325 MG Oral Tablet", "313782", 650, "mg", _PO, 4, needed=True),
     Drug("ibuprofen", "ibuprofen 400 MG Oral Tablet", "5640", 400, "mg", _PO, 3, _NSAID, "acetaminophen", needed=True),
     Drug("oxycodone", "oxycodone hydrochloride 5 MG Oral Tablet", "7804", 5, "mg", _PO, 4, _OPIATE, needed=True),
@@ -142,7 +140,6 @@ _ALL = (
     Drug("antacid", "calcium carbonate 500 MG Chewable Tablet", "1897", 500, "mg", _PO, 0),
     Drug("guaifenesin", "guaifenesin 200 MG Oral Tablet", "5032", 200, "mg", _PO, 0),
     Drug("lidocaine", "lidocaine 5 % Transdermal Patch", "6387", 700, "mg", "Transdermal", 0),
-    Drug("iohexol", "iohexol 300 MG/ML Injectable Solution", "5956", 100, "mL", _IV, 1),
 )
 DRUGS = {drug.key: drug for drug in _ALL}
 MIXED = tuple(drug for drug in _ALL if drug.bag)

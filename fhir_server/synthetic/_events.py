@@ -79,13 +79,18 @@ class Events:
                 yield from self._coded(contact.start + 5, contact.what.end - 2, v.VISIT_SERVICES, v.SYMPTOMS)
                 if self._dice.chance(0.8):
                     yield self._note(contact, *notes.of_visit(contact, contact.what))
+        for drawn, issued in sorted(chart.critical.items()):
+            called = issued + self._dice.between(2, 9)
+            if called <= self._story.until:
+                at = self._contacts.at(called)
+                yield self._note(at, *notes.of_critical(at, drawn, called))
         yield from self._care()
         for draw in chart.draws:
             yield from self._panels(draw)
 
-    def _note(self, contact: Contact, time: int, kind: r.Code, text: str) -> Event:
-        when = self._clock.text(time)
-        return r.document_reference(self._ids.next("n"), kind, self._mrn, contact.id, when, text), time
+    def _note(self, contact: Contact | None, time: int, kind: r.Code, text: str) -> Event:
+        when, where = self._clock.text(time), contact.id if contact else ""
+        return r.document_reference(self._ids.next("n"), kind, self._mrn, where, when, text), time
 
     def _times(self, onset: int, recorded: int) -> tuple[str, str]:
         return self._clock.day_text(onset), self._clock.text(recorded)

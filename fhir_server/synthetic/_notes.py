@@ -1,4 +1,4 @@
-"""Notes of doctors: on admission, each morning, at discharge and at visits.
+"""Notes of doctors: on admission, each morning, at discharge, at visits, and on critical results.
 
 A note repeats data of the chart: the reason of the stay, the active problems, the drugs, the last vital signs and the
 results of the day. So it agrees with the chart, and no task depends on it.
@@ -21,6 +21,7 @@ from fhir_server.synthetic.dice import Dice
 ADMISSION: Code = (LOINC, "34117-2", "History and physical note")
 PROGRESS: Code = (LOINC, "11506-3", "Progress note")
 DISCHARGE: Code = (LOINC, "18842-5", "Discharge summary")
+TELEPHONE: Code = (LOINC, "34748-4", "Telephone encounter Note")
 _WARD = ("Slept well.", "Walks in the hallway with help.", "Feels better than yesterday.", "Tired.")
 _ICU = ("Under continuous monitoring.", "Nursed in bed, turned every two hours.", "Monitored, arouses to voice.")
 _OFFICE = (
@@ -70,6 +71,14 @@ class Notes:
         time = min(visit.end - 1, visit.start + self._dice.between(25, 29))
         text = f"Office visit. {self._dice.pick(_OFFICE)} {self._history(time)} {self._signs(time)}"
         return time, PROGRESS, f"{text} {self._dice.pick(_PLANS)}"
+
+    def of_critical(self, contact: Contact | None, drawn: int, called: int) -> Note:
+        """The note of a call about a critical result. It does not tell the result."""
+        minute = self._clock.minute_of_day(drawn)
+        text = f"The laboratory called a critical result of the draw at {minute // 60:02d}:{minute % 60:02d}."
+        if contact and isinstance(contact.what, Stay):
+            return called, PROGRESS, f"{contact.what.reason.text}. {text} Read back, seen at once."
+        return called, TELEPHONE, f"{text} Reached by telephone, without complaints; knows when to come in at once."
 
     def _progress(self, contact: Contact, stay: Stay, time: int, day: int) -> str:
         part = next(one for one in stay.segments if one.end is None or time < one.end)

@@ -1,12 +1,13 @@
 """Drug orders for home and during stays, and the times of administration.
 
-A drug is ordered for a problem of the list or for the reason of the stay. Some drugs any patient in hospital may need:
-`_COMMON`, fluids, and the replacement of a low potassium or magnesium. The orders for home are on hold during a stay.
+A drug is ordered for a problem of the list or for the reason of the stay: `_COMFORT` says for which. Any patient in
+hospital may need flushes, fluids, and the replacement of a low potassium or magnesium. The orders for home are on hold
+during a stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fhir_server.synthetic._chart import Draw
@@ -17,15 +18,28 @@ from fhir_server.synthetic._problems import BIPOLAR, PAIN, TUMOUR
 from fhir_server.synthetic._profile import Profile
 from fhir_server.synthetic._stays import HOUR, Stay
 from fhir_server.synthetic._story import Problem, Story
-from fhir_server.synthetic.dice import Dice
+from fhir_server.synthetic.dice import Dice, T
 
-_COMMON = ("acetaminophen", "ondansetron", "docusate", "sennosides", "polyethylene", "melatonin", "flush")
 _OPIOIDS = ("oxycodone", "hydromorphone", "fentanyl")
-_ONCE = (
-    *(("flush", 0, 23), ("flush", 0, 23), ("flush", 0, 23), ("bisacodyl", 8, 20), ("simethicone", 7, 22)),
-    *(("antacid", 7, 22), ("guaifenesin", 7, 22), ("lidocaine", 8, 20)),
+_FEVER, _CUT = ("J18.9", "N39.0", "A41.9", "L03.115"), ("K35.80", "M17.11", "K80.20", "C64.2", "K40.90")
+_BOWEL = ("K85.90", "K92.2", "K21.9", "K50.90", "K52.9")
+_COMFORT = (
+    (("acetaminophen",), (*_FEVER, *_CUT, "K85.90", "J44.1")),
+    (("ondansetron",), (*_CUT, *_BOWEL, "N17.9")),
+    (("docusate", "sennosides", "polyethylene"), (*_CUT, "D50.9", "G89.29")),
+    (("melatonin",), ("F32.A", "F10.20", "I50.33", "A41.9")),
+    (("flush",), ()),
 )
-"""Drugs that are ordered as a single dose, with the first and last hour of the day for it."""
+"""Drugs ordered on admission, with the problems of which the patient has one (ICD-10-CM; empty: all patients)."""
+_ONCE = (
+    *(3 * ((("flush", 0, 23), ()),)),
+    (("bisacodyl", 8, 20), (*_CUT, "D50.9")),
+    (("simethicone", 7, 22), (*_CUT, *_BOWEL)),
+    (("antacid", 7, 22), _BOWEL),
+    (("guaifenesin", 7, 22), ("J18.9", "J44.1")),
+    (("lidocaine", 8, 20), (*_CUT, "M17.9", "M54.50")),
+)
+"""Drugs ordered as a single dose, with the first and last hour of the day for it, and the problems as above."""
 _BOLUS = ("bolus", 6, 22)
 """A single order of fluid, on the day after the admission."""
 _OVERLOADED = ("I50.33", "I50.9", "I21.4")
@@ -162,22 +176,21 @@ class Pharmacy:
             ended = dice.pick(("completed", "completed", "stopped"))
             return self._order(drug, start, end, status or ("active" if end is None else ended), contact)
 
-        keys = [*stay.reason.drugs, *((one,) for one in _COMMON), *self._featured(stay)]
+        listed = self._listed(stay)
+        comfort = [(key,) for keys in _called_for(_COMFORT, listed) for key in keys]
+        keys = [*stay.reason.drugs, *comfort, *self._featured(stay)]
         had: set[str] = set()
         for place, names in enumerate(keys):
             drug = self._suitable(names, renal=renal)
             if drug is not None and drug.key not in had:
                 had.add(drug.key)
                 yield order(drug, admitted + 2 * place)
-        yield from (
-            order(one.drug, admitted + 30)
-            for one in before
-            if one.home
-            and one.status in ("active", "on-hold", "stopped")
-            and one.start < stay.start
-            and (one.end is None or one.end >= stay.until)
-            and self._continues(one, stay, had)
-        )
+        for one in before:
+            lasts = one.home and one.start < stay.start and (one.end is None or one.end >= stay.until)
+            if lasts and self._continues(one, stay, had):
+                drug = self._suitable((one.drug.key,), renal=renal)
+                if drug is not None:
+                    yield order(drug, admitted + 30)
         if self._has_sugar(stay.start) and "lispro" not in had:
             yield order(DRUGS["lispro"], admitted + 40)
             yield order(DRUGS["dextrose"], admitted + 41)
@@ -189,14 +202,19 @@ class Pharmacy:
                 opioid = stay.end is None and name != "cefazolin once"
                 if drug is not None and drug.key not in had and not opioid and drug.key != "fentanyl":
                     yield order(drug, cut + offset, cut + offset + 2 * DAY if offset > 0 else cut + 30)
-        for time, key in self._single(stay):
+        for time, key in self._single(stay, listed):
             yield order(replace(DRUGS[key], daily=0), time, time + 60, dice.pick(_ENDED))
 
-    def _single(self, stay: Stay) -> Iterator[tuple[int, str]]:
+    def _listed(self, stay: Stay) -> set[str]:
+        """The codes of the reason and of the problems known on admission, except a tumour that is not the reason."""
+        known = {one.diagnosis.code for one in self._story.problems if one.recorded <= stay.start}
+        return {stay.reason.code, *(known - {TUMOUR.code})}
+
+    def _single(self, stay: Stay, listed: set[str]) -> Iterator[tuple[int, str]]:
         """Times and keys of single doses, from the day after the admission. On one day, only flushes are repeated."""
         dice, clock = self._dice, self._clock
-        has = {stay.reason.code, *(one.diagnosis.code for one in self._story.problems)}
-        choices = _ONCE if has & set(_OVERLOADED) else (*_ONCE, _BOLUS)
+        called = _called_for(_ONCE, listed)
+        choices = called if listed & set(_OVERLOADED) else [*called, _BOLUS]
         for day in range(clock.days_ago(stay.start) - 1, clock.days_ago(stay.until) - 1, -1):
             had: set[str] = set()
             for _ in range(dice.between(*self._profile.size.drugs)):
@@ -205,11 +223,11 @@ class Pharmacy:
                 if time < stay.until - 60:
                     yield time, "flush" if key in had else key
                 had.add(key)
-            choices = _ONCE
+            choices = called
 
     def _continues(self, one: Order, stay: Stay, had: set[str]) -> bool:
         """Whether a drug from home is continued in hospital. Drugs that need monitoring are not."""
-        held = {"metformin", "apixaban", "warfarin", "aspirin", "clopidogrel", "ibuprofen", "lisinopril", "losartan"}
+        held = {"aspirin", "clopidogrel", "ibuprofen", "lisinopril", "losartan"}
         if one.drug.key in had or (one.drug.key in held and stay.end is None):
             return False
         if one.drug.key in ("metformin", "apixaban", "warfarin", *_OPIOIDS, "morphine", "naloxone", "quetiapine"):
@@ -227,13 +245,16 @@ class Pharmacy:
         features, dice = self._story.features, self._dice
         fibrillates = any(one.diagnosis.code == "I48.91" for one in self._story.problems)
         if stay.end is not None:
+            if stay.reason.code == "I21.4":
+                return [("enoxaparin 80",)]
             if stay.reason.code == "K92.2" or dice.chance(0.25):
                 return [("oxycodone",)] if dice.chance(0.2) else []
             return [("heparin",) if dice.chance(0.7) else ("enoxaparin",)]
+        other = ("enoxaparin 80",) if stay.reason.code == "I21.4" else ("apixaban",) if fibrillates else ("enoxaparin",)
         drugs: dict[str, list[tuple[str, ...]]] = {
             "heparin": [("heparin",)],
-            "two": [("heparin",), ("apixaban",) if fibrillates else ("enoxaparin",)],
-            "other": [("apixaban",) if fibrillates else ("enoxaparin",)],
+            "two": [("heparin",), other],
+            "other": [other],
         }
         out = drugs.get(features.anticoagulant, [])
         if features.opioid != "none":
@@ -254,13 +275,16 @@ class Pharmacy:
 
     def _replaced(self, draw: Draw) -> Iterator[Order]:
         """Orders of potassium or magnesium after a low result that is older than the course."""
-        for code, key, low in (("K", "potassium", 3.5), ("MG", "magnesium", 1.7)):
-            result = draw.results.get(code)
-            usual = code != "MG" or self._profile.magnesium.factor == 1
-            if result and usual and float(result[0]) < low and draw.time < draw.contact.until - 4 * HOUR:
+        for code, key in (("K", "potassium"), ("MG", "magnesium")):
+            if draw.results.get(code, ("", "N"))[1] == "L" and draw.time < draw.contact.until - 4 * HOUR:
                 start = min(draw.time + self._dice.between(100, 160), -2)
                 end = min(start + 60, draw.contact.until)
                 yield self._order(DRUGS[key], start, end, "completed", draw.contact)
+
+
+def _called_for(table: Sequence[tuple[T, tuple[str, ...]]], listed: set[str]) -> list[T]:
+    """The entries of a table that a patient with these problems needs."""
+    return [entry for entry, codes in table if not codes or listed & set(codes)]
 
 
 def operation(stay: Stay) -> int:

@@ -30,6 +30,10 @@ class KeyTest:
         """Converts a value in the catalog's unit to steps of this test."""
         return round((usual * self.factor + self.offset) * self.scale)
 
+    def usual(self, steps: int) -> float:
+        """Converts steps of this test to a value in the catalog's unit."""
+        return (steps / self.scale - self.offset) / self.factor
+
     def text(self, steps: int) -> str:
         """A level as shown in the chart."""
         whole, rest = divmod(steps, self.scale)
@@ -64,9 +68,9 @@ BUNDLED = Size(
     glucose=2,
     diagnoses=(0, 1),
     services=(0, 2),
-    drugs=(3, 5),
+    drugs=(4, 6),
 )
-"""About 64,000 resources of 100 patients."""
+"""About 68,000 resources of 100 patients."""
 FULL = Size(
     span=1826,
     stays={"admitted": (6, 10), "followed": (7, 10), "new": (4, 7)},

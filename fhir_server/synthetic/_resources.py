@@ -227,7 +227,7 @@ def document_reference(id: str, kind: Code, mrn: str, encounter: str, time: str,
         "subject": reference("Patient", mrn),
         "date": time,
         "content": [{"attachment": {"contentType": "text/plain", "data": data}}],
-        "context": {"encounter": [reference("Encounter", encounter)]},
+        **({"context": {"encounter": [reference("Encounter", encounter)]}} if encounter else {}),
     }
 
 

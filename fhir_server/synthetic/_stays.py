@@ -55,8 +55,8 @@ class Stay:
     reason: Reason
     segments: tuple[Segment, ...]
     fatal: bool = False
-    febrile: bool = True
-    """Whether an infection shows as fever and a rapid pulse."""
+    severity: float = 1.0
+    """Scales the shifts of the reason. An infection with a low severity has no fever and no rapid pulse."""
 
     @property
     def until(self) -> int:
@@ -117,4 +117,5 @@ def _stay(dice: Dice, reason: Reason, start: int, end: int | None, *, dies: bool
             marks.append((reason.service, moved + length))
     ends: list[int | None] = [time for _, time in marks[1:]]
     segments = tuple(Segment(ward, time, after) for (ward, time), after in zip(marks, [*ends, end], strict=True))
-    return Stay(start, end, reason, segments, dies, reason.code in INFECTIONS and dice.chance(0.88))
+    mild = reason.code in INFECTIONS and dice.chance(0.12)
+    return Stay(start, end, reason, segments, dies, 0.3 if mild else 0.7 + 1.3 * dice.unit() * dice.unit())

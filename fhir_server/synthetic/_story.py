@@ -13,7 +13,7 @@ from fhir_server.synthetic import _stays as s
 from fhir_server.synthetic import _vocabulary as v
 from fhir_server.synthetic._care import Care, Planner, Visit, overlaps
 from fhir_server.synthetic._clock import DAY, Clock
-from fhir_server.synthetic._courses import DIABETIC, Courses, Features, KeyReading, a1c_percent, all_courses, deal
+from fhir_server.synthetic._courses import DIABETIC, Courses, Features, KeyReading, all_courses, deal
 from fhir_server.synthetic._profile import Profile
 from fhir_server.synthetic.dice import Dice
 from fhir_server.synthetic.people import Person, people
@@ -108,7 +108,7 @@ class _Teller:
         dice, profile, here = self._dice, self._profile, courses.setting == "admitted"
         weight = {"admitted": 1.3, "followed": 1.0, "new": 0.3}[courses.setting]
         a1c = courses.a1c.last
-        percent = a1c_percent(profile, a1c) if a1c else 5.0
+        percent = profile.a1c.usual(a1c.steps) if a1c else 5.0
         listed = [p.DIABETES[1 if percent >= 8.5 else 0]] if percent >= DIABETIC else []
         barred = {"E03.9"} if features.thyroid not in ("normal", "none") else set()
         if here and features.anticoagulant in ("none", "heparin"):
@@ -135,8 +135,8 @@ class _Teller:
         reasons = s.fitting(person.age, person.gender, listed)
         out: list[s.Stay] = []
         if courses.setting == "admitted":
-            bleeding = features.anticoagulant == "none"
-            now = [one for one in reasons if bleeding or one.code != "K92.2"]
+            fits = {"K92.2": ("none",), "I21.4": ("two", "other")}
+            now = [one for one in reasons if features.anticoagulant in fits.get(one.code, (features.anticoagulant,))]
             least = max(5, (profile.window + 2 * DAY) // DAY + 2)
             out.append(s.present(dice, clock, now, least))
         elif person.died is not None and dice.chance(0.6):

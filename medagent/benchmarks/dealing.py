@@ -26,6 +26,8 @@ from refsol.clinical.task_type import Solution, TaskType
 Share = tuple[int, int]
 """The share of the rarer outcome: (1, 6) is a sixth."""
 HALF: Share = (1, 2)
+_NOBODY = {True: "with nothing due or measured", False: "with something due or measured"}
+"""What to call the patients of an outcome if there are none."""
 TRIES = 24
 """How often a type is dealt, to choose the deal in which the most frequent right behaviour is rarest."""
 
@@ -106,7 +108,7 @@ def deal(candidates: Sequence[Candidate], share: Share, count: int, dice: Dice, 
     for rare, pool in pools.items():
         wanted, found = order.count(rare), sum(one.rare is rare for one in best)
         if found < wanted:
-            words = " or ".join(sorted({one.branch for one in pool})) or ("with nothing due" if rare else "with a task")
+            words = " or ".join(sorted({one.branch for one in pool})) or _NOBODY[rare]
             missing.append(f"{found} patients {words}, {wanted} wanted")
     return Dealt(best, missing, dict(sorted(Counter(one.branch for one in candidates).items())))
 

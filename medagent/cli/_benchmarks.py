@@ -6,7 +6,7 @@ benchmark imports no other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from medagent.terminal.groups import command
-from medagent.terminal.settings import with_options
+from medagent.terminal.settings import parameter_of, with_options
 
 
 def per_benchmark(
@@ -23,6 +23,7 @@ def per_benchmark(
     help: str,
     fields: Callable[[Any], Sequence[Any]],
     doc: Callable[[Any], str | None] | None = None,
+    rare: Callable[[Any], Iterable[Any]] = lambda _: (),
     *,
     fhir: bool = False,
     argument: bool = False,
@@ -30,8 +31,9 @@ def per_benchmark(
     """A group with a command per benchmark. `words` is the command line up to the benchmark's name.
 
     `function` gets the benchmark and the values of its options, which are `fields`; `doc` is the command's help (by
-    default the function's docstring). `fhir`: fail for benchmarks without a FHIR session. `argument`: the command has
-    an argument, so a first word that is not a benchmark is that argument.
+    default the function's docstring). `rare` are the fields that only `--help-all` shows. `fhir`: fail for benchmarks
+    without a FHIR session. `argument`: the command has an argument, so a first word that is not a benchmark is that
+    argument.
     """
 
     commands: dict[tuple[type, str], Any] = {}
@@ -54,19 +56,20 @@ def per_benchmark(
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
             """The command of a benchmark. Raises UserError if it is not installed or has no FHIR session."""
-            from medagent.benchmarks.base import DEFAULT, find, find_fhir, names
+            from medagent.benchmarks.base import DEFAULT, find, find_fhir
 
             benchmark: Any = find_fhir(cmd_name) if fhir else find(cmd_name)
-            others = ", ".join(f"{words} {name}" for name in names() if name != DEFAULT)
             made = (type(benchmark), benchmark.reference)
             if made in commands:
                 return commands[made]
-            more = f"Other benchmarks: {others} (--help shows each)."
-            if fhir:
-                more = f"Another benchmark with FHIR sessions: {words} NAME."
+            others = ", ".join(name for name in self.list_commands(ctx) if name != DEFAULT)
+            more = f"Other benchmarks: {others}. Their options: {words} NAME --help"
             own = with_options(fields(benchmark))(partial(function, benchmark))
             own.__doc__ = doc(benchmark) if doc else function.__doc__
-            commands[made] = command(cmd_name, own, more if cmd_name == DEFAULT else None)
+            default = cmd_name == DEFAULT
+            commands[made] = command(cmd_name, own, more if default else None)
+            commands[made].usage = f"{words} [BENCHMARK]" if default else ""
+            commands[made].rare = frozenset(map(parameter_of, rare(benchmark)))
             return commands[made]
 
     app = typer.Typer(cls=PerBenchmark, add_completion=False, rich_markup_mode=None)

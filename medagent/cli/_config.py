@@ -65,9 +65,9 @@ def _values(path: Path, benchmark: Any, *, trusted: bool) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for table, model, entries in tables:
         fields = list(options(model, "run"))
-        known = {flag: field for field in fields for flag in (field.option.was, field.flag)}
+        known = {flag: field for field in fields for flag in field.names}
         for name, value in entries.items():
-            if not name or name not in known:
+            if name not in known:
                 flags = ", ".join(sorted(field.flag for field in fields))
                 raise UserError(f"{path}: {table}.{name}: unknown option; the options are {flags}")
             if not trusted and (problem := _problem(known[name].option.kind, value)):

@@ -10,24 +10,31 @@ from typing import Annotated, Any
 import typer
 
 from medagent.cli._benchmarks import per_benchmark
+from medagent.terminal import options
 from medagent.terminal.settings import fields_of
 
-OUTPUT = "Output"
+FREQUENT = (
+    *("round", "agent", "model", "base_url", "protocol", "judge", "ehr", "fhir", "writes"),
+    *("ids", "limit", "trials", "max_cost", "concurrency"),
+)
+"""The shared options that `--help` shows, by field. It also shows those that only this benchmark has."""
+CONFIG = "A TOML file with defaults, before medagent.toml and pyproject.toml in the current folder."
 
 
 def _output(*flags: str, help: str) -> Any:
-    return typer.Option(*flags, help=help, rich_help_panel=OUTPUT, show_default=False)
+    return typer.Option(*flags, help=help, show_default=False)
 
 
 def run(
     benchmark: Any,
     values: dict[str, Any],
-    config: Annotated[Path | None, _output("--config", help="A TOML file with defaults for these options.")] = None,
+    config: Annotated[Path | None, _output("--config", help=CONFIG)] = None,
     report: Annotated[
         Path | None, _output("--report", help="Write an HTML report every minute and at the end.")
     ] = None,
     quiet: Annotated[bool, _output("--quiet", "-q", help="No progress.")] = False,
     as_json: Annotated[bool, _output("--json", help="Print JSON instead of a table.")] = False,
+    help_all: options.HelpAll = False,
 ) -> None:
     """The function behind `medagent run NAME`."""
     from medagent.cli._config import defaults
@@ -53,12 +60,18 @@ def _rewriting(file: Path, code: str | None) -> Callable[[Path], object]:
 def _help(benchmark: Any) -> str:
     name = "" if benchmark.name == "medagentbench" else f" {benchmark.name}"
     example = benchmark.example or f"medagent run{name} --model gpt-4o-mini"
-    continuing = (
-        "Each finished item is saved at once. Repeat the command to continue a stopped run.\n\n"
-        "Precedence of options: the command line, --config FILE, medagent.toml (or [tool.medagent] in pyproject.toml) "
-        "in the current folder, the default."
-    )
+    continuing = "Each finished item is saved at once. Repeat the command to continue a stopped run."
     return f"{inspect.getdoc(type(benchmark))}\n\n{continuing}\n\nExample: {example}"
+
+
+def _rare(benchmark: Any) -> list[Any]:
+    """The fields of shared options that few users need."""
+    from medagent.engine.settings import RunSettings
+    from medagent.fhir_episodes.settings import FhirSettings
+    from medagent.judging.panel import PanelSettings
+
+    shared = {name for model in (RunSettings, FhirSettings, PanelSettings) for name in model.model_fields}
+    return [one for one in fields_of(benchmark.Settings, use="run") if one.name in shared - {*FREQUENT}]
 
 
 app = per_benchmark(
@@ -67,4 +80,5 @@ app = per_benchmark(
     "Run a benchmark: MedAgentBench (without a name), or the one that you name.",
     lambda benchmark: fields_of(benchmark.Settings, use="run"),
     _help,
+    _rare,
 )

@@ -14,32 +14,49 @@ import typer
 from medagent.terminal.groups import Lazy, LazyGroup
 
 COMMANDS = {
-    "run": Lazy("medagent.cli._run:app", "Run a benchmark: MedAgentBench, or the one that you name."),
-    "grade": Lazy(
-        "medagent.cli._grade:command", "Grade a results file or a run's folder, with a reason for each item."
-    ),
-    "show": Lazy("medagent.cli._show:command", "Show a run, or one of its items: messages and verdict."),
-    "report": Lazy("medagent.cli._report:command", "Write an HTML file that shows why each item is right or wrong."),
-    "judge": Lazy("medagent.cli._judge:app", "Judges: check one, judge a run again, compare judges."),
-    "compare": Lazy("medagent.cli._compare:command", "Compare runs item by item: which changed, more than chance?"),
-    "power": Lazy("medagent.cli._power:command", "The smallest difference between two runs that is not chance."),
-    "submit": Lazy("medagent.cli._submit:app", "Pack a run into one archive that others can check."),
-    "leaderboard": Lazy("medagent.cli._leaderboard:command", "Print the scores of runs as a Markdown table."),
-    "validate": Lazy("medagent.cli._validate:command", "List every problem of a results file with its place."),
-    "export": Lazy("medagent.cli._export:app", "Write a run, or tasks, in the form of another tool."),
-    "data": Lazy("medagent.cli._data:app", "Task sets: list, import, check, make; answer keys; patient charts."),
-    "ehr": Lazy(
-        "medagent.cli._ehr:app", "Patients: FHIR data in files and servers; build, import, export, copy, push."
-    ),
-    "serve": Lazy("medagent.cli._serve:command", "Serve FHIR R4 over HTTP: the bundled hospital, or your own data."),
-    "mcp": Lazy("medagent.cli._mcp:app", "Offer tasks, or a FHIR server, to any MCP client."),
-    "a2a": Lazy("medagent.cli._a2a:app", "Agents that speak A2A: assess one, or offer a model as one."),
-    "harbor": Lazy("medagent.cli._harbor:app", "What the containers of `export harbor` run.", hidden=True),
-    "promptcblue": Lazy("medagent.benchmarks.promptcblue.commands:app", "PromptCBLUE: parse, score, package."),
-    "simpleqa": Lazy("medagent.benchmarks.simpleqa.commands:app", "SimpleQA: score, export, the published prompt."),
-    "imapscore": Lazy("medagent.benchmarks.imapscore.commands:app", "imapScore: score, explain, correlate."),
-    "doctor": Lazy("medagent.cli._doctor:command", "Check this installation: one line per check, ok or what to do."),
+    "Run and read": {
+        "run": Lazy("medagent.cli._run:app", "Run a benchmark: MedAgentBench, or the one that you name."),
+        "show": Lazy("medagent.cli._show:command", "Show a run, or one of its items: messages and verdict."),
+        "report": Lazy(
+            "medagent.cli._report:command", "Write an HTML file that shows why each item is right or wrong."
+        ),
+        "compare": Lazy("medagent.cli._compare:command", "Compare runs item by item: which changed, more than chance?"),
+        "grade": Lazy(
+            "medagent.cli._grade:command", "Grade a results file or a run's folder, with a reason for each item."
+        ),
+        "leaderboard": Lazy("medagent.cli._leaderboard:command", "Print the scores of runs as a Markdown table."),
+    },
+    "Data": {
+        "data": Lazy("medagent.cli._data:app", "Task sets: list, import, check, make; answer keys; patient charts."),
+        "ehr": Lazy(
+            "medagent.cli._ehr:app", "Patients: FHIR data in files and servers; build, import, export, copy, push."
+        ),
+        "validate": Lazy("medagent.cli._validate:command", "List every problem of a results file with its place."),
+        "export": Lazy("medagent.cli._export:app", "Write a run, or tasks, in the form of another tool."),
+        "submit": Lazy("medagent.cli._submit:app", "Pack a run into one archive that others can check."),
+    },
+    "Serve": {
+        "serve": Lazy(
+            "medagent.cli._serve:command", "Serve FHIR R4 over HTTP: the bundled hospital, or your own data."
+        ),
+        "mcp": Lazy("medagent.cli._mcp:app", "Offer tasks, or a FHIR server, to any MCP client."),
+        "a2a": Lazy("medagent.cli._a2a:app", "Agents that speak A2A: assess one, or offer a model as one."),
+        "harbor": Lazy("medagent.cli._harbor:app", "What the containers of `export harbor` run.", hidden=True),
+    },
+    "One benchmark": {
+        "promptcblue": Lazy("medagent.benchmarks.promptcblue.commands:app", "PromptCBLUE: parse, score, package."),
+        "simpleqa": Lazy("medagent.benchmarks.simpleqa.commands:app", "SimpleQA: score, export, the published prompt."),
+        "imapscore": Lazy("medagent.benchmarks.imapscore.commands:app", "imapScore: score, explain, correlate."),
+    },
+    "More": {
+        "judge": Lazy("medagent.cli._judge:app", "Judges: check one, judge a run again, compare judges."),
+        "power": Lazy("medagent.cli._power:command", "The smallest difference between two runs that is not chance."),
+        "doctor": Lazy(
+            "medagent.cli._doctor:command", "Check this installation: one line per check, ok or what to do."
+        ),
+    },
 }
+"""The commands by the headings of `medagent --help`."""
 OVERVIEW = (
     "Run medical agents and models on medical benchmarks, store what they did, and grade it.\n\n"
     "Example: medagent run --version v2 --round r2 --agent reference"
@@ -49,7 +66,7 @@ OVERVIEW = (
 class Commands(LazyGroup):
     """The commands of `COMMANDS`."""
 
-    table = COMMANDS
+    sections = COMMANDS
 
 
 app = typer.Typer(

@@ -58,7 +58,11 @@ class Option:
     without: str = ""
     """Names of options that exclude it."""
     flag: str = ""
-    """Its name on the command line and in `run.json`, if it differs from the field's."""
+    """Its name on the command line, if it differs from the field's."""
+    also: str = ""
+    """A second name on the command line."""
+    key: str = ""
+    """Its name in `run.json`, if it differs from the flag: names in files do not change."""
     part: str = ""
     """`code seconds`: the command line writes it as `--code seconds=VALUE`, and shares `--code` with other options."""
     was: str = ""
@@ -85,6 +89,16 @@ class Field:
     info: FieldInfo
     option: Option
     model: type[BaseModel]
+
+    @property
+    def key(self) -> str:
+        """Its name in `run.json`."""
+        return self.option.key or self.flag
+
+    @property
+    def names(self) -> set[str]:
+        """All its names on the command line: now, the second one, the earlier one."""
+        return {self.flag, self.option.also, self.option.was} - {""}
 
     @property
     def help(self) -> str:
@@ -121,7 +135,7 @@ def option_of(model: type[BaseModel], name: str) -> Field | None:
 
 
 def values(settings: BaseModel, *kinds: Kept) -> dict[str, Setting]:
-    """The values of a run's options of these kinds, by flag, as in `run.json`. A setting without what it needs is None,
+    """The values of a run's options of these kinds, by key, as in `run.json`. A setting without what it needs is None,
     and so is another option with its default value.
     """
     result: dict[str, Setting] = {}
@@ -129,7 +143,7 @@ def values(settings: BaseModel, *kinds: Kept) -> dict[str, Setting]:
         if one.option.kept in kinds:
             value = as_setting(getattr(settings, one.name))
             plain = one.option.kept != "setting" and value == one.default
-            result[one.flag] = None if plain or _missing(settings, one) else value
+            result[one.key] = None if plain or _missing(settings, one) else value
     return result
 
 
@@ -169,9 +183,9 @@ def stated(settings: BaseModel) -> dict[str, Any]:
 
 
 def addresses(settings: BaseModel) -> list[str]:
-    """The flags of the places of a run that are addresses."""
+    """The keys of the places of a run that are addresses."""
     places = (one for one in options(type(settings), "run") if one.option.kept == "place")
-    return [one.flag for one in places if one.option.kind == "address"]
+    return [one.key for one in places if one.option.kind == "address"]
 
 
 def as_setting(value: Any) -> Setting:
@@ -202,10 +216,10 @@ def _as_text(value: object) -> str:
 
 
 def as_words(model: type[BaseModel] | None, settings: Mapping[str, Setting]) -> Iterator[str]:
-    """Settings by flag as words of a command line, with the names that options have now. Facts that are not options
+    """Settings by key as words of a command line, with the names that options have now. Facts that are not options
     (digests, versions, `recipe:rule`) are left out.
     """
-    now = {flag: one for one in options(model or BaseModel) for flag in (one.flag, one.option.was)}
+    now = {name: one for one in options(model or BaseModel) for name in (one.key, *one.names)}
     written: dict[str, Setting] = {}
     for key, value in settings.items():
         if value is None or value is False or ":" in key or key.endswith(("digest", "-version")):
@@ -236,20 +250,22 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 
 def by_field(fields: Iterable[Field], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by field. A keyword is a field's name, its flag, or its earlier flag, which prints a hint.
+    """Values by field. A keyword is a field's name, its flag, its second flag, or an earlier flag, which prints a hint.
+    `--FLAG` is an earlier flag that is another field's name.
 
     Raises UserError if an option has both its names.
     """
     fields = list(fields)
-    names = {one.flag.replace("-", "_"): one.name for one in fields} | {one.name: one.name for one in fields}
+    flags = {flag.replace("-", "_"): one.name for one in fields for flag in (one.flag, one.option.also)}
+    names = flags | {one.name: one.name for one in fields}
     result = {names.get(name, name): value for name, value in values.items()}
     for one in fields:
-        old = one.option.was.replace("-", "_")
-        if old and old in result:
+        spellings = {f"--{one.option.was}", one.option.was.replace("-", "_")} - names.keys()
+        for old in spellings & result.keys():
             if result.get(one.name, True) is not True:
                 raise UserError(f"--{one.option.was} is {one.written} now: leave one of them out")
-            result[one.name] = result.pop(old)
-            hint(one.option.was, f"write {one.written} {result[one.name]}")
+            value = result[one.name] = result.pop(old)
+            hint(one.option.was, f"write {one.written} {','.join(value) if isinstance(value, list) else value}")
     return result
 
 

@@ -91,7 +91,7 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         recorded = {**document.get("places", {}), **document["settings"]}
         known = by_field(options(model), overrides)
         for field in options(self.Settings, "source"):
-            flag = next((flag for flag in (field.option.was, field.flag) if recorded.get(flag) is not None), "")
+            flag = next((flag for flag in (field.option.was, field.key) if recorded.get(flag) is not None), "")
             if flag and field.name not in known:
                 value = recorded[flag]
                 named = field.option.kind != "path" or value == field.default  # the default is in the benchmark's code

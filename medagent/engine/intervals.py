@@ -114,8 +114,8 @@ def above(scores: Sequence[GradedUnit], floor: Mapping[str, bool | None]) -> tup
     ]
     if not steps:
         return None
-    found = paired_difference(strata((*_place(one), (max(step, 0), max(-step, 0), 1)) for one, step in steps))
-    return found.value, found.interval
+    margin = paired_difference(strata((*_place(one), (max(step, 0), max(-step, 0), 1)) for one, step in steps))
+    return margin.value, margin.interval
 
 
 def shown(interval: Interval, unit: str = " %") -> str:

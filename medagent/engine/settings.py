@@ -68,7 +68,7 @@ class RunSettings(BaseModel):
     agents: ClassVar[tuple[str, ...]] = ()
     """The names of the benchmark's agents."""
 
-    round: Annotated[str, RunOption(RUN, kind="value")] = "r1"
+    round: Annotated[str, RunOption(RUN, kind="value", also="name")] = "r1"
     """A label for the run; part of its folder's name."""
     agent: Annotated[str | None, Option(WHO, kind="code", for_=("run", "source"))] = None
     """An agent of the benchmark{agents}, your own class by its import path (my_agent.py:MyAgent), or a name that a

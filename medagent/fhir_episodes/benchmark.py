@@ -285,7 +285,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         spent = run.journals.spent
         if not spent.calls:
             yield "Cost unknown: the agent owns its loop and reported no model call (env.spend)."
-        default = {one.flag: one.default for one in options(self.Settings)}
+        default = {one.key: one.default for one in options(self.Settings)}
         unused = [f"--{name}" for name in _SAMPLING if run.settings.get(name) not in (None, default[name])]
         if unused and not spent.through_context:
             yield f"Warning: no effect of {', '.join(unused)}, as no call went through the agent's self.context.model."

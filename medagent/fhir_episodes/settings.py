@@ -75,10 +75,14 @@ class FhirSettings(RunSettings):
     """FHIR data for the embedded server instead of the bundled hospital: NDJSON, or a file from medagent ehr import."""
     fhir: Annotated[str | None, Option(RECORD, kind="address", for_=ALL_USES)] = None
     """The base URL of a FHIR server to use instead of the embedded one."""
-    api_base: Annotated[str, Option(RECORD, kind="value"), Field(pattern=r"^https?://[^/]+/")] = API_BASE
+    api_base: Annotated[
+        str,
+        Option(RECORD, kind="value", flag="shown-base", key="api-base", was="api-base"),
+        Field(pattern=r"^https?://[^/]+/"),
+    ] = API_BASE
     """The FHIR base shown to the agent."""
 
-    protocol: Annotated[Literal["text", "tools", "code"], Option(WHO, kind="value")] = "text"
+    protocol: Annotated[Literal["text", "tools", "code"], Option(WHO, kind="value", metavar="NAME")] = "text"
     """With --model: text (as published), tools (tool calling), or code (Python programs, run in a sandbox)."""
     loop: Annotated[Loop | None, Option(WHO, kind="value", for_=("run", "episode"), needs="acts_by_text")] = None
     """With --protocol text, how to word replies to invalid actions: published (default), the published runner's texts,
@@ -86,7 +90,7 @@ class FhirSettings(RunSettings):
     """
     max_rounds: Annotated[Count, Option(WHO, kind="value", for_=("run", "episode"))] = MAX_ROUNDS
     """The most messages that an agent may send; with --protocol code, programs."""
-    writes: Annotated[Writes, Option(RECORD, kind="value", for_=("run", "episode"))] = "ack"
+    writes: Annotated[Writes, Option(RECORD, kind="value", for_=("run", "episode"), metavar="HOW")] = "ack"
     """How to answer writes: ack (acknowledge a POST, as published) or execute (carry out creates, updates, patches,
     deletes, transactions and batches; over --fhir creates only).
     """
@@ -171,7 +175,7 @@ class FhirSettings(RunSettings):
         """See `RunSettings.decides`; for an external FHIR server, only its address is known."""
         decides = super().decides()
         own = (one for one in options(type(self), "episode") if one.name not in FhirSettings.model_fields)
-        decides = placed(decides, "writes", {one.flag: decides[one.flag] for one in own if one.flag in decides})
+        decides = placed(decides, "writes", {one.key: decides[one.key] for one in own if one.key in decides})
         if self.acts_alone:
             decides["agent"] = None
         elif not self.acts_in_code:

@@ -180,7 +180,7 @@ def compare(
             for item, step in steps.items()
         )
     ]
-    number, found = sum(map(len, parts)), paired_difference(parts)
+    number, tested = sum(map(len, parts)), paired_difference(parts)
     same = tuple(item for item in shared if not steps[item])
     return Comparison(
         tasks=len(shared),
@@ -189,11 +189,11 @@ def compare(
         same=same,
         both_wrong=tuple(item for item in same if not first[item]) if kind == "verdicts" else (),
         means=(sum(first[item] for item in shared) / len(shared), sum(second[item] for item in shared) / len(shared)),
-        difference=found.value,
-        interval=found.interval,
-        p=found.p,
+        difference=tested.value,
+        interval=tested.interval,
+        p=tested.p,
         kind=kind,
-        other_types=found.other_types,
+        other_types=tested.other_types,
         clusters=number if number < len(shared) else None,
     )
 

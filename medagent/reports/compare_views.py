@@ -122,11 +122,11 @@ def _tested(one: Comparison) -> str:
     """The difference with its interval and its test."""
     if one.kind == "scores":
         step, low, high = (_signed(end, one.measure) for end in (one.difference, one.interval.low, one.interval.high))
-        found = f"{step} (95 % {low} to {high})"
+        step_words = f"{step} (95 % {low} to {high})"
     else:
-        found = f"{percent(one.difference)} (95 % {bounds(one.interval)})"
+        step_words = f"{percent(one.difference)} (95 % {bounds(one.interval)})"
     over = f" over {one.clusters} clusters of dependent items" if one.clusters else ""
-    return f"{found}; p = {one.p:.4g} ({one.test}{over})"
+    return f"{step_words}; p = {one.p:.4g} ({one.test}{over})"
 
 
 def _print_several(first: Path, compared: Mapping[Path, Comparison]) -> None:

@@ -42,12 +42,17 @@ def _sentence(text: str) -> str:
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are listed in `table`."""
+    """A group whose commands are listed in `sections`, by the headings of its help."""
 
-    table: Mapping[str, Lazy] = {}
+    sections: Mapping[str, Mapping[str, Lazy]] = {}
+
+    @property
+    def table(self) -> dict[str, Lazy]:
+        """All commands."""
+        return {name: lazy for section in self.sections.values() for name, lazy in section.items()}
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of the commands, in the table's order."""
+        """The names of the commands, in the order of the help."""
         return list(self.table)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -64,10 +69,11 @@ class LazyGroup(TyperGroup):
         return None if lazy is None else loaded(cmd_name, lazy.path)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the table with complete sentences."""
-        rows = [(name, lazy.help) for name, lazy in self.table.items() if not lazy.hidden]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        """Write the sections with complete sentences."""
+        width = max(map(len, self.table))
+        for title, section in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), one.help) for name, one in section.items() if not one.hidden])
 
 
 def group(help: str, *, no_args_is_help: bool = True) -> typer.Typer:
@@ -77,21 +83,42 @@ def group(help: str, *, no_args_is_help: bool = True) -> typer.Typer:
     )
 
 
+_WHOLE = "medagent.whole"
+"""Marks a context in which help shows all options."""
+
+
+def show_all(context: typer.Context, switched_on: bool) -> None:
+    """The callback of `--help-all`: print the help with all options, and exit."""
+    if switched_on:
+        context.meta[_WHOLE] = True
+        print(context.get_help())
+        raise typer.Exit
+
+
 class GroupedCommand(TyperCommand):
     """A command whose options are listed under the headings of their groups."""
 
+    rare: frozenset[str] = frozenset()
+    """The parameters that only `--help-all` shows."""
+    usage = ""
+    """The command in its usage line; empty: as it was called."""
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        """Write the usage line."""
+        formatter.write_usage(self.usage or ctx.command_path, " ".join(self.collect_usage_pieces(ctx)))
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments first, then the groups in the order of their first option."""
+        """Write arguments first, then the groups in the order of their first option; those of every command last."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            if record is not None:
+            if record is not None and (param.name not in self.rare or _WHOLE in ctx.meta):
                 argument = param.param_type_name == "argument"
                 title = "Arguments" if argument else getattr(param, "rich_help_panel", None) or "Options"
                 groups.setdefault(title, []).append(record)
-        for title, records in groups.items():
+        for title in sorted(groups, key=lambda title: (title != "Arguments", title == "Options")):
             with formatter.section(title):
-                formatter.write_dl(records)
+                formatter.write_dl(groups[title])
 
 
 def loaded(name: str, path: str) -> Any:

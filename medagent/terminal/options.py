@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from medagent.terminal.groups import show_all
+
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 BenchmarkCode = Annotated[
@@ -16,6 +18,9 @@ BenchmarkCode = Annotated[
         help="The benchmark of a results file, or the code for a run whose benchmark is not installed. A run's "
         "own files never decide which code is run.",
     ),
+]
+HelpAll = Annotated[
+    bool, typer.Option("--help-all", is_eager=True, callback=show_all, help="Show all options, not only frequent ones.")
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")]
 Host = Annotated[str, typer.Option(help="The address to listen on.")]

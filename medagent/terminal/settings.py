@@ -9,6 +9,9 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
+_EARLIER = "earlier_"
+"""Begins the name of the parameter of an earlier flag."""
+
 
 def fields_of(model: Any, *names: str, use: Any = None) -> list[Any]:
     """The options of a settings model: all, those for a use, or some by field name."""
@@ -50,6 +53,11 @@ def with_options(
     return decorate
 
 
+def parameter_of(field: Any) -> str:
+    """The name of the command's parameter that sets a field."""
+    return _keyword(field.option.part.partition(" ")[0]) or str(field.name)
+
+
 def _parts(fields: Iterable[Any]) -> dict[str, dict[str, Any]]:
     """The fields that share an option: by the option's flag and their names in it."""
     shared: dict[str, dict[str, Any]] = {}
@@ -74,7 +82,8 @@ def _values(fields: Sequence[Any], passed: Mapping[str, Any]) -> dict[str, Any]:
             value = passed[field.name]
             shown = f"{value:g}" if isinstance(value, float) else value
             hint(field.flag, f"write {field.written}={shown}")
-    values = by_field(fields, passed)
+    earlier = {f"{_EARLIER}{field.name}": f"--{field.option.was}" for field in fields}
+    values = by_field(fields, {earlier.get(name, name): value for name, value in passed.items()})
     for flag, parts in _parts(fields).items():
         texts = values.pop(_keyword(flag), [])
         for text in ",".join(texts).split(",") if texts else []:
@@ -116,6 +125,7 @@ def _own(field: Any, defaults: bool) -> Iterator[inspect.Parameter]:
     yield _parameter(
         field.name,
         annotation,
+        *([f"--{field.option.also}"] if field.option.also else []),
         f"--{field.flag}/--no-{field.flag}" if kind is bool else f"--{field.flag}",
         help=field.help + ("" if shown is None else f"  [default: {shown}]"),
         metavar=field.option.metavar,
@@ -123,7 +133,7 @@ def _own(field: Any, defaults: bool) -> Iterator[inspect.Parameter]:
         hidden=field.option.hidden or bool(field.option.part),
     )
     if old := field.option.was:
-        yield _parameter(_keyword(old), annotation, f"--{old}", hidden=True)
+        yield _parameter(f"{_EARLIER}{field.name}", annotation, f"--{old}", hidden=True)
 
 
 def _parameter(name: str, annotation: Any, *flags: str, group: str = "", **options: Any) -> inspect.Parameter:

@@ -196,8 +196,7 @@ def _limits(compared: Sequence[Compared]) -> Iterator[tuple[str, str]]:
 
 
 def _side(one: Compared) -> str:
-    limit = f"older than {one.age}" if one.age else f"before {one.limit.isoformat()}"
-    return f"{'' if one.outcome else 'not '}{limit}"
+    return f"{'' if one.outcome else 'not '}{one.words or f'before {one.limit.isoformat()}'}"
 
 
 def branch_words(chart: Chart) -> str:
@@ -286,5 +285,5 @@ class Deciding:
             window = f"the last {length_words(chart.now - start)} count"
         for one in chart.compared:
             if one.what == "time" and own & set(map(id, one.used)):
-                start, window = one.limit, f"not older than {one.age}" if one.age else "not before the limit"
+                start, window = one.limit, f"not {one.words or 'before the limit'}"
         return cls(look.lab, start, window, tuple(limits.items()), look.used, look.how == "mean")

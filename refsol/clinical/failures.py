@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from refsol.failures import Failure, failed_orders, failed_protocol, why
+from refsol.grounds import unread
 from refsol.history import HistoryMessage
 from refsol.verdict import Verdict, show
 
 
 def failure_of(
-    verdict: Verdict, answer: object, status: str, transcript: Sequence[HistoryMessage], missing: Sequence[str]
+    verdict: Verdict, answer: object, status: str | None = None, transcript: Sequence[HistoryMessage] = ()
 ) -> Failure | None:
     """The failure of a wrong item. None if the item is right or was not graded.
 
-    `status` is how the episode ended, `missing` what the agent had not read.
+    `status` is how the episode ended and `transcript` all its messages, if an episode is known.
     """
     if verdict.correct is not False:
         return None
     failed = {check.name: check for check in verdict.checks if not check.passed}
+    if verdict.because is None:
+        return Failure("data", verdict.reason)
     if ended := failed_protocol(failed, status, transcript):
         return ended
-    if missing:
+    if missing := unread(verdict, transcript) if status else []:
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
         return Failure("reading-missed", f"never read {missing[0]}{more}{why(verdict)}")
-    orders = failed_orders(verdict, failed, transcript)
-    return orders or Failure("wrong-value", f"answered {show(answer)}{why(verdict)}")
+    if "readable" in failed:
+        return Failure("order-wrong", verdict.reason, "readable")
+    return failed_orders(verdict, failed) or Failure("wrong-value", f"answered {show(answer)}{why(verdict)}")

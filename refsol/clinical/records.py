@@ -60,7 +60,7 @@ class Looked:
 class Compared:
     """A comparison: of which resources, what (a value or a time), the operator, the limit, and the outcome.
 
-    `age` is the limit of a time as a length of time before now: `365 days`.
+    `words` describe a time on this side of its limit: `older than 365 days`.
     """
 
     used: tuple[Resource, ...]
@@ -69,7 +69,7 @@ class Compared:
     op: str
     limit: Any
     outcome: bool
-    age: str = ""
+    words: str = ""
 
 
 class Record:
@@ -162,19 +162,19 @@ class Event:
     def __ge__(self, limit: float) -> bool:
         return self.number >= limit
 
-    def before(self, moment: datetime, age: str = "") -> bool:
-        """Whether this was before a moment. `age` says how long before now the moment is: `a year`.
+    def before(self, moment: datetime, words: str = "") -> bool:
+        """Whether this was before a moment. `words` say so: `older than a year`.
 
         Raises DataFault for a time without a zone.
         """
         outcome = ordered(self, moment, lambda one, other: one < other)
-        self.chart.compared.append(Compared((self.resource,), "time", self.time, "<", moment, outcome, age))
+        self.chart.compared.append(Compared((self.resource,), "time", self.time, "<", moment, outcome, words))
         return outcome
 
     def older_than(self, **length: float) -> bool:
         """Whether this was longer ago than a length of time (`days=365`, `hours=48`)."""
         words = " and ".join(f"{value:g} {unit}" for unit, value in length.items())
-        return self.before(self.chart.now - timedelta(**length), words)
+        return self.before(self.chart.now - timedelta(**length), f"older than {words}")
 
 
 def ordered(one: Event, moment: datetime, test: Callable[[datetime, datetime], bool]) -> bool:

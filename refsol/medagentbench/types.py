@@ -206,7 +206,7 @@ class Hba1c(MabType):
         """See `TaskType.rule`."""
         level = chart.latest(_lab(self.own.a1c, "HbA1c"))
         answers: tuple[list[Any], ...] = (NO_RESULT if level is None else [level.value, Instant(level.text)], [])
-        if level is not None and not level.before(self.own.a1c_start, self.own.a1c_interval):
+        if level is not None and not level.before(self.own.a1c_start, f"older than {self.own.a1c_interval}"):
             return nothing(*answers)
         test = Code(self.own.a1c_test, LOINC, "HbA1c")
         return order(lab_test(test, priority="stat"), answers=answers)

@@ -3,6 +3,7 @@
 It needs no network and has no state. docs/psb-300.md describes the rules.
 """
 
+from refsol.clinical.failures import failure_of
 from refsol.clinical.floor import BASELINES, Baselines
 from refsol.clinical.sources import NdjsonEhr, Resources, SearchEhr, Source
 from refsol.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind
@@ -13,7 +14,6 @@ from refsol.psb300.grade import (
     TaskError,
     baselines,
     chart_of,
-    failure_of,
     grade_item,
     stated_now,
     task_type,

@@ -1,4 +1,4 @@
-"""`grade_item`: turns one item and the facts into a `Verdict`, under either rule set; and why an item is wrong.
+"""`grade_item`: turns one item and the facts into a `Verdict`, under either rule set.
 
 It never crashes.
 """
@@ -18,12 +18,10 @@ from refsol.clinical.rules import Reply, RuleSet
 from refsol.clinical.sources import Source, changed
 from refsol.clinical.task_type import verdict
 from refsol.errors import FactsError
-from refsol.failures import Failure, failed_orders, failed_protocol, why
-from refsol.grounds import unread
-from refsol.history import HistoryError, HistoryMessage, read_messages
+from refsol.history import HistoryError, read_messages
 from refsol.psb300.rules import OFFICIAL, RULE_SETS, PsbChart, RuleName, rule_name
 from refsol.psb300.types import TYPES, PsbType
-from refsol.verdict import Check, Verdict, show, ungraded
+from refsol.verdict import Check, Verdict, ungraded
 
 _BASE = "http://localhost:8080/fhir/"
 """The base URL of orders in a right reply. The grader does not compare it."""
@@ -58,31 +56,6 @@ def stated_now(context: str) -> datetime | None:
         return datetime.fromisoformat(times[-1]) if times else None
     except ValueError:
         return None
-
-
-def failure_of(
-    graded: Verdict, result: object, status: str | None = None, transcript: Sequence[HistoryMessage] = ()
-) -> Failure | None:
-    """The failure of a wrong item. None if the item is right or was not graded.
-
-    `status` is how the episode ended and `transcript` all its messages, if an episode is known.
-    """
-    if graded.correct is not False:
-        return None
-    failed = {check.name: check for check in graded.checks if not check.passed}
-    if "chart" in failed:
-        return Failure("data", graded.reason)
-    if ended := failed_protocol(failed, status, transcript):
-        return ended
-    if missing := unread(graded, transcript) if status else []:
-        return Failure("reading-missed", f"never read {missing[0]}{_more(missing)}{why(graded)}")
-    if "readable" in failed:
-        return Failure("order-wrong", graded.reason, "readable")
-    return failed_orders(graded, failed) or Failure("wrong-value", f"answered {show(result)}{why(graded)}")
-
-
-def _more(missing: Sequence[str]) -> str:
-    return f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
 
 
 class TaskError(ValueError):

@@ -265,7 +265,7 @@ class Thyroid(PsbType):
         """The first and the last TSH above 10, if they are at least 30 days apart."""
         newest(readings)  # raises DataFault for times that cannot be compared
         high = sorted((one for one in readings if one > 10), key=lambda one: one.time)
-        if len(high) < 2 or high[-1].before(high[0].time + days(30)):
+        if len(high) < 2 or high[-1].before(high[0].time + days(30), "within 30 days of the first"):
             return None
         return high[0], high[-1]
 

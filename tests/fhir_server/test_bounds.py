@@ -73,7 +73,22 @@ def test_what_is_over_a_bound_is_told_so_and_changes_nothing(
         assert len(asked.created()) == 2
 
 
-@pytest.mark.parametrize("condition", ["status=final", "status=final,amended", "code:text=x", "status=final&_id=p1"])
+def test_the_first_page_of_everything_reads_only_its_part(server: Server) -> None:
+    with server.overlay("a", NOW) as overlay:
+        first = ask(overlay, "Patient/p1/$everything", None, Meter(Bounds(read=60_000)))
+        bundle = json.loads(first.text)
+        assert len(bundle["entry"]) == 20
+        listed: list[str] = []
+        while True:
+            listed += [entry["fullUrl"].rpartition("/")[2] for entry in bundle["entry"]]
+            following = [link["url"] for link in bundle["link"] if link["relation"] == "next"]
+            if not following:
+                break
+            bundle = json.loads(ask(overlay, f"?{following[0].partition('?')[2]}").text)
+        assert listed == ["p1", *(f"o{n}" for n in range(1000))]
+
+
+@pytest.mark.parametrize("condition", ["status=final", "status=final,amended", "status=final&_id=p1"])
 def test_a_reverse_chain_reads_each_reference_once(server: Server, condition: str) -> None:
     """Not once for each other reference."""
     with server.overlay("a", NOW) as overlay:

@@ -164,7 +164,7 @@ def test_a_file_and_the_local_modules_that_it_imports(tmp_path: Path) -> None:
     (tmp_path / "deep.py").write_text("WORD = 1\n")
     source = "import json\nimport medagent\nfrom words import WORD\n" + AGENT.replace("ANSWER", "[WORD]")
     (tmp_path / "mine.py").write_text(source)
-    words = ["run", "--agent", f"{tmp_path / 'mine.py'}:Mine", "--tasks", "task2", "--limit", 1]
+    words = ["run", "--agent", f"{tmp_path / 'mine.py'}:Mine", "--types", "task2", "--limit", 1]
     words += ["--results-dir", tmp_path, "--quiet"]
     folder = tmp_path / "v2_r1_Mine"
     try:
@@ -182,7 +182,7 @@ def test_a_file_and_the_local_modules_that_it_imports(tmp_path: Path) -> None:
 
 def test_arguments_on_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import medagent\n" + ARGUMENTS)
-    words = ["run", "--agent", f"{tmp_path / 'mine.py'}:Answers", "--tasks", "task2", "--limit", 1]
+    words = ["run", "--agent", f"{tmp_path / 'mine.py'}:Answers", "--types", "task2", "--limit", 1]
     words += ["--results-dir", tmp_path, "--quiet"]
     assert command(*words, "--agent-arg", "answer=[3]").code == 0
     settings = json.loads((tmp_path / "v2_r1_Answers" / "run.json").read_text())["settings"]

@@ -10,7 +10,7 @@ import pytest
 from tests.command import medagent
 from tests.medagent.benchmarks.medagentbench.runs import run
 
-TASKS = ("--tasks", "task1,task5,task9", "--limit", 40)
+TASKS = ("--types", "task1,task5,task9", "--limit", 40)
 
 
 def official(folder: Path, *args: object) -> Path:

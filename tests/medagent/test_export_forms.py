@@ -323,7 +323,7 @@ def test_mlflow_gets_settings_figures_and_files(results: Path, tmp_path: Path, m
     assert logged[-1] == ("ended", "r1")
     told = {one[1]: one[2] for one in logged if one[0] in ("param", "metric")}
     assert (told["benchmark"], told["version"], told["model"]) == ("medagentbench", "v2", "m")
-    assert (told["rate"], told["n"], told["group/task5"]) == (1.0, 10.0, 1.0)
+    assert (told["rate"], told["n"], told["group/task5"]) == (1.0, 20.0, 1.0)
     assert {one[1] for one in logged if one[0] == "artifact"} >= {"run.json", "episodes.jsonl", "results.json"}
     failed = medagent("export", "mlflow", results / "v2_old_m", "http://nobody:1")
     assert (failed.code, failed.err) == (1, "medagent: http://nobody:1: no server there\n")

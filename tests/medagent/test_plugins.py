@@ -70,7 +70,7 @@ def test_a_benchmark_of_somebody_elses_is_run_killed_continued_shown_and_compare
 def test_an_agent_of_a_local_file_runs_here_and_on_workers(tmp_path: Path) -> None:
     (tmp_path / "age_agent.py").write_text(AGENT)
     path = f"{tmp_path / 'age_agent.py'}:AgeAgent"
-    words = ["run", "--tasks", "task2", "--results-dir", tmp_path, "--quiet", "--agent", path]
+    words = ["run", "--types", "task2", "--results-dir", tmp_path, "--quiet", "--agent", path]
     here = medagent(*words, "--round", "here")
     assert here.code == 0, here.err
     assert re.search(r"overall +30 +30 +100.0 %", here.out)

@@ -32,7 +32,7 @@ class MedAgentBenchSettings(FhirSettings):
     """synthetic (bundled), official (after you import it), a folder made by medagent data new, or your own task file
     (.json).
     """
-    types: Annotated[Names, RunOption(WHICH, "place", flag="tasks", metavar="TYPE,TYPE", kind="value")] = ()
+    types: Annotated[Names, RunOption(WHICH, "place", key="tasks", was="tasks", metavar="TYPE,TYPE", kind="value")] = ()
     """Only these types, e.g. task1,task5."""
     replay: Annotated[Path | None, RunOption(WHO, "place", hidden=True, kind="path")] = None
     """The recording that the replay agent repeats."""

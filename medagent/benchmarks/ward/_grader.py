@@ -18,7 +18,7 @@ from medagent.fhir_episodes.verdicts import conduct_of, score_of
 from refsol.clinical.failures import failure_of
 from refsol.clinical.floor import Baselines, FloorItem
 from refsol.clinical.rules import CLINICAL, Reply
-from refsol.grounds import grounds, unread
+from refsol.grounds import grounds
 from refsol.history import ACCEPTED, HistoryMessage, read_messages
 from refsol.verdict import ungraded
 
@@ -49,7 +49,7 @@ class WardGrader(Grader[EpisodeRow]):
         verdict = item.kind.judge(item.chart, replace(reply, changes=changes))
         if row.status == REFUSED or row.status in OWED:
             verdict = ungraded(f"the episode ended as {row.status}: not the agent's doing")
-        failure = failure_of(verdict, row.answer, row.status, messages, unread(verdict, messages))
+        failure = failure_of(verdict, row.answer, row.status, messages)
         floors = self._baselines.outcomes(item.id)
         return score_of(verdict, failure, grounds(verdict, messages), {**floors, **conduct_of(row)})
 

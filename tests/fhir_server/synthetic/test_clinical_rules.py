@@ -6,6 +6,7 @@ import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ from fhir_server.synthetic import lines
 from fhir_server.synthetic.bundled import PROFILE, hospital
 from tests.shared_data import hospital_lines
 from tools.clinical_rules import audit
-from tools.hospital_figures import figures
+from tools.hospital_chart import charts as prepared_charts
+from tools.hospital_figures import Counted, auc, figures
 
 Resource = dict[str, Any]
+SEEDS = range(101, 106)
 
 
 def made(patients: int) -> Iterator[Resource]:
@@ -70,7 +73,23 @@ def test_the_bundled_hospital_keeps_the_bounds_of_a_real_one(bundled: list[str])
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(101, 106))
+def test_five_seeds_together_keep_the_bounds_of_a_real_one() -> None:
+    assert [one for one in figures(chain.from_iterable(map(hospital, SEEDS))) if not one.kept] == []
+
+
+@pytest.mark.long
+def test_the_size_of_a_change_does_not_tell_that_a_value_decides() -> None:
+    counted = Counted(PROFILE.now)
+    for chart in prepared_charts(chain.from_iterable(map(hospital, SEEDS))):
+        chart.prepare()
+        counted.add(chart)
+    for code, (deciding, others) in counted.changes.items():
+        assert len(deciding) > 100, code
+        assert 0.45 < auc(deciding, others) < 0.55, code
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_seed_breaks_a_rule(seed: int) -> None:
     for name, tally in audit(hospital(seed)).items():
         assert tally.violations == [], (seed, name)
@@ -214,9 +233,40 @@ def _again_that_day(resources: list[Resource]) -> None:
     resources.insert(resources.index(once), json.loads(json.dumps(once)) | {"id": "again"})
 
 
+def _uncalled_for(resources: list[Resource]) -> None:
+    for one in resources:
+        if text_of(one).startswith("heparin"):
+            one["medicationCodeableConcept"]["text"] = "guaifenesin 200 MG Oral Tablet"
+
+
+def _unnoticed(resources: list[Resource]) -> None:
+    lab = first(resources, "Observation", lambda one: "issued" in one and one["code"]["text"] == "K")
+    lab["valueQuantity"]["value"] = 6.9
+
+
+def _healthy_kidneys(resources: list[Resource]) -> None:
+    for one in resources:
+        if one["resourceType"] == "Encounter" and "reasonCode" in one and "partOf" not in one:
+            one["reasonCode"][0]["text"] = "Acute kidney failure, unspecified"
+        if one["resourceType"] == "Observation" and one["code"].get("text") == "CREA" and "valueQuantity" in one:
+            one["valueQuantity"]["value"] = 0.8
+
+
+def _clotting(resources: list[Resource]) -> None:
+    for one in resources:
+        if one["resourceType"] == "Encounter" and one["class"]["code"] == "IMP":
+            one["reasonCode"][0]["text"] = "Non-ST elevation (NSTEMI) myocardial infarction"
+        if text_of(one).startswith(("heparin", "enoxaparin", "apixaban")):
+            one["medicationCodeableConcept"]["text"] = "acetaminophen 325 MG Oral Tablet"
+
+
 @pytest.mark.parametrize(
     ("rule", "harm"),
     [
+        ("problems", _uncalled_for),
+        ("reactions", _unnoticed),
+        ("shown", _healthy_kidneys),
+        ("shown", _clotting),
         ("problems", _untreated),
         ("allergies", _allergic),
         ("doses", _overdosed),

@@ -19,7 +19,7 @@ from fhir_server.synthetic.bundled import PROFILE
 from tests.shared_data import ROOT, SHARED, need
 
 NOW = "2023-11-13T10:15:00+00:00"
-DIGEST = "baa00de0bb839e6f83461cc773d7c7a51c47579685bd241d1e50e9640956f84d"
+DIGEST = "43ced4c02381fde1dea6659b66764b926663921ba308d2c08bb669fa1a5a4a03"
 """SHA-256 over the lines of `small()`, each with its newline."""
 Resource = dict[str, Any]
 

@@ -167,8 +167,8 @@ def main() -> None:
             "PYTHONPATH": os.pathsep.join(sys.path[:2]),
         }
         types = "task1,task2,task5,task9"
-        count = compare(server.url, "medagentbench", ["--tasks", types], [f"types={types}"])
-        words = ["--tasks", types, "--protocol", "tools"]
+        count = compare(server.url, "medagentbench", ["--types", types], [f"types={types}"])
+        words = ["--types", types, "--protocol", "tools"]
         count += compare(server.url, "medagentbench", words, [f"types={types}", "protocol=tools", "writes=ack"])
         count += compare(server.url, "promptcblue", [], [])
         count += compare(server.url, "simpleqa", ["--lang", "en"], ["lang=en"])

@@ -33,7 +33,7 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any
     Path("judge.json").write_text(json.dumps({"*": ['{"evaluation": "CORRECT"}']}))
     model = ["--model", "scripted:model.json"]
     return {
-        "medagentbench": ["run", *model, "--tasks", "task3"],
+        "medagentbench": ["run", *model, "--types", "task3"],
         "promptcblue": ["run", "promptcblue", *model, "--data", "test.json", "--gold", "gold.json"],
         "simpleqa": ["run", "simpleqa", *model, "--judge", "scripted:judge.json", "--lang", "hu"],
         "imapscore": ["run", "imapscore", *model, "--data", ITEMS, "--allow-empty", 1],

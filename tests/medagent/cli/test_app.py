@@ -27,9 +27,9 @@ def test_the_version_and_the_overview() -> None:
 
 def test_the_help_of_run_is_in_groups_and_names_the_other_benchmarks() -> None:
     out = medagent("run", "--help").out
-    for heading in ("Who answers:", "Which items:", "Limits and speed:", "The run:", "The record:", "Output:"):
+    for heading in ("Who answers:", "Which items:", "Limits and speed:", "The run:", "The record:", "Options:"):
         assert f"\n{heading}\n" in out
-    assert "medagent run promptcblue" in " ".join(out.split())
+    assert "Other benchmarks: fhir-agentbench, imapscore, promptcblue, " in " ".join(out.split())
     assert "--judge " in medagent("run", "simpleqa", "--help").out
     assert "--judge " not in out
 

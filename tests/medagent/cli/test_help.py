@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 import typer.main
 
+from medagent.benchmarks.base import find, names
 from medagent.cli.app import app
+from medagent.core.options import options
+from medagent.fhir_episodes.settings import FhirSettings
+from medagent.judging.panel import PanelSettings
 from tests.command import medagent
 
 
@@ -20,6 +24,7 @@ def paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
         yield from paths(command.get_command(None, name), (*path, name))
 
 
+PANEL = {one.written.split()[0] for one in options(PanelSettings)}
 ALL = list(paths(typer.main.get_command(app)))
 
 
@@ -39,3 +44,38 @@ def test_help_has_an_example_and_fits_80_columns(path: tuple[str, ...], monkeypa
     assert "Example: " in ran.out
     assert [line for line in ran.out.splitlines() if len(line) > 80] == []
     assert pieces(ran.out) - pieces(wide) == set()  # no word is broken, no sentence is cut
+
+
+def test_the_commands_are_grouped_by_what_they_are_for() -> None:
+    out = medagent("--help").out
+    titles = [line for line in out.splitlines() if line.endswith(":") and not line.startswith((" ", "Usage"))]
+    assert titles == ["Options:", "Run and read:", "Data:", "Serve:", "One benchmark:", "More:"]
+    more = out.split("\nMore:\n")[1]
+    assert [line.split()[0] for line in more.splitlines() if line[2:3].strip()] == ["judge", "power", "doctor"]
+    assert "harbor" not in out
+
+
+def test_the_help_of_run_shows_frequent_options_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    brief, whole = medagent("run", "--help").out, medagent("run", "--help-all").out
+    assert len(brief.splitlines()) <= 60
+    assert brief.startswith("Usage: medagent run [BENCHMARK] [OPTIONS]\n")
+    shown = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", brief, re.MULTILINE)
+    assert set(shown) == {
+        *("--model", "--agent", "--base-url", "--protocol", "--dataset", "--types", "--version", "--ids", "--limit"),
+        *("--trials", "--name", "--max-cost", "--concurrency", "--ehr", "--fhir", "--writes"),
+        *("--config", "--report", "--quiet", "--json", "--help-all", "--help"),
+    }
+    assert set(re.findall(r"--[a-z-]+", brief)) < set(re.findall(r"--[a-z-]+", whole))
+    assert all(option in whole for option in ("--results-dir", "--per-item", "--code seconds", "--temperature"))
+
+
+@pytest.mark.parametrize("name", [name for name in names() if name != "medagentbench"])
+def test_the_help_of_a_benchmark_shows_its_own_options(name: str) -> None:
+    brief = medagent("run", name, "--help").out
+    assert brief.startswith(f"Usage: medagent run {name} [OPTIONS]\n")
+    own = {one.written.split()[0] for one in options(find(name).Settings, "run") if not one.option.hidden}
+    shared = {one.written.split()[0] for one in options(FhirSettings, "run")}
+    assert all(re.search(rf"{option}\b", brief) for option in own - shared - PANEL)
+    assert "--results-dir" not in brief
+    assert "--results-dir" in medagent("run", name, "--help-all").out

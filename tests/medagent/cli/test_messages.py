@@ -104,7 +104,7 @@ def test_an_endpoint_that_is_down(url: str, words: str) -> None:
 
 
 def test_play_that_ends_without_finish_is_named() -> None:
-    words = ("run", "--tasks", "task5", "--limit", "1", "--quiet", "--agent", "bad_agent.py:Mine")
+    words = ("run", "--types", "task5", "--limit", "1", "--quiet", "--agent", "bad_agent.py:Mine")
     assert medagent(*words).code == 0
     shown = medagent("show", "results/v2_r1_Mine", "--wrong")
     assert "play ended without FINISH" in shown.out
@@ -112,7 +112,7 @@ def test_play_that_ends_without_finish_is_named() -> None:
 
 def test_an_official_export_is_graded_without_naming_its_tasks() -> None:
     """Each of its files, and the folder."""
-    run = ("run", "--agent", "reference", "--version", "v1", "--tasks", "task5", "--limit", "2", "--quiet")
+    run = ("run", "--agent", "reference", "--version", "v1", "--types", "task5", "--limit", "2", "--quiet")
     assert medagent(*run).code == 0
     assert medagent("export", "official", "results/v1_r1_reference", "official").code == 0
     for place in ("official", "official/runs.jsonl", "official/overall.json"):

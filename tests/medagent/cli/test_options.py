@@ -41,9 +41,12 @@ def hints(ran: Ran) -> list[str]:
     return [line for line in ran.err.splitlines() if "works until the next release" in line]
 
 
+HOME = "http://ehr.test/fhir/"
 EARLIER = [
     (("--tasks-file", "mine.json"), ("--dataset", "mine.json"), "--tasks-file", "write --dataset mine.json"),
     (("--unit-time", 60), ("--per-item", "time=60"), "--unit-time", "--per-item time=60"),
+    (("--tasks", "task1"), ("--types", "task1"), "--tasks", "write --types task1"),
+    (("--api-base", HOME), ("--shown-base", HOME), "--api-base", f"write --shown-base {HOME}"),
     (("--sequential", "--limit", 1), ("--sequential", "score", "--limit", 1), "--sequential", "--sequential score"),
     (
         ("--sequential", "--learn-from", "facts", "--limit", 1),
@@ -85,9 +88,34 @@ def test_the_settings_of_a_run_keep_the_keys_of_earlier_versions(here: Path) -> 
     assert command("grade", "results/mine_r1_nop").code == 0
 
 
+def test_a_run_has_the_same_label_by_either_name(here: Path) -> None:
+    assert run("--agent", "nop", "--limit", 1, "--name", "one").code == 0
+    again = run("--agent", "nop", "--limit", 1, "--round", "one")
+    assert (again.code, "is complete and was not changed" in again.err, hints(again)) == (0, True, [])
+    Path("medagent.toml").write_text('[run]\nname = "two"\n[run.medagentbench]\ntypes = "task1"\n')
+    assert run("--agent", "nop").code == 0
+    assert {"v2_one_nop", "v2_two_nop"} == {path.name for path in Path("results").iterdir()}
+
+
+def test_files_keep_the_earlier_names(here: Path) -> None:
+    words = ("--agent", "nop", "--types", "task1", "--limit", 1, "--shown-base", HOME)
+    assert run(*words).code == 0
+    content = document("v2_r1_nop")
+    assert (content["settings"]["api-base"], content["settings"]["round"], content["places"]["tasks"]) == (
+        HOME, "r1", "task1",
+    )  # fmt: skip
+    other = run(*words[:-1], "http://other.test/fhir/")
+    assert f"--round r1 --agent nop --shown-base {HOME}" in other.err
+    assert "--limit 1 --types task1" in other.err
+    graded = command("grade", "results/v2_r1_nop", "--tasks", "mine.json")
+    assert "hint" not in graded.err
+    assert graded.code == 1
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
+        (("--types", "task1", "--tasks", "task2"), "--tasks is --types now: leave one of them out"),
         (
             ("--code", "minutes=3"),
             "--code minutes=3: write NAME=VALUE,… with the names seconds, memory, requests, output",
@@ -126,11 +154,11 @@ def test_earlier_names_in_a_file_work_too(here: Path) -> None:
 def test_a_constant_of_today_can_be_set_for_one_release(here: Path) -> None:
     ran = run("--model", "scripted:replies.json", "--limit", 1, "--outage-time", 5, "--outage-attempts", 2)
     assert (ran.code, len(hints(ran))) == (0, 2), ran.err
-    assert "--outage" not in command("run", "--help").out
+    assert "--outage" not in command("run", "--help-all").out
 
 
 def test_help_shows_one_option_for_the_fields_that_share_it() -> None:
-    text = " ".join(command("run", "--help").out.split())
+    text = " ".join(command("run", "--help-all").out.split())
     assert "--code seconds=30,memory=512,requests=2000,output=20000" in text
     assert "--per-item time=…,tokens=…,cost=…" in text
     assert all(f"--{name}" not in text for name in ("code-seconds", "unit-time", "learn-from", "tasks-file"))
@@ -149,7 +177,10 @@ def test_keywords_are_fields_and_a_misspelt_one_gets_a_suggestion(capsys: pytest
     with pytest.raises(UserError, match=r"--ruels does not apply to r\.json, .*\. Did you mean 'rules'\?"):
         medagent.grade("r.json", ruels="fair")
     assert checked(MedAgentBenchSettings, {"tasks_file": Path("x.json")}).dataset == "x.json"
-    assert capsys.readouterr().err == "medagent: --tasks-file works until the next release: write --dataset x.json\n"
+    assert capsys.readouterr().err == (
+        "medagent: --tasks works until the next release: write --types task1,task2\n"
+        "medagent: --tasks-file works until the next release: write --dataset x.json\n"
+    )
 
 
 def test_settings_are_one_model_and_each_use_reads_its_part() -> None:

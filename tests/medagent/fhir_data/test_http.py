@@ -295,7 +295,7 @@ def test_another_server_is_another_run_and_passwords_stay_out_of_files(tmp_path:
 def test_executed_writes_arrive(tmp_path: Path, hospital: Server) -> None:
     before = hospital.stats()["Observation"]
     with serving(create_app(hospital)) as url:
-        ran = run(tmp_path, "--agent", "reference", "--fhir", f"{url}/fhir", "--tasks", "task3", "--writes", "execute")
+        ran = run(tmp_path, "--agent", "reference", "--fhir", f"{url}/fhir", "--types", "task3", "--writes", "execute")
     assert ran.code == 0, ran.err
     assert hospital.stats()["Observation"] == before + 10
 

@@ -217,7 +217,7 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--tasks", "task11"], "unknown task type task11"),
+        (["--types", "task11"], "unknown task type task11"),
         (["--dataset", "nowhere"], "unknown data set 'nowhere'"),
         (["--version", "v3"], "unknown version 'v3'"),
         (["--ids", "task1_1,task1_999"], "unknown task id task1_999"),

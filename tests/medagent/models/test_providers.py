@@ -46,7 +46,7 @@ def test_a_withheld_reply_is_counted_though_the_episode_ends(tmp_path: Path) -> 
         return reply
 
     with ModelServer(reply=withhold) as server:
-        run(tmp_path, "--version", "v1", "--model", "m", "--base-url", server.url, "--tasks", "task4", "--limit", 2)
+        run(tmp_path, "--version", "v1", "--model", "m", "--base-url", server.url, "--types", "task4", "--limit", 2)
     rows = episodes(tmp_path / "v1_r1_m").values()
     assert [(row["status"], row["spent"]["calls"]) for row in rows] == [("refused", 1)] * 2
     assert all(row["spent"]["prompt"] > 0 for row in rows)
@@ -67,7 +67,7 @@ def two_at_once(request: dict[str, Any]) -> dict[str, Any]:
 def test_calls_in_parallel_are_answered_in_one_turn(tmp_path: Path, name: str) -> None:
     provider = PROVIDERS[name]()
     with ModelServer(reply=two_at_once, provider=provider) as server:
-        ran = played(tmp_path, server, provider, "--protocol", "tools", "--tasks", "task4", "--limit", 3)
+        ran = played(tmp_path, server, provider, "--protocol", "tools", "--types", "task4", "--limit", 3)
     assert ran.code == 0, ran.err
     rows = episodes(tmp_path / "v1_r1_oracle").values()
     assert [row["status"] for row in rows] == ["completed"] * 3

@@ -134,7 +134,7 @@ def test_the_headline_is_the_mean_of_all_trials_everywhere(benchmark: str) -> No
 
 
 def test_a_pack_holds_a_whole_run_or_says_that_it_does_not() -> None:
-    assert medagent("run", "--agent", "nop", "--tasks", "task2", "--version", "v1", "--quiet").code == 0
+    assert medagent("run", "--agent", "nop", "--types", "task2", "--version", "v1", "--quiet").code == 0
     run = Path("results/v1_r1_nop")
     refused = medagent("submit", "pack", run)
     assert (refused.code, refused.err.count("\n"), Path("results/v1_r1_nop.zip").exists()) == (1, 1, False)

@@ -18,7 +18,7 @@ from tests.command import medagent
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("runs")
     for agent in ("reference", "nop"):
-        medagent("run", "--agent", agent, "--tasks", "task2", "--limit", 4, "--results-dir", folder, "--quiet")
+        medagent("run", "--agent", agent, "--types", "task2", "--limit", 4, "--results-dir", folder, "--quiet")
     return folder / "v2_r1_reference", folder / "v2_r1_nop"
 
 

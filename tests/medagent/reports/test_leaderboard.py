@@ -35,8 +35,8 @@ def test_runs_are_graded_anew_and_only_complete_ones_are_ranked(
     """Thirty items with 100 % do not stand above 100 with 18 %, and another version has its own board."""
     monkeypatch.chdir(tmp_path)
     run(Path(), "--agent", "nop", "--version", "v1")
-    run(Path(), "--agent", "reference", "--tasks", "task3", "--version", "v1")
-    run(Path(), "--agent", "nop", "--tasks", "task2", "--trials", 2, "--round", "t")
+    run(Path(), "--agent", "reference", "--types", "task3", "--version", "v1")
+    run(Path(), "--agent", "nop", "--types", "task2", "--trials", 2, "--round", "t")
     run(Path(), "--agent", "nop", "--version", "v1", "--max-rounds", 4, "--round", "short")
     spoiled = json.loads(Path("v1_r1_nop/report.json").read_text())
     spoiled["overall"]["value"] = 1.0

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
 from tests.command import medagent
 from tests.journal_lines import checked_line
 from tests.shared_data import DATA, ROOT, SHARED, need, read_xz
@@ -78,8 +79,14 @@ def test_every_kind_is_there_with_its_words_and_its_chart(erring: Path) -> None:
             assert all(one["seen"] for one in ringed)
 
 
+def wrong_order(file: Path) -> str:
+    """An item of task9 with a wrong order."""
+    wrong = [name for name, (outcome, _) in items(file).items() if outcome[3] == "order-wrong"]
+    return next(name.partition(".")[0] for name in wrong if name.startswith("task9"))
+
+
 def test_a_wrong_order_shows_the_leaf_that_differs(erring: Path) -> None:
-    _, blocks = items(erring)["task9_15.1"]
+    _, blocks = items(erring)[f"{wrong_order(erring)}.1"]
     fields = [one for order in block(blocks, "orders")["orders"] for one in order["fields"]]
     wrong = [(one["path"], one["required"], one["placed"]) for one in fields if not one["passed"]]
     assert wrong == [("dosageInstruction[0].route", "oral", "IV"), ("priority", "stat", "routine")]
@@ -176,7 +183,7 @@ def test_a_run_that_goes_on_is_graded_as_far_as_it_is(tmp_path: Path) -> None:
 
 def test_several_runs_are_paired_and_their_p_values_adjusted(tmp_path: Path) -> None:
     for agent in ("nop", "constant", "reference"):
-        run = ["run", "--agent", agent, "--results-dir", tmp_path, "--tasks", "task1,task4", "--version", "v1"]
+        run = ["run", "--agent", agent, "--results-dir", tmp_path, "--types", "task1,task4", "--version", "v1"]
         assert medagent(*run, "--quiet").code == 0
     folders = [tmp_path / f"v1_r1_{agent}" for agent in ("nop", "constant", "reference")]
     assert medagent("report", *folders, "-o", tmp_path / "report.html").code == 0
@@ -228,14 +235,16 @@ def test_a_report_is_written_again_while_a_run_goes_on(tmp_path: Path, monkeypat
 
 def test_show_folds_the_prompt_and_bundles_and_marks_what_decides(erring: Path) -> None:
     run = erring.parent / "v2_r1_ErringAgent"
-    shown = medagent("show", run, "task9_15").out
+    name = wrong_order(erring)
+    shown = medagent("show", run, name).out
     assert "You work for a hospital" not in shown
-    assert "Question: Assess patient S6031703 for hypokalemia" in shown
+    task = next(one for one in load_dataset("synthetic", "v2").tasks if one.id == name)
+    assert f"Question: {task.instruction[:40]}" in shown
     [decisive] = [line for line in shown.splitlines() if line.endswith("◀ decides")]
-    assert "2023-11-12T19:37:00+00:00  K  3.4 mmol/L" in decisive
+    assert re.search(r"2023-\d\d-\d\dT\d\d:\d\d:00\+00:00  K  [23]\.\d mmol/L", decisive)
     assert '"resourceType": "Bundle"' not in shown
     assert "\x1b" not in shown
-    whole = medagent("show", run, "task9_15", "--full").out
+    whole = medagent("show", run, name, "--full").out
     assert "You work for a hospital" in whole
     assert '"resourceType": "Bundle"' in whole
     assert len(whole) > 3 * len(shown)  # what stays are two orders, whole

@@ -30,4 +30,4 @@ def _write(folder: Path, questions: list[Question], made: Made, name: str) -> Qu
 
 
 _LEAST = (1, f"at least 1 is needed, which makes {TYPES} questions")
-GENERATOR = SetGenerator("fhir-agentbench", 1, SYNTHETIC, _LEAST, _deal, _write)
+GENERATOR = SetGenerator("fhir-agentbench", 2, SYNTHETIC, _LEAST, _deal, _write)

@@ -262,7 +262,7 @@ def select(
     if not order:
         raise UserError(
             f"the selection is empty; {dataset.name} {dataset.version} has {len(known)} tasks of "
-            f"{', '.join(present)}: change --tasks, --ids or --limit"
+            f"{', '.join(present)}: change --types, --ids or --limit"
         )
     return tuple(by_id[task_id] for task_id in order)
 

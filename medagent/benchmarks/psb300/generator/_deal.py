@@ -1,4 +1,4 @@
-"""Deals the tasks of psb-300: half with something due. A patient takes part only if both rule sets agree on the chart."""
+"""Deals the tasks of psb-300: half with something due. Only patients on whom both rule sets agree take part."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from refsol.psb300 import RULE_SETS, TYPES, Constants, chart_of, grade_item
 _FILE = Path(__file__).with_name("wording.toml")
 _KINDS = ("Procedure", "Condition", "MedicationRequest", "ServiceRequest")
 _CODES = ("HEARTRATE", "TSH", "FT4", "QTCINTERVAL")
-_AFTER_READING = (timedelta(minutes=30), timedelta(hours=7), timedelta(hours=4))
+_AFTER_READING = (timedelta(minutes=30), timedelta(hours=7), timedelta(hours=4), timedelta(hours=13))
 """The delays between a patient's last heart rate and the now of a task about heart rates."""
 SCARCE: Share = (1, 10)
 """The share of heart-rate tasks without a reading. It is not more, because a constant answer is right in these."""

@@ -34,7 +34,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(*words: object) -> Ran:
-    return run(Path("results"), "--model", "noting.py:Noting", "--tasks", "task2", "--limit", 2, *words)
+    return run(Path("results"), "--model", "noting.py:Noting", "--types", "task2", "--limit", 2, *words)
 
 
 def asked() -> list[dict[str, Any]]:

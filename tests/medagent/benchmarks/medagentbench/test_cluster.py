@@ -55,7 +55,7 @@ def test_a_worker_killed_in_mid_run_costs_no_episode(tmp_path: Path) -> None:
 
 def test_a_cluster_of_somebody_elses_is_left_as_it_was(tmp_path: Path, scheduler: str) -> None:
     with ModelServer(reply=text_reply) as server:
-        args = ("--version", "v1", "--tasks", "task7", "--model", "m", "--base-url", server.url)
+        args = ("--version", "v1", "--types", "task7", "--model", "m", "--base-url", server.url)
         ran = run(tmp_path, *args, "--cluster", scheduler)
         assert ran.code == 0, ran.err
         assert "medagent-units" not in {thread.name for thread in threading.enumerate()}

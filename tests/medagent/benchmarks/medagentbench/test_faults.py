@@ -26,7 +26,7 @@ TASKS = [f"task7_{number}" for number in range(1, 11)]
 def ask(folder: Path, server: ModelServer, *args: object) -> Ran:
     """The ten tasks of task7, over this server."""
     endpoint = ("--base-url", server.url, "--timeout", 1)
-    return run(folder, "--version", "v1", "--tasks", "task7", "--model", "m", *endpoint, *args)
+    return run(folder, "--version", "v1", "--types", "task7", "--model", "m", *endpoint, *args)
 
 
 def grade(folder: Path) -> dict[str, Any]:

@@ -195,7 +195,7 @@ def test_an_agent_is_told_no_answer(tmp_path: Path) -> None:
 
 def test_a_replay_of_posts_alone_says_nothing_of_reads(folder: Path, tmp_path: Path) -> None:
     results = folder / "v1_r1_reference" / "results.json"
-    words = ["run", "--version", "v1", "--tasks", "task4,task9", "--results-dir", tmp_path, "--quiet"]
+    words = ["run", "--version", "v1", "--types", "task4,task9", "--results-dir", tmp_path, "--quiet"]
     assert command(*words, "--agent", "replay", results).code == 0
     found = report(tmp_path / "v1_r1_replay")
     assert {(item.grounded, item.reading) for item in found.items if item.correct} == {(None, "unknown")}

@@ -84,7 +84,7 @@ def test_a_signal_keeps_what_is_finished_and_records_what_was_under_way(
 ) -> None:
     stalled = {f"task7_{number}" for number in (2, 3, 5, 8)}
     path = tmp_path / "v1_r1_m"
-    args = ("--version", "v1", "--tasks", "task7")
+    args = ("--version", "v1", "--types", "task7")
     with ModelServer(
         reply=text_reply, faults=lambda call: stall() if asked(call.body).id in stalled else None
     ) as server:

@@ -97,7 +97,7 @@ def test_a_model_behind_an_endpoint(tmp_path: Path, protocol: str, monkeypatch: 
 def test_what_is_not_an_action_is_recorded_and_wrong_but_never_a_failure(tmp_path: Path) -> None:
     odd: list[Any] = ["", "x" * 300_000, "\ud800", "I think GET is best", "<think>a</think>FINISH([])"]
     with ModelServer(reply=lambda request: odd[int(asked(request).id.partition("_")[2]) % len(odd)]) as server:
-        ran = run(tmp_path, "--version", "v1", "--model", "m", "--base-url", server.url, "--tasks", "task4,task7")
+        ran = run(tmp_path, "--version", "v1", "--model", "m", "--base-url", server.url, "--types", "task4,task7")
     assert ran.code == 0, ran.err
     assert {row["status"] for row in episodes(tmp_path / "v1_r1_m").values()} == {"invalid_action", "empty"}
     assert "16 invalid_action, 4 empty" in ran.out
@@ -109,12 +109,12 @@ def test_failed_episodes_are_no_wrong_answers_and_are_run_again(tmp_path: Path) 
         return status(400, message="bad request") if asked(call.body).id == "task7_2" else None
 
     with ModelServer(reply=text_reply, faults=faults) as server:
-        args = ("--version", "v1", "--model", "m", "--base-url", server.url, "--tasks", "task7")
+        args = ("--version", "v1", "--model", "m", "--base-url", server.url, "--types", "task7")
         ran = run(tmp_path, *args)
         assert ran.code == 2
         assert "model_error" in ran.out
         assert "Continue: medagent run --version v1 --round r1" in ran.out
-        assert "--tasks task7" in ran.out
+        assert "--types task7" in ran.out
         item = results(tmp_path, "v1_r1_m")["results"][1]
         assert (item["task_id"], item["answer"]) == ("task7_2", None)
         grade = json.loads((tmp_path / "v1_r1_m" / "grade.json").read_text())
@@ -185,7 +185,7 @@ def test_the_commands_to_copy_work(tmp_path: Path) -> None:
         assert (again.code, "is complete and was not changed" in again.err) == (0, True)
 
 
-@pytest.mark.parametrize("option", ["--ids", "--tasks"])
+@pytest.mark.parametrize("option", ["--ids", "--types"])
 def test_an_empty_selection_is_no_selection_of_all(tmp_path: Path, option: str) -> None:
     ran = run(tmp_path, "--agent", "nop", option, ", ")
     assert (ran.code, ran.err) == (
@@ -275,9 +275,9 @@ def test_replay_reproduces_a_real_results_file(tmp_path: Path) -> None:
 
 BAD = [
     (("--version", "v3", "--agent", "nop"), ["v3", "v1, v2"]),
-    (("--agent", "nop", "--tasks", "task11"), ["task11", "task1, task2"]),
+    (("--agent", "nop", "--types", "task11"), ["task11", "task1, task2"]),
     (("--agent", "nop", "--ids", "task1_99"), ["task1_99", "task1_30"]),
-    (("--agent", "nop", "--tasks", "task1", "--ids", "task2_1"), ["empty"]),
+    (("--agent", "nop", "--types", "task1", "--ids", "task2_1"), ["empty"]),
     (("--agent", "banana"), ["banana", "reference"]),
     ((), ["OPENAI_API_KEY", "OPENAI_BASE_URL", "--agent reference"]),
     (("--agent", "nop", "--dataset", "other"), ["other", "synthetic"]),

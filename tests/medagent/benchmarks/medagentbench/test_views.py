@@ -15,7 +15,7 @@ from tests.medagent.benchmarks.medagentbench.runs import run
 
 def test_show_lists_items_by_outcome_kind_and_type(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text(json.dumps({"task2_1#1": ["FINISH([99])"], "*": ["FINISH([-1])"]}))
-    words = ("--tasks", "task2,task4", "--ids", "task2_1,task2_2,task4_1,task4_2", "--trials", 2)
+    words = ("--types", "task2,task4", "--ids", "task2_1,task2_2,task4_1,task4_2", "--trials", 2)
     run(tmp_path, "--model", f"scripted:{tmp_path / 's.json'}", *words, "--round", "x")
     (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
     items = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
@@ -60,9 +60,9 @@ def test_grade_and_compare_know_all_trials(tmp_path: Path, monkeypatch: pytest.M
     assert found["flipping"] == list(right)
     other = tmp_path / "v2_b_reference"
     compared = medagent("compare", folder, other)
-    rows = [line.split() for line in compared.out.splitlines()]
-    assert ["A", "4", "2", "50.0", "%", "100.0", "%", "0.0", "%", "4"] in rows
-    assert ["B", "4", "1", "100.0", "%", "100.0", "%", "100.0", "%", "0"] in rows
+    rows = [re.sub(r"\S+ % to \S+ %", "…", line).split() for line in compared.out.splitlines()]
+    assert ["A", "4", "2", "50.0", "%", "…", "100.0", "%", "…", "0.0", "%", "…", "4"] in rows
+    assert ["B", "4", "1", "100.0", "%", "…", "100.0", "%", "…", "100.0", "%", "…", "0"] in rows
     assert "Flip between the trials of A: task1_1, task1_2, task1_3, task1_4" in compared.out
     assert "B right more often: task1_1, " in compared.out
     several = medagent("compare", other, folder, folder / "results.2.json")
@@ -98,9 +98,8 @@ def test_what_a_score_was_measured_on_stands_under_the_table(tmp_path: Path) -> 
     ran = run(tmp_path, *words)
     (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
     for out in (ran.out, medagent("grade", folder).out, medagent("show", folder).out):
-        assert (
-            "Data set: MedAgentBench-Synthetic v2, digest 6e5880b9e8fd; not the published tasks: scores do not " in out
-        )
+        digest = load_dataset("synthetic", "v2").digest[:12]
+        assert f"Data set: MedAgentBench-Synthetic v2, digest {digest}; not the published tasks: scores do not " in out
         assert "Protocol: text, prompts " in out
         assert ", loop published, rules official" in out
         assert "scripted:s.json, temperature 0.5, max tokens 99" in out.replace(f"{tmp_path}/", "")

@@ -111,7 +111,7 @@ def test_a_model_calls_the_published_tools(published: Set) -> None:
 def test_an_episode_without_finish_counts_as_an_empty_list_or_as_wrong(published: Set, tmp_path: Path) -> None:
     script = tmp_path / "model.json"
     script.write_text(json.dumps({"*": ["I need more time."]}))
-    words = ("--model", f"scripted:{script}", "--tasks", "task9", "--round", "ends")
+    words = ("--model", f"scripted:{script}", "--types", "task9", "--round", "ends")
     ran = published.run(*words[:2], "--ids", "task9_1,task9_2", "--round", "ends")
     assert ran.out.split("overall")[1].split()[:2] == ["1", "2"]
     (path,) = published.results.glob("psb-300_ends_*")

@@ -37,7 +37,7 @@ from tests.medagent.benchmarks.medagentbench.generator.made import (
 )
 
 TYPES = [f"task{n}" for n in range(1, 11)]
-DIGEST = "1ff6b8b1ef5aa1fa35b2c0ad791ad730512d1debce8b57eb6ba8f5f027982f0b"
+DIGEST = "0f7a95af0bf6b1b828b44efc5a1afdf17525ce08a489f3cd0b4574513cb23b04"
 """SHA-256 over the digests that `dataset.json` names for the set of `small`, like shift, seed `one`."""
 
 
