@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import chain, islice, zip_longest
 from random import Random
 from typing import Any
@@ -22,7 +22,7 @@ from refsol.clinical.records import Compared, Looked, drug_text
 from refsol.clinical.rules import Reply
 from refsol.clinical.rulings import Ruling
 from refsol.clinical.sources import Amendment, Changed, Resource, Resources, Source, ref
-from refsol.clinical.task_type import TaskType
+from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.texts import quoted, requoted
 from refsol.clinical.twins import time_of
 from refsol.history import Post
@@ -84,7 +84,10 @@ def _references(value: Any) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A task: its type, its charts over a source (one for each rule set, the first one counts), and its changes."""
+    """A task: its type, its charts over a source, and its possible changes.
+
+    There is a chart for each rule set. The first one decides the ruling; what is right by the last one is right by all.
+    """
 
     kind: TaskType
     charts: Callable[[Source], Sequence[Chart]]
@@ -127,10 +130,12 @@ def pair(case: Case, hospital: Hospital, dice: Random) -> Pair | str:
 
 
 def are_apart(case: Case, source: Source, change: Amendment) -> bool:
-    """Whether by no rule set a reply is right on both charts, and both are graded. Tries the right replies of both, all
-    their mixtures, and replies whose numbers lie between them.
+    """Whether by no rule set a reply is right on both charts, while on each a reply is right by all. Tries the right
+    replies of both, all their mixtures, and replies whose numbers lie between them.
     """
     other = Changed(source, change)
+    if not all(_is_agreed(case, one) for one in (source, other)):
+        return False
     for first, second in zip(case.charts(source), case.charts(other), strict=True):
         rulings = case.kind.ruled(first), case.kind.ruled(second)
         if not all(evidence(one) or one.required for one in (first, second)):
@@ -139,6 +144,15 @@ def are_apart(case: Case, source: Source, change: Amendment) -> bool:
             if all(case.kind.judge(one, reply).correct is not False for one in (first, second)):
                 return False
     return True
+
+
+def _is_agreed(case: Case, source: Source) -> bool:
+    """Whether the right reply by the last rule set is right by all."""
+    charts = case.charts(source)
+    solution = Solution.of(case.kind.ruled(charts[-1]), charts[-1])
+    posts = tuple(Post(url, body) for url, body in solution.posts)
+    reply = Reply(solution.answer, posts, bool(posts), unanswered=False, raw=json.dumps(solution.answer))
+    return all(case.kind.judge(one, reply).correct for one in case.charts(source))
 
 
 def _replies(rulings: tuple[Ruling, Ruling], base: str) -> Iterator[Reply]:
@@ -248,7 +262,7 @@ def _started(look: Looked, chart: Chart, hospital: Hospital, dice: Random) -> It
         yield from ([{**one, "status": search.status}] for one in dice.sample(named, len(named)))
     elif search.start is not None:
         earlier = [one for one in chart.touched.values() if own & set(codes(one)) and hospital.is_alone(one)]
-        latest = sorted(earlier, key=lambda one: str(time_of(one)))[-3:]
+        latest = sorted(earlier, key=lambda one: str(_time(one)))[-3:]
         for one in dice.sample(latest, len(latest)):
             time = search.start + dice.random() * (chart.now - search.start)
             yield [moved(one, time.replace(microsecond=0, second=0), chart, hospital)]
@@ -300,7 +314,7 @@ def _across(compared: Compared, chart: Chart, hospital: Hospital, dice: Random) 
 
 def moved(resource: Resource, time: datetime, chart: Chart, hospital: Hospital) -> Resource:
     """A resource at another time, in the encounter of the patient that is nearest to it. All its times move alike."""
-    was = time_of(resource)
+    was = _time(resource)
     assert was is not None
     shift = time - was
     changed = {name: _later(resource[name], shift) for name in _TIMES if name in resource}
@@ -336,7 +350,7 @@ def adopted(resource: Resource, chart: Chart, hospital: Hospital) -> Resource:
 def _at_home(resource: Resource, chart: Chart, hospital: Hospital) -> Resource:
     """A resource in the patient's encounter that is nearest to its time; without one, if the patient has none."""
     name = next((one for one in ("encounter", "context") if one in resource), None)
-    time = time_of(resource)
+    time = _time(resource)
     if name is None or time is None or resource["resourceType"] == "DocumentReference":
         return resource
     stays = [(_gap(one, time), ref(one)) for one in hospital.of.get(chart.patient, []) if _stay(one)[0] is not None]
@@ -364,8 +378,14 @@ def _gap(encounter: Resource, time: datetime) -> timedelta:
 
 
 def _is_since(resource: Resource, start: datetime) -> bool:
+    time = _time(resource)
+    return time is not None and time >= start
+
+
+def _time(resource: Resource) -> datetime | None:
+    """The time of a resource; without a zone, in UTC."""
     time = time_of(resource)
-    return time is not None and (time.tzinfo is None) == (start.tzinfo is None) and time >= start
+    return time if time is None or time.tzinfo else time.replace(tzinfo=UTC)
 
 
 # What depends on a changed value
