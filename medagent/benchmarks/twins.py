@@ -19,7 +19,7 @@ from fhir_server.synthetic.dice import Dice
 from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST
 from medagent.core.errors import UserError
 from medagent.fhir_data.store import stored_lines
-from refsol.clinical.pairs import Case, Hospital, Pair, pair
+from refsol.clinical.pairs import Case, Hospital, Pair, pairs
 from refsol.clinical.sources import Amendment
 
 
@@ -62,35 +62,43 @@ class Twins(Generic[T]):
 
 def twins_of(tasks: Sequence[T], hospital: Hospital, case: Callable[[T], Case]) -> Twins[T]:
     """Make the twins of some tasks. The same tasks and patients give the same twins. Raises UserError for no pair."""
-    pairs: dict[str, list[tuple[T, Pair]]] = {task.type: [] for task in tasks}
+    possible: dict[str, list[tuple[T, list[Pair]]]] = {task.type: [] for task in tasks}
     left_out: dict[str, Counter[str]] = {task.type: Counter() for task in tasks}
     for task in tasks:
-        found = pair(case(task), hospital, Random(f"twins {task.id} {_words(task)}"))
+        found = pairs(case(task), hospital, Random(f"twins {task!r}"))
         if isinstance(found, str):
             left_out[task.type][found] += 1
         else:
-            pairs[task.type].append((task, found))
-    if not any(pairs.values()):
+            possible[task.type].append((task, found))
+    if not any(possible.values()):
         raise UserError("no item has a twin: " + "; ".join(reason for some in left_out.values() for reason in some))
-    halves = [half for kind, some in pairs.items() for half in _dealt(kind, some)]
-    return Twins(halves, {kind: len(some) for kind, some in pairs.items()}, left_out)
+    halves = [half for kind, some in possible.items() for half in _dealt(kind, _balanced(some))]
+    return Twins(halves, {kind: len(some) for kind, some in possible.items()}, left_out)
 
 
-def _dealt(kind: str, pairs: Sequence[tuple[T, Pair]]) -> Iterator[Half[T]]:
+def _balanced(possible: Sequence[tuple[T, list[Pair]]]) -> list[tuple[T, Pair]]:
+    """One pair for each task, so that each branch of the rule occurs about equally often before and after the change:
+    otherwise the branch would tell which twin is changed.
+    """
+    lacking = Counter(found[0].before for _, found in possible)
+    chosen: dict[str, Pair] = {}
+    for task, found in sorted(possible, key=lambda one: len(one[1])):
+        chosen[task.id] = max(found, key=lambda pair: lacking[pair.after])
+        lacking[chosen[task.id].after] -= 1
+    return [(task, chosen[task.id]) for task, _ in possible]
+
+
+def _dealt(kind: str, chosen: Sequence[tuple[T, Pair]]) -> Iterator[Half[T]]:
     """The halves of a type in random order, with ids and names that do not tell which one is changed."""
-    dice = Dice(int.from_bytes(hashlib.sha256("".join(_words(task) for task, _ in pairs).encode()).digest()))
-    names = [f"{kind}_twin{number}" for number in dice.shuffled(list(range(1, len(pairs) + 1)))]
+    dice = Dice(int.from_bytes(hashlib.sha256("".join(repr(task) for task, _ in chosen).encode()).digest()))
+    names = [f"{kind}_twin{number}" for number in dice.shuffled(list(range(1, len(chosen) + 1)))]
     both = [
         Half(task, "", name, tuple(change))
-        for name, (task, found) in zip(names, pairs, strict=True)
+        for name, (task, found) in zip(names, chosen, strict=True)
         for change in ((), found.change)
     ]
     for number, half in enumerate(dice.shuffled(both), 1):
         yield replace(half, id=f"{kind}_{number}")
-
-
-def _words(task: _Task) -> str:
-    return repr(task)
 
 
 def open_hospital(file: Path) -> Hospital:

@@ -15,9 +15,9 @@ from random import Random
 from typing import Any
 
 from refsol.clinical.chart import Chart
-from refsol.clinical.evidence import evidence
+from refsol.clinical.evidence import branch_words, evidence
 from refsol.clinical.faults import DataFault
-from refsol.clinical.meanings import plain
+from refsol.clinical.meanings import Coded, plain
 from refsol.clinical.records import Compared, Looked, drug_text
 from refsol.clinical.rules import Reply
 from refsol.clinical.rulings import Ruling
@@ -30,10 +30,13 @@ from refsol.json_values import as_object, objects
 from refsol.resources import codes, subject_id
 
 Candidates = Callable[[Chart, "Hospital", Random], Iterator[Amendment]]
-_TRIES = 200
+_TRIES = 120
 """The most changes that are tried for one task."""
-_REMOVED = 12
-"""The most resources that one change removes."""
+_OF_ONE_WAY = 40
+_MOST = 12
+"""The most resources that one change moves or removes."""
+_BRANCHES = 3
+"""The most branches for which a change is sought."""
 _OWN_REFERENCES = ("subject", "patient", "encounter", "context")
 _TIMES = (
     "effectiveDateTime",
@@ -52,21 +55,29 @@ class Hospital:
 
     def __init__(self, resources: Sequence[Resource]) -> None:
         self.source = Resources(resources)
+        self.by_ref = {ref(one): one for one in resources}
         self.patients = [one for one in resources if one.get("resourceType") == "Patient"]
         self.of: dict[str, list[Resource]] = {}
+        self.texts: dict[str, list[Resource]] = {}
+        """The reports and notes of each patient."""
         self._alike: dict[tuple[str, str], list[Resource]] = {}
+        self.kinds: dict[str, list[Resource]] = {}
         self._referred: set[str] = set()
         for one in resources:
             self.of.setdefault(subject_id(one) or "", []).append(one)
-            for code in ("", *codes(one)):
+            if one.get("resourceType") in ("DiagnosticReport", "DocumentReference"):
+                self.texts.setdefault(subject_id(one) or "", []).append(one)
+            self.kinds.setdefault(str(one.get("resourceType")), []).append(one)
+            for code in codes(one):
                 self._alike.setdefault((str(one.get("resourceType")), code), []).append(one)
             parts = (value for name, value in one.items() if name not in _OWN_REFERENCES)
             self._referred.update(chain.from_iterable(map(_references, parts)))
 
     def alike(self, look: Looked) -> list[Resource]:
         """The resources of all patients that a read is about."""
-        names = [code.code for code in look.search.codes] or [""]
-        return [one for name in names for one in self._alike.get((look.search.kind, name), [])]
+        kind, names = look.search.kind, [code.code for code in look.search.codes]
+        found = [one for name in names for one in self._alike.get((kind, name), [])]
+        return found if names else self.kinds.get(kind, [])
 
     def is_alone(self, resource: Resource) -> bool:
         """Whether no other resource refers to it, so that it can be missing."""
@@ -96,14 +107,15 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The change that makes a task's twin, and the twin's first chart."""
+    """A change that makes a task's twin, and the branches of the rule on both charts, in words."""
 
     change: Amendment
-    ruling: Ruling
+    before: str
+    after: str
 
 
-def pair(case: Case, hospital: Hospital, dice: Random) -> Pair | str:
-    """A plausible change after which no reply is right on both charts, or why there is none."""
+def pairs(case: Case, hospital: Hospital, dice: Random) -> list[Pair] | str:
+    """Plausible changes after which no reply is right on both charts, one for each branch; or why there is none."""
     try:
         chart = case.charts(hospital.source)[0]
         ruling = case.kind.ruled(chart)
@@ -111,19 +123,26 @@ def pair(case: Case, hospital: Hospital, dice: Random) -> Pair | str:
         return f"the data: {error}"
     if not evidence(chart) and not chart.required:
         return "its ruling rests on no reading"
-    quotes = 0
+    before, answered = branch_words(chart), False
+    found: dict[str, Pair] = {}
     for change in islice(case.candidates(chart, hospital, dice), _TRIES):
-        whole = _with_quotes(change, chart, hospital)
+        whole = with_quotes(change, chart, hospital)
         if whole is None:
-            quotes += 1
+            answered = True
             continue
         try:
-            after = case.kind.ruled(case.charts(Changed(hospital.source, whole))[0])
-            if are_apart(case, hospital.source, whole):
-                return Pair(whole, after)
+            other = case.charts(Changed(hospital.source, whole))[0]
+            rulings = ruling, case.kind.ruled(other)
+            after = branch_words(other)
+            if is_answered(change, rulings, chart, hospital):
+                answered = True
+            elif after not in found and are_apart(case, hospital.source, whole):
+                found[after] = Pair(whole, before, after)
         except DataFault:
             continue
-    return "a note or a report quotes its reading" if quotes else _NO_WAY
+        if len(found) == _BRANCHES:
+            break
+    return list(found.values()) or ("a note, report or order answers its reading" if answered else _NO_WAY)
 
 
 # Whether a reply can be right on both
@@ -181,28 +200,43 @@ def _between(one: Any, other: Any) -> Any:
 
 
 def plausible(chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
-    """Changes of what a rule read, each in turn from another way of changing it."""
-    ways = [iter(way) for way in _ways(chart, hospital, dice)]
-    dice.shuffle(ways)
-    yield from (one for turn in zip_longest(*ways) for one in turn if one is not None)
+    """Changes of what a rule read. Each comes in turn from another way of changing it.
+
+    Resources that are missing, or that were another patient's, leave gaps in the patient's ids. So these come last;
+    first, another resource of the patient takes the place of what is missing, or what was found becomes another one.
+    """
+    for ways in (_quiet, _loud):
+        some = [islice(way, _OF_ONE_WAY) for way in ways(chart, hospital, dice)]
+        dice.shuffle(some)
+        yield from (one for turn in zip_longest(*some) for one in turn if one is not None)
 
 
-def _ways(chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Iterator[Amendment]]:
+def _quiet(chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Iterator[Amendment]]:
+    """Ways to change a value, a status or a time of the patient's own resources."""
     for look in chart.looked:
         if look.search.kind == "Patient":
             yield _ages(look, dice)
-        elif look.used:
+        elif not look.used:
+            yield _started(look, chart, hospital, dice)
+            yield _become(look, chart, hospital, dice)
+        else:
+            yield _replaced(look, chart, hospital, dice)
             if look.lab is not None:
                 yield _values(look, hospital, dice)
             if look.search.status:
                 yield _ended(look, hospital, dice)
-            yield _removed(look, chart, hospital)
-        else:
-            yield _started(look, chart, hospital, dice)
-            yield _adopted(look, chart, hospital, dice)
+            if look.search.start is not None:
+                yield _left(look, look.search.start, chart, hospital, dice)
     for compared in chart.compared:
         if compared.what == "time":
             yield _across(compared, chart, hospital, dice)
+
+
+def _loud(chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Iterator[Amendment]]:
+    """Ways to add or remove resources."""
+    for look in chart.looked:
+        if look.search.kind != "Patient":
+            yield _removed(look, chart, hospital) if look.used else _adopted(look, chart, hospital, dice)
 
 
 def _values(look: Looked, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
@@ -240,15 +274,26 @@ def _ended(look: Looked, hospital: Hospital, dice: Random) -> Iterator[Amendment
         yield [{**used, "status": dice.choice(ended)} for used in look.used]
 
 
-def _removed(look: Looked, chart: Chart, hospital: Hospital) -> Iterator[Amendment]:
-    """The chart has none of what was used; or none of the same kind in the window."""
+def _same_kind(look: Looked, chart: Chart, start: datetime | None = None) -> list[Resource]:
+    """All that the chart has of what a read is about, since `start`."""
     own = {code.code for code in look.search.codes}
-    start = look.search.start
-    whole = [one for one in chart.touched.values() if own & set(codes(one))] if own else []
-    if start is not None:
-        whole = [one for one in whole if _is_since(one, start)]
-    for some in (look.used, whole):
-        if 0 < len(some) <= _REMOVED and all(map(hospital.is_alone, some)):
+    found = [one for one in chart.touched.values() if own & set(codes(one))]
+    return [one for one in found if start is None or _is_since(one, start)]
+
+
+def _left(look: Looked, start: datetime, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
+    """All in the window was measured some days earlier, so that the window has none."""
+    whole = _same_kind(look, chart, start)
+    last = max((time for one in whole if (time := _time(one)) is not None), default=None)
+    for _ in range(10 if last is not None and len(whole) <= _MOST else 0):
+        days = timedelta(days=dice.randint(1, 12)) + (chart.now - start)
+        yield [moved(one, time - days, chart, hospital) for one in whole if (time := _time(one)) is not None]
+
+
+def _removed(look: Looked, chart: Chart, hospital: Hospital) -> Iterator[Amendment]:
+    """The chart has none of what was used; or none of the same kind."""
+    for some in (look.used, _same_kind(look, chart, look.search.start)):
+        if 0 < len(some) <= _MOST and all(map(hospital.is_alone, some)):
             yield [ref(one) for one in some]
 
 
@@ -257,59 +302,124 @@ def _started(look: Looked, chart: Chart, hospital: Hospital, dice: Random) -> It
     search, own = look.search, {code.code for code in look.search.codes}
     same = [one for one in hospital.of.get(chart.patient, []) if one.get("resourceType") == search.kind]
     if search.status:
-        words = look.what.split(" or ") if look.what else [""]
-        named = [one for one in same if _names(one, words, chart) and (not own or own & set(codes(one)))]
+        named = [one for one in same if _is_named(one, look, chart) and (not own or own & set(codes(one)))]
         yield from ([{**one, "status": search.status}] for one in dice.sample(named, len(named)))
     elif search.start is not None:
-        earlier = [one for one in chart.touched.values() if own & set(codes(one)) and hospital.is_alone(one)]
-        latest = sorted(earlier, key=lambda one: str(_time(one)))[-3:]
+        latest = sorted(_same_kind(look, chart), key=lambda one: str(_time(one)))[-3:]
         for one in dice.sample(latest, len(latest)):
-            time = search.start + dice.random() * (chart.now - search.start)
-            yield [moved(one, time.replace(microsecond=0, second=0), chart, hospital)]
+            for time in _moments(one, search.start, chart.now, chart, hospital, dice):
+                yield [moved(one, time, chart, hospital)]
+
+
+def _become(look: Looked, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
+    """Another resource of the patient becomes what the read did not find."""
+    start = look.search.start or datetime.min.replace(tzinfo=UTC)
+    donors = [one for one in hospital.alike(look) if _fits(one, look, chart)]
+    own = [one for one in _others(look, chart, hospital) if _is_since(one, start) and not _is_since(one, chart.now)]
+    for one in dice.sample(own, min(len(own), _OF_ONE_WAY)) if donors else ():
+        donor = dice.choice(donors)
+        if donor.keys() == one.keys() and donor.get("category") == one.get("category"):
+            yield [disguised(one, donor)]
+
+
+def _replaced(look: Looked, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
+    """What the read found, or all of the same kind, become other resources, as other patients have them."""
+    pool = hospital.kinds.get(look.search.kind, [])
+    for some in (list(look.used), _same_kind(look, chart, look.search.start)):
+        for _ in range(_OF_ONE_WAY // 2 if 0 < len(some) <= _MOST and all(map(hospital.is_alone, some)) else 0):
+            changed = [disguised(one, donor) for one in some if (donor := _unlike(one, look, chart, pool, dice))]
+            if len(changed) == len(some):
+                yield changed
+
+
+def _unlike(
+    resource: Resource, look: Looked, chart: Chart, pool: Sequence[Resource], dice: Random
+) -> Resource | None:
+    """A resource of the same form that the read is not about."""
+    own = {code.code for code in look.search.codes}
+    for donor in (dice.choice(pool) for _ in range(_TRIES)):
+        unlike = not own & set(codes(donor)) and not (look.what and _is_named(donor, look, chart))
+        if unlike and donor.keys() == resource.keys() and donor.get("category") == resource.get("category"):
+            return donor
+    return None
+
+
+def _others(look: Looked, chart: Chart, hospital: Hospital) -> list[Resource]:
+    """The patient's resources of the same type that no rule has read and to which nothing refers."""
+    same = [one for one in hospital.of.get(chart.patient, []) if one.get("resourceType") == look.search.kind]
+    return [one for one in same if ref(one) not in set(map(ref, chart.touched.values())) and hospital.is_alone(one)]
+
+
+def _fits(resource: Resource, look: Looked, chart: Chart) -> bool:
+    return look.search.status in ("", resource.get("status")) and _is_named(resource, look, chart)
+
+
+def disguised(resource: Resource, donor: Resource) -> Resource:
+    """The content of another resource, with this one's identity, patient, encounter and times."""
+    kept = ("id", "meta", *_OWN_REFERENCES, *_TIMES, "performedPeriod", "effectivePeriod")
+    return {**donor, **{name: resource[name] for name in kept if name in resource}}
 
 
 def _adopted(look: Looked, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
-    """A resource that another patient has."""
-    search, words = look.search, look.what.split(" or ") if look.what else [""]
+    """A resource that another patient has, during an encounter of this patient."""
+    search = look.search
     others = [
         one
         for one in hospital.alike(look)
         if subject_id(one) != chart.patient
         and hospital.is_alone(one)
-        and (not search.status or one.get("status") == search.status)
-        and (search.start is None or _is_since(one, search.start))
-        and _names(one, words, chart)
+        and _fits(one, look, chart)
+        and _time(one) is not None
     ]
-    for one in dice.sample(others, len(others)):
-        yield [adopted(one, chart, hospital)]
+    start = search.start or datetime.min.replace(tzinfo=UTC)
+    for one in dice.sample(others, min(len(others), _MOST)):
+        own = adopted(one, chart, hospital)
+        for time in islice(_moments(own, start, chart.now, chart, hospital, dice), 2):
+            yield [moved(own, time, chart, hospital)]
 
 
-def _names(resource: Resource, words: Sequence[str], chart: Chart) -> bool:
-    if words == [""]:
+def _is_named(resource: Resource, look: Looked, chart: Chart) -> bool:
+    """Whether a resource is what a read looked for, if it looked for words."""
+    if not look.what:
         return True
     try:
-        return chart.mentions(drug_text(resource), *words)
+        return chart.mentions(drug_text(resource), *look.what.split(" or "))
     except DataFault:
         return False
 
 
 def _across(compared: Compared, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
-    """What was done moves to the other side of the limit, to an encounter of the patient; or all since then is removed."""
+    """What was done moves to the other side of the limit, into an encounter of the patient. With it moves all that the
+    chart has of the same kind on that side.
+    """
     (used,) = compared.used
-    limit = compared.limit
+    limit, long_ago = compared.limit, datetime.min.replace(tzinfo=UTC)
+    start, end = (limit, chart.now) if compared.outcome else (long_ago, limit)
     own = set(codes(used))
-    stays = [start for one in hospital.of.get(chart.patient, []) if (start := _stay(one)[0]) is not None]
-    other = [one for one in stays if one <= chart.now and (one < limit) is not (compared.outcome)]
-    hours = [timedelta(minutes=dice.randint(5, 240)) for _ in other]
-    for start, later in dice.sample(list(zip(other, hours, strict=True)), len(other)):
-        yield [moved(used, start + later, chart, hospital)]
-    for _ in range(10):
-        days = dice.randint(2, 200)
-        time = limit - timedelta(days=days) if not compared.outcome else limit + dice.random() * (chart.now - limit)
-        yield [moved(used, time.replace(microsecond=0, second=0), chart, hospital)]
-    since = [one for one in chart.touched.values() if own & set(codes(one)) and _is_since(one, limit)]
-    if 0 < len(since) <= _REMOVED and all(map(hospital.is_alone, since)):
-        yield [ref(one) for one in since]
+    later = [one for one in chart.touched.values() if own & set(codes(one)) and _is_since(one, limit)]
+    for time in _moments(used, start, end, chart, hospital, dice):
+        if compared.outcome or len(later) == 1:
+            yield [moved(used, time, chart, hospital)]
+        elif len(later) <= _MOST:
+            shift = time - (_time(used) or time)
+            yield [moved(one, was + shift, chart, hospital) for one in later if (was := _time(one)) is not None]
+
+
+def _moments(
+    resource: Resource, start: datetime, end: datetime, chart: Chart, hospital: Hospital, dice: Random
+) -> Iterator[datetime]:
+    """Times in encounters of the patient, between two times: at the resource's time of day if possible."""
+    was = _time(resource)
+    stays = [_stay(one) for one in hospital.of.get(chart.patient, [])]
+    spans = [(max(begin, start), min(over or chart.now, end)) for begin, over in stays if begin is not None]
+    spans = [(first, last) for first, last in spans if first < last]
+    for first, last in dice.sample(spans, len(spans)):
+        anywhere = (first + dice.random() * (last - first)).replace(second=0, microsecond=0)
+        if was is None or last - first < timedelta(days=1):
+            yield max(anywhere, first)
+            continue
+        same = anywhere.replace(hour=was.hour, minute=was.minute)
+        yield same if first <= same <= last else max(anywhere, first)
 
 
 def moved(resource: Resource, time: datetime, chart: Chart, hospital: Hospital) -> Resource:
@@ -344,14 +454,14 @@ def adopted(resource: Resource, chart: Chart, hospital: Hospital) -> Resource:
     name = "patient" if "patient" in resource else "subject"
     kind = resource.get("resourceType")
     same = next((one[name] for one in own if one.get("resourceType") == kind and name in one), None)
-    return _at_home({**resource, name: same or {"reference": f"Patient/{chart.patient}"}}, chart, hospital)
+    return {**resource, name: same or {"reference": f"Patient/{chart.patient}"}}
 
 
 def _at_home(resource: Resource, chart: Chart, hospital: Hospital) -> Resource:
     """A resource in the patient's encounter that is nearest to its time; without one, if the patient has none."""
     name = next((one for one in ("encounter", "context") if one in resource), None)
     time = _time(resource)
-    if name is None or time is None or resource["resourceType"] == "DocumentReference":
+    if name is None or time is None:
         return resource
     stays = [(_gap(one, time), ref(one)) for one in hospital.of.get(chart.patient, []) if _stay(one)[0] is not None]
     rest = {key: value for key, value in resource.items() if key != name}
@@ -391,20 +501,32 @@ def _time(resource: Resource) -> datetime | None:
 # What depends on a changed value
 
 
-def _with_quotes(change: Amendment, chart: Chart, hospital: Hospital) -> Amendment | None:
+def with_quotes(change: Amendment, chart: Chart, hospital: Hospital) -> Amendment | None:
     """The change with the reports and notes that quote a changed value. None if they cannot be changed alike."""
     more: dict[str, Resource] = {}
-    before: Mapping[str, Resource] = {ref(one): one for one in hospital.of.get(chart.patient, [])}
     for entry in change:
-        old = before.get(entry if isinstance(entry, str) else ref(entry))
+        old = hospital.by_ref.get(entry if isinstance(entry, str) else ref(entry))
         if old is None or old.get("resourceType") != "Observation":
             continue
-        new = None if isinstance(entry, str) else entry
-        for text in objects(list(before.values())):
-            text = more.get(ref(text), text)
+        same = not isinstance(entry, str) and all(entry.get(name) == old.get(name) for name in ("code", _TIMES[0]))
+        new = entry if same and not isinstance(entry, str) else None
+        for stored in hospital.texts.get(chart.patient, []):
+            text = more.get(ref(stored), stored)
             if quoted(text, old):
                 changed = requoted(text, old, new)
                 if changed is None:
                     return None
                 more[ref(text)] = changed
     return [*change, *more.values()]
+
+
+def is_answered(change: Amendment, rulings: Sequence[Ruling], chart: Chart, hospital: Hospital) -> bool:
+    """Whether after a reading that changes, the patient was given a drug for which the reading decides."""
+    drugs = [one for ruling in rulings for order in ruling.due for one in order.fields if isinstance(one.meaning, Coded)]
+    words = {one.meaning.code.label.lower().split()[0] for one in drugs if isinstance(one.meaning, Coded)}
+    old = [hospital.by_ref.get(one if isinstance(one, str) else ref(one)) for one in change]
+    times = [time for one in old if one and one["resourceType"] == "Observation" and (time := _time(one)) is not None]
+    orders = [one for one in hospital.of.get(chart.patient, []) if one["resourceType"] == "MedicationRequest"]
+    return any(
+        _is_since(one, time) and words and chart.mentions(drug_text(one), *words) for one in orders for time in times
+    )
