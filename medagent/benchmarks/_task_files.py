@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Protocol, Self, TypeVar
 
@@ -29,7 +30,7 @@ def _check_entry(value: object) -> object:
     return value
 
 
-Entry = Annotated[str | dict[str, Any], BeforeValidator(_check_entry)]
+Entry = Annotated[str | Mapping[str, Any], BeforeValidator(_check_entry)]
 TaskId = Annotated[str, BeforeValidator(_check_id)]
 """An id that commands can take in a list, and that keys of units (`ID#TRIAL`) can contain."""
 

@@ -100,6 +100,6 @@ class Ehr(Protocol):
     """The FHIR data that sessions read."""
 
     def session(self, seed: str, change: Amendment = ()) -> AbstractAsyncContextManager[EhrSession]:
-        """An episode's view; all its random values derive from `seed`. `change` is the item's own change of the data, as
-        if these had always been so. Only the embedded EHR has it: others raise UserError.
+        """An episode's view; all its random values derive from `seed`. `change` is the item's own change of the data,
+        as if these had always been so. Only the embedded EHR can have one: others raise UserError.
         """

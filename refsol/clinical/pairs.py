@@ -1,4 +1,4 @@
-"""Twins for a task set: the same task over two charts that differ in one deciding fact, so that no reply is right on both.
+"""Twins for a task set: a task over two charts that differ in one deciding fact, so that no reply is right on both.
 
 What a rule read and compared says which facts can decide. The other fact comes from the hospital itself: a value of the
 same test, a resource of the same kind, an encounter of the same patient. So each of the two charts could be a real one.
@@ -7,7 +7,7 @@ same test, a resource of the same kind, an encounter of the same patient. So eac
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import chain, islice, zip_longest
@@ -26,7 +26,7 @@ from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.texts import quoted, requoted
 from refsol.clinical.twins import time_of
 from refsol.history import Post
-from refsol.json_values import as_object, objects
+from refsol.json_values import as_object
 from refsol.resources import codes, subject_id
 
 Candidates = Callable[[Chart, "Hospital", Random], Iterator[Amendment]]
@@ -332,9 +332,7 @@ def _replaced(look: Looked, chart: Chart, hospital: Hospital, dice: Random) -> I
                 yield changed
 
 
-def _unlike(
-    resource: Resource, look: Looked, chart: Chart, pool: Sequence[Resource], dice: Random
-) -> Resource | None:
+def _unlike(resource: Resource, look: Looked, chart: Chart, pool: Sequence[Resource], dice: Random) -> Resource | None:
     """A resource of the same form that the read is not about."""
     own = {code.code for code in look.search.codes}
     for donor in (dice.choice(pool) for _ in range(_TRIES)):
@@ -522,7 +520,9 @@ def with_quotes(change: Amendment, chart: Chart, hospital: Hospital) -> Amendmen
 
 def is_answered(change: Amendment, rulings: Sequence[Ruling], chart: Chart, hospital: Hospital) -> bool:
     """Whether after a reading that changes, the patient was given a drug for which the reading decides."""
-    drugs = [one for ruling in rulings for order in ruling.due for one in order.fields if isinstance(one.meaning, Coded)]
+    drugs = [
+        one for ruling in rulings for order in ruling.due for one in order.fields if isinstance(one.meaning, Coded)
+    ]
     words = {one.meaning.code.label.lower().split()[0] for one in drugs if isinstance(one.meaning, Coded)}
     old = [hospital.by_ref.get(one if isinstance(one, str) else ref(one)) for one in change]
     times = [time for one in old if one and one["resourceType"] == "Observation" and (time := _time(one)) is not None]
