@@ -36,11 +36,10 @@ def _amend(store: OverlayStore, entry: Mapping[str, Any] | str) -> None:
     old = store.find(*reference.partition("/")[::2])
     if old is None or old.text is None:
         raise ServerError(f"{reference}: is not in the data, so it cannot be changed")
-    stored, registry = decode(old.text), store.registry
-    rows = table_rows(old.type, index(stored, registry), registry, old.row_id)
     if isinstance(entry, str):
-        store.amend(old, rows)
+        store.amend(old)
         return
+    stored, registry = decode(old.text), store.registry
     parsed = _with_decimals(decode(json.dumps(entry)), stored)
     resource = normalise(normalise(parsed, expected_type=old.type), expected_type=old.type)
     stated = resource.get("meta", {}).get("lastUpdated")
@@ -48,7 +47,7 @@ def _amend(store: OverlayStore, entry: Mapping[str, Any] | str) -> None:
     meta = {**stored["meta"], "lastUpdated": instant(updated)}
     resource = {"resourceType": old.type, "id": old.id, "meta": meta} | resource | {"meta": meta}
     new = Version(old.row_id, old.type, old.id, old.version, updated, render(resource))
-    store.amend(old, rows, new, table_rows(old.type, index(resource, registry), registry, old.row_id))
+    store.amend(old, new, table_rows(old.type, index(resource, registry), registry, old.row_id))
 
 
 def _with_decimals(value: Json, stored: Json) -> Json:

@@ -126,15 +126,12 @@ class OverlayStore(Store):
         own = base and self.version(kind, name, base.version)
         return own.text if base and own and own.row_id == base.row_id else None
 
-    def amend(
-        self, old: Version, old_index: TableRows, new: Version | None = None, index: TableRows | None = None
-    ) -> None:
+    def amend(self, old: Version, new: Version | None = None, index: TableRows | None = None) -> None:
         """Replaces a resource of the base by one with the same number, or by nothing, without a trace in the history.
 
         Call before the first request, inside a transaction.
         """
-        self._writing()
-        self._forget(old.row_id, old_index)
+        self._hide(old.row_id)
         if new is not None:
             self._put(new, index or {})
 
@@ -158,5 +155,9 @@ class OverlayStore(Store):
         """Does nothing: the view `counts` counts the few resources of an overlay."""
 
     def _forget(self, row_id: int, index: TableRows) -> None:
-        self.connection.execute("INSERT OR IGNORE INTO temp.hidden VALUES (?)", (row_id,))
+        self._hide(row_id)
         super()._forget(row_id, index)
+
+    def _hide(self, row_id: int) -> None:
+        """Makes a resource of the base invisible here."""
+        self.connection.execute("INSERT OR IGNORE INTO temp.hidden VALUES (?)", (row_id,))

@@ -33,7 +33,7 @@ Candidates = Callable[[Chart, "Hospital", Random], Iterator[Amendment]]
 _TRIES = 120
 """The most changes that are tried for one task."""
 _OF_ONE_WAY = 40
-_MOST = 12
+_MOST = 8
 """The most resources that one change moves or removes."""
 _BRANCHES = 3
 """The most branches for which a change is sought."""
