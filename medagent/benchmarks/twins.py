@@ -65,11 +65,11 @@ def twins_of(tasks: Sequence[T], hospital: Hospital, case: Callable[[T], Case]) 
     possible: dict[str, list[tuple[T, list[Pair]]]] = {task.type: [] for task in tasks}
     left_out: dict[str, Counter[str]] = {task.type: Counter() for task in tasks}
     for task in tasks:
-        found = pairs(case(task), hospital, Random(f"twins {task!r}"))
-        if isinstance(found, str):
-            left_out[task.type][found] += 1
+        options = pairs(case(task), hospital, Random(f"twins {task!r}"))
+        if isinstance(options, str):
+            left_out[task.type][options] += 1
         else:
-            possible[task.type].append((task, found))
+            possible[task.type].append((task, options))
     if not any(possible.values()):
         raise UserError("no item has a twin: " + "; ".join(reason for some in left_out.values() for reason in some))
     halves = [half for kind, some in possible.items() for half in _dealt(kind, _balanced(some))]
@@ -80,10 +80,10 @@ def _balanced(possible: Sequence[tuple[T, list[Pair]]]) -> list[tuple[T, Pair]]:
     """One pair for each task, so that each branch of the rule occurs about equally often before and after the change:
     otherwise the branch would tell which twin is changed.
     """
-    lacking = Counter(found[0].before for _, found in possible)
+    lacking = Counter(options[0].before for _, options in possible)
     chosen: dict[str, Pair] = {}
-    for task, found in sorted(possible, key=lambda one: len(one[1])):
-        chosen[task.id] = max(found, key=lambda pair: lacking[pair.after])
+    for task, options in sorted(possible, key=lambda one: len(one[1])):
+        chosen[task.id] = max(options, key=lambda pair: lacking[pair.after])
         lacking[chosen[task.id].after] -= 1
     return [(task, chosen[task.id]) for task, _ in possible]
 
@@ -94,8 +94,8 @@ def _dealt(kind: str, chosen: Sequence[tuple[T, Pair]]) -> Iterator[Half[T]]:
     names = [f"{kind}_twin{number}" for number in dice.shuffled(list(range(1, len(chosen) + 1)))]
     both = [
         Half(task, "", name, tuple(change))
-        for name, (task, found) in zip(names, chosen, strict=True)
-        for change in ((), found.change)
+        for name, (task, pair) in zip(names, chosen, strict=True)
+        for change in ((), pair.change)
     ]
     for number, half in enumerate(dice.shuffled(both), 1):
         yield replace(half, id=f"{kind}_{number}")

@@ -76,8 +76,8 @@ class Hospital:
     def alike(self, look: Looked) -> list[Resource]:
         """The resources of all patients that a read is about."""
         kind, names = look.search.kind, [code.code for code in look.search.codes]
-        found = [one for name in names for one in self._alike.get((kind, name), [])]
-        return found if names else self.kinds.get(kind, [])
+        coded = [one for name in names for one in self._alike.get((kind, name), [])]
+        return coded if names else self.kinds.get(kind, [])
 
     def is_alone(self, resource: Resource) -> bool:
         """Whether no other resource refers to it, so that it can be missing."""
@@ -124,7 +124,7 @@ def pairs(case: Case, hospital: Hospital, dice: Random) -> list[Pair] | str:
     if not evidence(chart) and not chart.required:
         return "its ruling rests on no reading"
     before, answered = branch_words(chart), False
-    found: dict[str, Pair] = {}
+    chosen: dict[str, Pair] = {}
     for change in islice(case.candidates(chart, hospital, dice), _TRIES):
         whole = with_quotes(change, chart, hospital)
         if whole is None:
@@ -136,13 +136,13 @@ def pairs(case: Case, hospital: Hospital, dice: Random) -> list[Pair] | str:
             after = branch_words(other)
             if is_answered(change, rulings, chart, hospital):
                 answered = True
-            elif after not in found and are_apart(case, hospital.source, whole):
-                found[after] = Pair(whole, before, after)
+            elif after not in chosen and are_apart(case, hospital.source, whole):
+                chosen[after] = Pair(whole, before, after)
         except DataFault:
             continue
-        if len(found) == _BRANCHES:
+        if len(chosen) == _BRANCHES:
             break
-    return list(found.values()) or ("a note, report or order answers its reading" if answered else _NO_WAY)
+    return list(chosen.values()) or ("a note, report or order answers its reading" if answered else _NO_WAY)
 
 
 # Whether a reply can be right on both
@@ -277,8 +277,8 @@ def _ended(look: Looked, hospital: Hospital, dice: Random) -> Iterator[Amendment
 def _same_kind(look: Looked, chart: Chart, start: datetime | None = None) -> list[Resource]:
     """All that the chart has of what a read is about, since `start`."""
     own = {code.code for code in look.search.codes}
-    found = [one for one in chart.touched.values() if own & set(codes(one))]
-    return [one for one in found if start is None or _is_since(one, start)]
+    same = [one for one in chart.touched.values() if own & set(codes(one))]
+    return [one for one in same if start is None or _is_since(one, start)]
 
 
 def _left(look: Looked, start: datetime, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
@@ -354,8 +354,8 @@ def _fits(resource: Resource, look: Looked, chart: Chart) -> bool:
 
 def disguised(resource: Resource, donor: Resource) -> Resource:
     """The content of another resource, with this one's identity, patient, encounter and times."""
-    kept = ("id", "meta", *_OWN_REFERENCES, *_TIMES, "performedPeriod", "effectivePeriod")
-    return {**donor, **{name: resource[name] for name in kept if name in resource}}
+    own = ("id", "meta", *_OWN_REFERENCES, *_TIMES, "performedPeriod", "effectivePeriod")
+    return {**donor, **{name: resource[name] for name in own if name in resource}}
 
 
 def _adopted(look: Looked, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:

@@ -149,10 +149,10 @@ class Changed:
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
         """See `Source.search`."""
-        found = self._source.search(kind, **query)
+        stored = self._source.search(kind, **query)
         if kind not in self._kinds:
-            return found
-        matches = {ref(one): one for one in found if ref(one) not in self._own}
+            return stored
+        matches = {ref(one): one for one in stored if ref(one) not in self._own}
         new = Resources(one for one in self._own.values() if not isinstance(one, str)).search(kind, **query)
         matches |= {ref(one): one for one in new}
         wide = {name: value for name, value in query.items() if name != "status"}

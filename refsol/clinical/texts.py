@@ -35,8 +35,8 @@ def requoted(text: Resource, old: Resource, new: Resource | None) -> Resource | 
         return _with_texts(text, lambda one: pattern.sub(lambda match: f"{match['code']} {value}", one))
     if flag is not None and flag != "N":
         return None
-    kept = [_without(one, pattern) for one in _texts(text)]
-    if any(pattern.search(one) for one in kept):
+    rest = [_without(one, pattern) for one in _texts(text)]
+    if any(pattern.search(one) for one in rest):
         return None
     return _with_texts(text, lambda one: _without(one, pattern))
 
@@ -51,8 +51,8 @@ def _pattern(reading: Resource) -> re.Pattern[str] | None:
 
 def _flag(reading: Resource) -> str:
     interpretations = objects(reading.get("interpretation"))
-    found = [str(coding.get("code")) for one in interpretations for coding in objects(one.get("coding"))]
-    return found[0] if found else ""
+    flags = [str(coding.get("code")) for one in interpretations for coding in objects(one.get("coding"))]
+    return flags[0] if flags else ""
 
 
 def _without(text: str, pattern: re.Pattern[str]) -> str:
