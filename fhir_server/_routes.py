@@ -12,6 +12,7 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from fhir_server._metadata import capability_statement
+from fhir_server.clock import http_date
 from fhir_server.errors import FhirError
 from fhir_server.fhirpath.evaluator import one_budget
 from fhir_server.interactions import patch, read, search, write
@@ -74,9 +75,8 @@ def _path(base: str) -> str:
 
 def error_response(context: RequestContext, error: FhirError) -> Response:
     """The OperationOutcome of an error."""
-    text = context.laid_out(error_outcome(error))
-    headers = [("X-Request-ID", context.request_id), ("Content-Type", context.layout.content_type)]
-    return Response(error.status, headers, text.encode())
+    headers = [("Last-Modified", http_date(context.now // 1000))] if error.dated else []
+    return context.respond(error.status, error_outcome(error), headers)
 
 
 def _check(context: RequestContext) -> None:
@@ -95,7 +95,7 @@ def dispatch(context: RequestContext) -> Response:
         return _at_base(context, method)
     kind = segments[0]
     if kind == "metadata":  # HAPI ignores the rest of the path, and the method for `_history`
-        if method not in ("GET", "HEAD"):
+        if method != "GET":
             raise FhirError(405, "HAPI-0388: /metadata request must use HTTP GET")
         return capability_statement(context)
     if kind == "_history":
@@ -107,7 +107,9 @@ def dispatch(context: RequestContext) -> Response:
     check_type(kind)
     if len(segments) == 1:
         return _at_type(context, method)
-    if segments[1] == "_search" and len(segments) == 2 and method in ("GET", "POST"):
+    if segments[1] == "_search" and len(segments) == 2:
+        if method not in ("GET", "POST"):
+            raise _unhandled(context)
         if context.request.body and (context.request.header("content-type") or "").startswith(write.FORM):
             context.add_form()
         return search.search(context, kind)
@@ -125,7 +127,7 @@ def _operation(context: RequestContext, level: Level, kind: str = "", resource_i
     if operation is None:
         method, others = context.request.method, other_methods(context.segments[-1], level, kind)
         if others and method in ("GET", "POST"):
-            allowed = ", ".join(one for one in others if one != "HEAD")
+            allowed = ", ".join(others)
             problem = f"HTTP Method {method} is not allowed for this operation. Allowed method(s): {allowed}"
             raise FhirError(405, f"HAPI-0426: {problem}")
         raise _unhandled(context)
@@ -133,8 +135,7 @@ def _operation(context: RequestContext, level: Level, kind: str = "", resource_i
 
 
 def _unhandled(context: RequestContext) -> FhirError:
-    names = ", ".join(sorted({name for name, _ in context.pairs}))
-    return unhandled(context.request.method, "/".join(context.segments), names)
+    return unhandled(context.request.method, "/".join(context.segments), sorted(dict(context.pairs)))
 
 
 def _at_base(context: RequestContext, method: str) -> Response:
@@ -174,22 +175,18 @@ def _at_instance(context: RequestContext, method: str) -> Response:
     match method, rest:
         case "GET" | "HEAD", [] | ["_history", _] if any(not name.startswith("_") for name, _ in context.pairs):
             raise _unhandled(context)
-        case "GET" | "HEAD", []:
-            return read.read(context, kind, resource_id)
         case _, ["_history"]:
             return history(context, kind, resource_id)
-        case "GET" | "HEAD", ["_history", version]:
-            return read.read_version(context, kind, resource_id, version)
-        case "PUT", []:
-            return write.update(context, kind, resource_id)
+        case "GET" | "HEAD", [] | ["_history", _]:
+            return read.read(context, kind, resource_id, *rest[1:])
+        case "PUT", [] | [_] | ["_history", _]:
+            return write.update(context, kind, resource_id, *rest[1:])
         case "PATCH", []:
             return patch.patch(context, kind, resource_id)
         case "DELETE", []:
             return write.delete(context, kind, resource_id)
         case "POST", _:
             return write.create(context, kind, resource_id)
-        case "PUT", [_] | ["_history", _] if not context.request.body:
-            return write.update(context, kind, resource_id)
     raise _unhandled(context)
 
 

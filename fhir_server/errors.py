@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+ERROR_LENGTH = 500
+"""HAPI stores the error of a failed search in a column of this length, and so cuts the message."""
+
 
 class ServerError(Exception):
     """The server cannot start or a file cannot be used; the text is one line with what to do."""
@@ -12,10 +15,14 @@ class WritesElsewhere(Exception):
 
 
 class FhirError(Exception):
-    """Ends a request with an OperationOutcome: HTTP status, issue code, and HAPI's diagnostics."""
+    """Ends a request with an OperationOutcome: HTTP status, issue code, and HAPI's diagnostics.
 
-    def __init__(self, status: int, diagnostics: str, code: str = "processing") -> None:
+    `dated`: HAPI notices the error only when it prints the answer, after the header with its date.
+    """
+
+    def __init__(self, status: int, diagnostics: str, code: str = "processing", *, dated: bool = False) -> None:
         super().__init__(diagnostics)
         self.status = status
         self.diagnostics = diagnostics
         self.code = code
+        self.dated = dated

@@ -22,6 +22,7 @@ from medagent._finished import (
     check_options,
     check_same_items,
     is_run,
+    log_of,
     official_score,
     outcomes_of,
     write_page,
@@ -45,6 +46,7 @@ from medagent.fhir_episodes.episodes import EpisodeContext, EpisodeSource, open_
 from medagent.fhir_episodes.http_episodes import HttpEpisodes, serve_on
 from medagent.reports.compare import Comparison, SetComparison, compare_outcomes, compare_sets
 from medagent.reports.item_view import item_view
+from medagent.reports.tool_logs import check_same_benchmark
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -147,14 +149,17 @@ def serve_episodes(
     return serve_on(find_fhir(benchmark), host, port, options)
 
 
-def grade(path: str | Path, *, benchmark: Code | None = None, **options: Any) -> Report:
+def grade(path: str | Path, *, benchmark: Code | None = None, scorer: str | None = None, **options: Any) -> Report:
     """Grade a run's folder again, or a results file. `options` are those of `medagent grade`.
 
-    `benchmark` is the benchmark of a results file (default: MedAgentBench), or the code of a run's benchmark that is
-    not installed. Nothing is written. Raises UserError, InputError.
+    A log of another tool is reported as that tool scored it; `scorer` chooses one of several scorers. `benchmark` is
+    the benchmark of a results file (default: MedAgentBench), or the code of a run's benchmark that is not installed.
+    Nothing is written. Raises UserError, InputError.
     """
     place = Path(path)
     values = _set_ones(options)
+    if (log := log_of(place, scorer)) is not None:
+        return log.report
     if is_run(place) and (place / JOURNAL).is_file():
         resolved = of_folder(place, benchmark)
         check_options(resolved, place, values)
@@ -238,9 +243,10 @@ def load_run(path: str | Path, *, benchmark: Code | None = None) -> LoadedRun:
 
 
 def compare(
-    a: str | Path, b: str | Path, *, benchmark: Code | None = None, **options: Any
+    a: str | Path, b: str | Path, *, benchmark: Code | None = None, scorer: str | None = None, **options: Any
 ) -> Comparison | SetComparison:
-    """Compare two runs, or results files of MedAgentBench, item by item.
+    """Compare two runs, results files of MedAgentBench, or logs of Inspect, Harbor or lm-evaluation-harness, item by
+    item. `scorer` chooses one of several scorers of a log.
 
     If they have different data sets, one of them made from a seed, their groups are compared. `options` are those of
     `medagent grade` that name the data. `benchmark` is the code of the runs' benchmark if that is not installed. Raises
@@ -251,7 +257,16 @@ def compare(
     for path in (first, second):
         if is_run(path):
             check_options(of_folder(path, benchmark), path, values)
-    outcomes = [outcomes_of(path, benchmark, values) for path in (first, second)]
+    logs = [log_of(path, scorer) for path in (first, second)]
+    outcomes = [
+        outcomes_of(path, benchmark, values) if log is None else log.report.items
+        for path, log in zip((first, second), logs, strict=True)
+    ]
+    if scorer is not None and not any(logs):
+        raise UserError(f"--scorer chooses a score of another tool's log, but {a} and {b} are none")
+    if any(logs):
+        check_same_benchmark(first, second, logs)
+        return compare_outcomes(*outcomes)
     if are_siblings(first, second):
         return compare_sets(*outcomes)
     check_same_items(first, second, benchmark)
@@ -259,13 +274,25 @@ def compare(
     return comparison if comparison.kind == "verdicts" else comparison.by(official_score(first, second, benchmark))
 
 
-def write_report(runs: Sequence[str | Path], out: str | Path, *, benchmark: Code | None = None, **options: Any) -> int:
-    """Write the HTML report of runs, or of results files of MedAgentBench. Returns its size in bytes.
+def write_report(
+    runs: Sequence[str | Path],
+    out: str | Path,
+    *,
+    benchmark: Code | None = None,
+    scorer: str | None = None,
+    with_patient_data: bool = False,
+    **options: Any,
+) -> int:
+    """Write the HTML report of runs, of results files of MedAgentBench, or of other tools' logs. Returns its size in
+    bytes.
+
+    A run over a hospital's own data (`--writes private`) shows scores only, unless `with_patient_data` is set.
 
     `options` are those of `medagent grade` that name the data. `benchmark` is the code of the runs' benchmark if that
     is not installed. Raises UserError.
     """
-    return write_page(runs, out, benchmark, {name: value for name, value in options.items() if value is not None})
+    known = {name: value for name, value in options.items() if value is not None}
+    return write_page(runs, out, benchmark, scorer, known, with_patient_data=with_patient_data)
 
 
 def _stated(model: type[S], settings: RunSettings | None, options: Mapping[str, Any]) -> S:

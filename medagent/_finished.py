@@ -18,10 +18,12 @@ from medagent.core.suggest import did_you_mean
 from medagent.core.writing import write_parts
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import Journals, Run
+from medagent.engine.patient_data import has_patient_data, scores_only
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import ItemOutcome
 from medagent.engine.results import GradedFile, GradedRun, graded_report, last_report, report_of
 from medagent.engine.scores import SCORES, Paired, StoredScores
+from medagent.reports.tool_logs import LoggedBenchmark, LoggedRun, logged_run
 
 if TYPE_CHECKING:
     from medagent.reports.page.render import RunPage
@@ -48,6 +50,11 @@ def graded_file(path: Path, options: Mapping[str, Any], *, every_rule: bool = Fa
     from medagent.benchmarks.medagentbench import results_file
 
     return results_file.graded_file(find(DEFAULT), path, options, every_rule=every_rule)
+
+
+def log_of(path: Path, scorer: str | None) -> LoggedRun | None:
+    """The log of another tool; None for a run's folder or a results file. Raises InputError."""
+    return None if is_run(path) else logged_run(path, scorer)
 
 
 def outcomes_of(path: Path, code: Code | None, options: Mapping[str, Any]) -> Sequence[ItemOutcome]:
@@ -119,17 +126,28 @@ def _questions(folder: Path, code: Code | None) -> dict[str, str]:
     return {item.id: item.question for item in benchmark.items(benchmark.source(Run(folder), {}))}
 
 
-def write_page(runs: Sequence[str | Path], out: str | Path, code: Code | None, options: Mapping[str, Any]) -> int:
-    """Write the HTML report of runs, or of results files of MedAgentBench. Returns its size in bytes.
+def write_page(
+    runs: Sequence[str | Path],
+    out: str | Path,
+    code: Code | None,
+    scorer: str | None,
+    options: Mapping[str, Any],
+    *,
+    with_patient_data: bool = False,
+) -> int:
+    """Write the HTML report of runs, of results files of MedAgentBench, or of other tools' logs. Returns its size in
+    bytes.
 
-    Raises UserError.
+    Without `with_patient_data`, a run over a hospital's own data shows scores only. Raises UserError.
     """
     from medagent.reports.page.render import render
 
     remember_environment(os.environ)
     paths = list(map(Path, runs))
     with ExitStack() as stack:
-        pages = [_page(path, code, options, stack) for path in paths]
+        pages = [_page(path, code, scorer, options, stack) for path in paths]
+        if not with_patient_data:
+            pages = [_kept_here(page, path) for page, path in zip(pages, paths, strict=True)]
         names = [page.label for page in pages]
         if len(set(names)) < len(names):
             pages = [replace(page, label=str(path)) for page, path in zip(pages, paths, strict=True)]
@@ -137,10 +155,20 @@ def write_page(runs: Sequence[str | Path], out: str | Path, code: Code | None, o
     return Path(out).stat().st_size
 
 
-def _page(path: Path, code: Code | None, options: Mapping[str, Any], stack: ExitStack) -> RunPage:
+def _kept_here(page: RunPage, path: Path) -> RunPage:
+    """A page without the texts of a run over a hospital's own data."""
+    if not has_patient_data(path):
+        return page
+    report = scores_only(page.report).model_copy(update={"notes": [], "stopped": None})
+    return replace(page, report=report, scores_only=True)
+
+
+def _page(path: Path, code: Code | None, scorer: str | None, options: Mapping[str, Any], stack: ExitStack) -> RunPage:
     """A run on a page. `stack` keeps its journals open, because rows are read while the page is written."""
     from medagent.reports.page.render import RunPage
 
+    if (log := log_of(path, scorer)) is not None:
+        return RunPage(path.stem, log.report, LoggedBenchmark(), log.scores, log.units)
     if not is_run(path):
         file = graded_file(path, options, every_rule=True)
         label = path.stem if path.is_file() else path.name

@@ -1,14 +1,13 @@
 """Task types of your own: a text, and a rule that is a function of a patient's chart. docs/clinical.md shows how."""
 
-from refsol.clinical.chart import Chart
+from refsol.clinical.chart import Chart, Event, Number, Search
 from refsol.clinical.checking import Checked, check
 from refsol.clinical.codes import CPT, LOINC, NDC, RXNORM, SNOMED, Code, Drug, Lab, days, hours
-from refsol.clinical.faults import DataFault
 from refsol.clinical.meanings import Is, Near, OneOf
 from refsol.clinical.orders import imaging, lab_test, medication, referral, stop
-from refsol.clinical.records import Event, Number, Search
 from refsol.clinical.rulings import Ruling, answer, nothing, order
 from refsol.clinical.task_type import RuleError, TaskType
+from refsol.errors import DataFault
 
 __all__ = [
     "CPT",

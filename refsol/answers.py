@@ -14,12 +14,8 @@ the recorded question, otherwise by place if the tool preserves the data's order
 
 from __future__ import annotations
 
-import json
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +24,7 @@ from refsol._opencompass import Parts, data_sets, dataset_of, in_order, read_ent
 from refsol.errors import InputError
 from refsol.files import Fault, FaultsError, InputFile, anything, json_object, read_json
 from refsol.json_values import as_object, json_value
+from refsol.tool_logs import inspect_archive
 
 MAX_LISTED = 20
 
@@ -202,7 +199,7 @@ def _read(path: Path) -> AnswerFile:
     if path.is_dir():
         return _folder(path)
     if path.suffix == ".eval":
-        return _inspect(path, _zipped(path))
+        return _inspect(path, inspect_archive(path))
     if path.suffix == ".json" and _is_one_document(path):
         return _document(path)
     tool, answers = _lines(path)
@@ -407,27 +404,6 @@ def _prompt(value: Any) -> str:
     if isinstance(value, dict):
         return _prompt(value.get("prompt") or value.get("content") or value.get("text") or "")
     return "\n".join(map(_prompt, value)) if isinstance(value, list) else ""
-
-
-def _zipped(path: Path) -> tuple[dict[str, Any], list[Any]]:
-    """The header and the samples of Inspect's zip file.
-
-    It is compressed with zstandard. zipfile reads that since Python 3.14; before, the package zipfile-zstd adds it.
-    """
-    with suppress(ImportError):
-        import zipfile_zstd  # noqa: F401  # adds zstandard to zipfile
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
-            start = "header.json" if "header.json" in archive.namelist() else "_journal/start.json"
-            return json.loads(archive.read(start)), [json.loads(archive.read(name)) for name in sorted(names)]
-    except NotImplementedError:
-        raise InputError(
-            f"{path}: is compressed with zstandard; `pip install zipfile-zstd` (medagent[inspect] and"
-            " medagent[imapscore] include it), or convert it: `inspect log convert --to json`"
-        ) from None
-    except (OSError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: is not an Inspect log: {error}") from None
 
 
 def _inspect(path: Path, log: tuple[dict[str, Any], list[Any]]) -> AnswerFile:

@@ -13,3 +13,15 @@ class InputError(RefsolError):
 
 class FactsError(RefsolError):
     """The facts for a verdict (from the EHR or an answer key) could not be read. Nothing was graded."""
+
+
+class DataFault(ValueError):
+    """The chart lacks what the rule needs, so no verdict can rest on it. The text names the resource and the reason."""
+
+
+class ReplyFault(ValueError):
+    """A post cannot be read. The text says why; `check` is the name of the failed check."""
+
+    def __init__(self, text: str, check: str = "readable") -> None:
+        super().__init__(text)
+        self.check = check

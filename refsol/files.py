@@ -223,7 +223,10 @@ class InputFile:
         if file.peek(4)[:4] == b"PK\3\4":
             file.close()
             self._refuse("is a ZIP archive; unpack it, and name a file in it")
-        return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if self.path.suffix == ".gz" else file
+        if self.path.suffix != ".gz":
+            return file
+        file.close()  # a GzipFile would not close it
+        return cast(BinaryIO, gzip.open(self.path))
 
     def _bytes(self) -> bytes:
         with self._open() as file:

@@ -102,6 +102,13 @@ class Difference:
     other_types: Interval | None
     """The interval for other types; None below five."""
 
+    def scaled(self, scale: float) -> Difference:
+        """The difference of values that were divided by `scale`."""
+        others = self.other_types
+        return Difference(
+            self.value * scale, self.interval.scaled(scale), self.p, None if others is None else others.scaled(scale)
+        )
+
 
 def paired_difference(types: Iterable[Steps]) -> Difference:
     """The difference of two runs over the same items, which are units of types. Raises ValueError without items.
@@ -213,9 +220,9 @@ def rank_intervals(draws: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
 
 def noise(n: int, discordant: float = DISCORDANT) -> float:
     """The difference between two runs over the same `n` items from which `paired_difference` has a p below 0.05, if the
-    runs differ on the share `discordant` of the items. At most that share.
+    runs differ on the share `discordant` of the items. If it is above that share, no difference has one.
     """
-    return min(discordant, Z95 * math.sqrt(discordant / n))
+    return min(1.0, Z95 * math.sqrt(discordant / n))
 
 
 def detectable(n: int, discordant: float = DISCORDANT, power: float = 0.8) -> float:

@@ -38,6 +38,10 @@ class Interval:
         """The smallest interval with both."""
         return Interval(min(self.low, other.low), max(self.high, other.high))
 
+    def scaled(self, scale: float) -> Interval:
+        """The interval on another scale."""
+        return Interval(self.low * scale, self.high * scale)
+
 
 def wilson(successes: int, n: int, z: float = 1.959964) -> Interval:
     """Score interval of a proportion (Wilson 1927, JASA 22). `z` is the normal quantile. (0, 1) if `n` is 0."""

@@ -7,8 +7,9 @@ always be printed.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, Protocol
 
@@ -65,7 +66,7 @@ class Check:
     actual: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Verdict:
     """`correct` is None if the item could not be graded. `checks` are all checks, in the order of the rules.
 
@@ -76,11 +77,16 @@ class Verdict:
     checks: tuple[Check, ...]
     reason: str
     branch: Branch | None = None
-    because: Because | None = None
+    why: Callable[[], Because] | None = field(default=None, compare=False, repr=False)
     accepted: tuple[Any, ...] = ()
     """The answers that count as right; empty if the answer does not count."""
     needed: Sequence[Needed] | None = field(default=(), compare=False)
     """What an agent must have read; None if the task's text has everything."""
+
+    @cached_property
+    def because(self) -> Because | None:
+        """The deciding facts. `why` collects them on first use, because few readers of a verdict need them."""
+        return self.why and self.why()
 
 
 def ungraded(reason: str) -> Verdict:
@@ -91,18 +97,18 @@ def ungraded(reason: str) -> Verdict:
 def decide(
     checks: Sequence[Check],
     branch: Branch,
-    because: Because,
+    why: Callable[[], Because],
     accepted: tuple[Any, ...],
     needed: Sequence[Needed] | None = (),
 ) -> Verdict:
     """Right if every check passed. The reason names the first failed check and the number of others."""
     failed = [check for check in checks if not check.passed]
     if not failed:
-        return Verdict(True, tuple(checks), "all checks passed", branch, because, accepted, needed)
+        return Verdict(True, tuple(checks), "all checks passed", branch, why, accepted, needed)
     first = failed[0]
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
     reason = f"{first.name}: expected {first.expected}, got {first.actual}{more}"
-    return Verdict(False, tuple(checks), reason, branch, because, accepted, needed)
+    return Verdict(False, tuple(checks), reason, branch, why, accepted, needed)
 
 
 def show(value: object) -> str:

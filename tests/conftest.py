@@ -126,6 +126,6 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("SSL_CERT_FILE", str(_one_authority(base)))
         for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
             patch.delenv(name, raising=False)
-        for name in ("MEDAGENT_FHIR_TOKEN", "MEDAGENT_PRICES"):
+        for name in ("MEDAGENT_FHIR_TOKEN", "MEDAGENT_FHIR_TOKEN_FILE", "MEDAGENT_PRICES"):
             patch.delenv(name, raising=False)
         yield

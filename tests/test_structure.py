@@ -63,6 +63,7 @@ FLOORS = {
             "resources",
             "schema",
             "stats",
+            "tool_logs",
             "trials",
             "verdict",
         ),

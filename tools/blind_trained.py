@@ -108,7 +108,28 @@ def medagentbench(folder: Path) -> Iterator[Shown]:
         yield Shown(task.type, text, number % 30, stated, dealt.right)
 
 
-SETS: Mapping[str, Callable[[Path], Iterator[Shown]]] = {"medagentbench": medagentbench}
+def psb300(folder: Path) -> Iterator[Shown]:
+    """A new set of psb-300."""
+    from medagent.benchmarks.made_folders import HOSPITAL, Order
+    from medagent.benchmarks.psb300.generator._deal import hospital_of
+    from medagent.benchmarks.psb300.generator.write import GENERATOR
+    from medagent.benchmarks.psb300.tasks import load_tasks
+    from refsol.psb300 import RULE_SETS, TYPES, chart_of
+
+    GENERATOR.make(folder, Order(secrets.token_hex(16)))
+    tasks = load_tasks(str(folder))
+    with (folder / HOSPITAL).open(encoding="utf-8") as lines:
+        facts = hospital_of(lines).resources
+    for number, task in enumerate(tasks.tasks):
+        clock = tasks.constants.default_now
+        chart = chart_of(task.model_dump(), facts, RULE_SETS["official"], clock, tasks.constants)
+        dealt = candidate(TYPES[task.type], chart)
+        assert dealt is not None
+        text = f"{task.context}\n{task.instruction}".replace(task.eval_MRN, "MRN")
+        yield Shown(task.type, text, number % 30, task.eval_MRN, dealt.right)
+
+
+SETS: Mapping[str, Callable[[Path], Iterator[Shown]]] = {"medagentbench": medagentbench, "psb-300": psb300}
 
 
 def main() -> int:

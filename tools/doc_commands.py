@@ -19,7 +19,7 @@ NEEDS: tuple[tuple[str, str], ...] = (
     (r"--cluster |\[cluster\]", "a Dask cluster"),
     (r"--dataset official|data import", "a checkout of the official repository"),
     (r"--official ", "your copy of the official grader"),
-    (r"\bserve\b|-m fhir_server|^curl ", "a separate terminal for the server"),
+    (r"\bserve\b|medagent view|-m fhir_server|^curl ", "a separate terminal for the server"),
     (r"^medagent (mcp|a2a)\b|^inspect |export inspect", "the extra that the page names"),
     (r"--open\b", "a browser"),
     (r"^make (clients|hapi-diff|browser|integrations|release|docs|test-openai2)", "the tools that the page names"),
@@ -29,7 +29,7 @@ NEEDS: tuple[tuple[str, str], ...] = (
     (r"^medagent run( --config medagent.toml)?$", "a medagent.toml"),
     (r"--patients 300", "a few minutes"),
     (
-        r"results/\S*gpt-4o|RUN@|results/v2_(?!r\d_(?:reference|nop)\b)|results/sums|RUN|baseline",
+        r"results/\S*gpt-4o|RUN@|results/v2_(?!r\d_(?:reference|nop)\b)|results/sums|RUN|baseline|lm-eval/",
         "the runs that it names",
     ),
     (r"…|^medagent (run sums\b|run --agent age\b)", "the steps above"),

@@ -35,10 +35,11 @@ NAV: dict[str, tuple[str, ...]] = {
         "imapscore.md",
         "judging.md",
         "comparable.md",
+        "checklist.md",
         "data.md",
         "data-card.md",
     ),
-    "Results": ("grading.md", "results-file.md", "checked.md"),
+    "Results": ("grading.md", "other-tools.md", "results-file.md", "checked.md"),
     "FHIR": ("fhir-server.md", "fhir-developers.md", "testing.md", "ci.md"),
     "Your own": ("agents.md", "clinical.md", "benchmarks.md", "architecture.md"),
 }

@@ -57,6 +57,7 @@ REASONS: dict[str, dict[str, str]] = {
     "writes": {"*": ACTS},
     "allow-writes": {"*": NO_FHIR},
     "shown-base": {"*": NO_FHIR},
+    "send-patient-data": {"*": NO_FHIR},
     "split": {"medagentbench": "one set of tasks for each version", "*": "one set of items"},
     "clock": {"*": "no rule uses the time of grading"},
     "unfinished": {

@@ -123,6 +123,13 @@ def fields(type_name: str) -> Mapping[str, Field]:
 
 
 @cache
+def stems() -> Mapping[str, str]:
+    """The name of each choice of R4 without `[x]`, by its JSON keys."""
+    listed = (element for name in _types() for element in elements(name) if element.is_choice)
+    return {element.key(one): element.stem for element in listed for one in element.types}
+
+
+@cache
 def _flags() -> dict[str, str]:
     return dict(line.split("\t") for line in _read("flags.txt.gz"))
 

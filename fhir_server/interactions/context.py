@@ -269,7 +269,7 @@ class StoredLibrary:
         store, number = self._server.store, self._server.store.registry.number(kind, "url")
         if url.startswith(f"{kind}/"):
             row = store.find(kind, url.removeprefix(f"{kind}/"))
-            return decode(row.text) if row is not None and row.text is not None else None
+            return row.resource or None if row is not None else None
         sql = "SELECT row_id FROM uris WHERE param = ? AND value = ? ORDER BY row_id DESC"
         rows = store.rows([match[0] for match in store.query(sql, (number, names.number(url)))])
-        return decode(rows[0].text or "") if rows else None
+        return rows[0].resource if rows else None

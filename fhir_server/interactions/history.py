@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.read import not_known
-from fhir_server.interactions.search import offset_link
+from fhir_server.interactions.search import offset_link, page_links
 from fhir_server.resources.primitives import date_precision
 from fhir_server.resources.summary import Subset, cut_down
 from fhir_server.search.kinds.date import date_param, date_params
 from fhir_server.search.kinds.kind import LOWER, UPPER
 from fhir_server.search.paging import DEFAULT_COUNT
-from fhir_server.search.query import subset, whole
+from fhir_server.search.query import integer, subset, whole
 from fhir_server.store import Version
 from fhir_server.wire.bundle import Bundle, entry, joined, size_of
 from fhir_server.wire.http import Response, by_name, link
@@ -31,7 +33,7 @@ def history(context: RequestContext, kind: str | None = None, resource_id: str |
         where, values = "type = ?", (kind,)
     limits, bounds = _times(context)
     where, values = f"{where}{limits}", (*values, *bounds)
-    count = whole("_count", context.value("_count") or "")
+    count = integer(context.value("_count") or "")  # like in HAPI, others are ignored
     count = DEFAULT_COUNT if count is None or count < 0 else count
     selected = subset(context.pairs, kind or "")
     if selected.summary == "count":
@@ -41,10 +43,7 @@ def history(context: RequestContext, kind: str | None = None, resource_id: str |
     total = context.store.history_count(where, values)
     address = context.address
     links = [("self", link(address, by_name(context.pairs)))] if count else []
-    if offset + count < total and count:
-        links.append(("next", offset_link(context, count, offset + count)))
-    if offset:
-        links.append(("previous", offset_link(context, count, max(offset - count, 0))))
+    links += page_links(partial(offset_link, context, count), count, offset, more=0 < count < total - offset)
     entries = joined(_entry(row, _address(context, row, in_type=kind is not None), selected) for row in rows)
     if context.store.meter is not None:
         context.store.meter.answered(size_of(entries))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from fhir_server.interactions.context import RequestContext
 from fhir_server.resources.references import without_version
-from fhir_server.search.hashing import java_set_order
+from fhir_server.search.hashing import id_hash, java_order
 from fhir_server.search.indexer import references
 from fhir_server.search.parameters import resource_types
 from fhir_server.search.query import Include
@@ -38,7 +38,7 @@ def _rounds(context: RequestContext, matches: Sequence[Version], includes: Seque
         for one in includes:
             if one.iterate == iterate:
                 row_ids += referring(context, rows, one) if one.reverse else referred(context, rows, one)
-        order = [row_id for row_id in java_set_order(row_ids) if row_id not in seen]
+        order = [row_id for row_id in java_order(row_ids, id_hash) if row_id not in seen]
         seen.update(order)
         return context.store.rows(order)
 
@@ -50,7 +50,7 @@ def _rounds(context: RequestContext, matches: Sequence[Version], includes: Seque
         if not new:
             break
         again |= {row.row_id: row for row in new}
-    return once + [again[row_id] for row_id in java_set_order(again)]
+    return once + [again[row_id] for row_id in java_order(again, id_hash)]
 
 
 def referred(context: RequestContext, rows: Sequence[Version], include: Include) -> list[int]:

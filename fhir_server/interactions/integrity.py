@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from fhir_server.errors import FhirError
@@ -12,7 +13,6 @@ from fhir_server.search.indexer import index
 from fhir_server.search.kinds.kind import ReferenceRow
 from fhir_server.search.parameters import resource_types
 from fhir_server.store import Version
-from fhir_server.wire.json_text import decode
 
 
 def leads_somewhere(context: RequestContext, reference: str) -> bool:
@@ -50,12 +50,21 @@ def check_references(context: RequestContext, references: Sequence[ReferenceRow]
             raise FhirError(400, f"HAPI-0506: {problem}{unknown} - {reference}")
         if not resource_id:
             raise FhirError(400, f"HAPI-0508: {problem}Does not contain resource ID - {reference}")
-        row = context.store.find(kind, resource_id)
+        row = context.store.find(kind, resource_id) or _numbered(context, resource_id)
+        if row is not None and row.type != kind:
+            problem = f"Resource contains reference to unknown resource ID {kind}/{resource_id}"
+            raise FhirError(422, f"HAPI-1095: {problem}")
         if row is None:
             raise FhirError(400, f"HAPI-1094: Resource {kind}/{resource_id} not found, specified in path: {path}")
         if row.text is None:
             raise FhirError(400, f"HAPI-1096: Resource {kind}/{resource_id} is deleted, specified in path: {path}")
         resolved.add(reference)
+
+
+def _numbered(context: RequestContext, resource_id: str) -> Version | None:
+    """The resource whose number is the id of a reference; HAPI takes it for the target if no resource has the id."""
+    rows = context.store.rows([int(resource_id)]) if re.fullmatch("[1-9][0-9]{0,9}", resource_id) else []
+    return rows[0] if rows else None
 
 
 def check_deleted(context: RequestContext) -> None:
@@ -71,8 +80,7 @@ def check_not_referred_to(context: RequestContext, row: Version) -> None:
     other = first_referring(context, row)
     if other is None:
         return
-    assert other.text is not None
-    references = index(decode(other.text), context.registry)["reference"]
+    references = index(other.resource, context.registry)["reference"]
     path = next(one.path for one in references if without_version(one.reference) == row.reference)
     raise FhirError(
         409,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from fhir_server.clock import http_date, instant
 from fhir_server.errors import FhirError
 from fhir_server.interactions._matching import matching, several_match
 from fhir_server.interactions.context import RequestContext
-from fhir_server.interactions.read import etag, location, not_known
-from fhir_server.interactions.write import Written, preference, put, versioned
+from fhir_server.interactions.read import etag, gone_response, not_known
+from fhir_server.interactions.write import Written, put, versioned, written_response
 from fhir_server.patch.fhirpath_patch import apply_fhir_patch
 from fhir_server.patch.json_patch import apply_json_patch, operations
 from fhir_server.resources.normalise import PARSE_FAILED, normalise
@@ -15,9 +14,9 @@ from fhir_server.resources.strict import check_strictly
 from fhir_server.store import Version
 from fhir_server.wire import outcome
 from fhir_server.wire.http import Response, split_target
-from fhir_server.wire.json_text import decode, parse
+from fhir_server.wire.json_text import parse
 from fhir_server.wire.json_values import Json
-from fhir_server.wire.outcome import Stored, error_outcome, stored_outcome
+from fhir_server.wire.outcome import Stored
 from fhir_server.wire.xml import parse_xml
 
 JSON_PATCH = "application/json-patch+json"
@@ -31,15 +30,14 @@ def patch(context: RequestContext, kind: str, resource_id: str) -> Response:
     if row is None:
         raise not_known(kind, resource_id)
     if row.text is None:
-        gone = error_outcome(FhirError(410, f"Resource was deleted at {instant(row.updated)}"))
-        return context.respond(410, gone, [("Location", location(context.base, row))])
+        return gone_response(context, row)
     version = etag(context.request.header("if-match"))
     if version and version != str(row.version):
         problem = f"Version {version} is not the most recent version of this resource, unable to apply patch"
         raise FhirError(409, f"HAPI-0550: HAPI-0974: {problem}")
     with context.store.transaction():
         written, stored = patch_resource(context, row, content_type, context.request.body)
-    return _response(context, written, stored)
+    return written_response(context, written, stored, "ETag Location")
 
 
 def patch_by_condition(context: RequestContext, kind: str) -> Response:
@@ -54,7 +52,7 @@ def patch_by_condition(context: RequestContext, kind: str) -> Response:
     with context.store.transaction():
         row = context.store.rows(matches)[0]
         written, stored = patch_resource(context, row, content_type, context.request.body)
-    return _response(context, written, stored)
+    return written_response(context, written, stored, "ETag Location")
 
 
 def _checked_type(context: RequestContext) -> str:
@@ -78,8 +76,7 @@ def _checked_type(context: RequestContext) -> str:
 
 def patch_resource(context: RequestContext, row: Version, content_type: str, body: bytes) -> tuple[Written, Stored]:
     """Applies a patch and stores the result as the next version."""
-    assert row.text is not None
-    target = decode(row.text)
+    target = row.resource
     if content_type == JSON_PATCH:
         resource = _strictly_parsed(apply_json_patch(target, operations(body.decode("utf-8", "replace"))), row)
     else:
@@ -105,16 +102,3 @@ def _parameters(body: bytes, content_type: str) -> Json:
     if content_type == "application/fhir+json":
         return normalise(parse(text), expected_type="Parameters")
     return normalise(parse_xml(text), expected_type="Parameters")
-
-
-def _response(context: RequestContext, written: Written, stored: Stored) -> Response:
-    """The response to a patch. Unlike that of an update, it has no ETag."""
-    row = written.row
-    headers = [("Content-Location", location(context.base, row)), ("Last-Modified", http_date(row.updated // 1000))]
-    preferred = preference(context)
-    if preferred == "minimal":
-        return Response(200, [("X-Request-ID", context.request_id), *headers])
-    if preferred == "OperationOutcome":
-        return context.respond(200, stored_outcome(stored), headers)
-    assert row.text is not None
-    return context.respond(200, written.shown or row.text, headers)

@@ -10,23 +10,36 @@ from fhir_server.clock import http_date, instant
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
 from fhir_server.resources.summary import cut_down
+from fhir_server.search.hashing import java_hash, java_order
 from fhir_server.search.query import subset
 from fhir_server.store import Version
 from fhir_server.wire.http import Response, sanitised
 from fhir_server.wire.json_text import decode
 from fhir_server.wire.outcome import error_outcome
 
+OF_SEARCHES = ("_contained", "_count", "_include", "_revinclude", "_sort", "_total")
+"""Parameters that a read refuses. It ignores all others that begin with `_`."""
 
-def read(context: RequestContext, kind: str, resource_id: str) -> Response:
-    """`GET Type/id`: the current version; 404 if it never existed, 410 if it was deleted.
+
+def read(context: RequestContext, kind: str, resource_id: str, version: str = "") -> Response:
+    """`GET Type/id`, or `Type/id/_history/n`: 404 if the resource or version never existed, 410 if it was deleted.
 
     For OperationDefinition, HAPI knows only those of its own operations, not stored ones.
     """
-    if kind == "OperationDefinition":
+    refused = java_order((name for name, _ in context.pairs if name in OF_SEARCHES), java_hash)
+    if refused:
+        raise FhirError(400, f'HAPI-0384: Invalid query parameter(s) for this request: "[{", ".join(refused)}]"')
+    if kind == "OperationDefinition" and not version:
         raise FhirError(404, f"HAPI-2249: {kind}/{resource_id}")
     row = context.store.find(kind, resource_id)
     if row is None:
-        raise not_known(kind, resource_id)
+        raise not_known(kind, resource_id, version and f"/_history/{version}")
+    if version:
+        is_number = version.isascii() and version.isdigit()
+        row = context.store.version(kind, resource_id, int(version)) if is_number and len(version) < 10 else None
+    if row is None:
+        code = "0979" if is_number else "0978"
+        raise FhirError(404, f'HAPI-{code}: Version "{version}" is not valid for resource {kind}/{resource_id}')
     return _answer(context, row)
 
 
@@ -40,20 +53,17 @@ def current(context: RequestContext, kind: str, resource_id: str) -> Version:
     if row is None:
         raise not_known(kind, resource_id)
     if row.text is None:
-        raise FhirError(410, f"Resource was deleted at {instant(row.updated)}")
+        raise _gone(row)
     return row
 
 
-def read_version(context: RequestContext, kind: str, resource_id: str, version: str) -> Response:
-    """`GET Type/id/_history/n`."""
-    if context.store.find(kind, resource_id) is None:
-        raise not_known(kind, resource_id, f"/_history/{version}")
-    is_number = version.isascii() and version.isdigit()
-    row = context.store.version(kind, resource_id, int(version)) if is_number and len(version) < 10 else None
-    if row is None:
-        code = "0979" if is_number else "0978"
-        raise FhirError(404, f'HAPI-{code}: Version "{version}" is not valid for resource {kind}/{resource_id}')
-    return _answer(context, row)
+def _gone(row: Version) -> FhirError:
+    return FhirError(410, f"Resource was deleted at {instant(row.updated)}")
+
+
+def gone_response(context: RequestContext, row: Version) -> Response:
+    """The response to a read or patch of a deleted resource."""
+    return context.respond(410, error_outcome(_gone(row)), [("Location", location(context.base, row))])
 
 
 def etag(header: str | None) -> str:
@@ -76,8 +86,7 @@ def location(base: str, row: Version) -> str:
 
 def _answer(context: RequestContext, row: Version) -> Response:
     if row.text is None:
-        gone = FhirError(410, f"Resource was deleted at {instant(row.updated)}")
-        return context.respond(410, error_outcome(gone), [("Location", location(context.base, row))])
+        return gone_response(context, row)
     if _is_unchanged(context, row):
         return Response(304)
     headers = [
@@ -94,6 +103,8 @@ def _answer(context: RequestContext, row: Version) -> Response:
         text = row.text if selected.summary == "count" else cut_down(row.text, selected)
         return context.respond(200, text, headers)
     except FhirError as error:
+        if not error.dated:
+            raise
         return context.respond(error.status, error_outcome(error), headers)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from fhir_server.errors import FhirError
@@ -15,7 +16,7 @@ from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
 from fhir_server.search.plan import Planned, matches, plan
 from fhir_server.search.query import Include, Query, parse, subset, whole
 from fhir_server.wire.bundle import Bundle, in_groups, search_entries, size_of
-from fhir_server.wire.http import Pairs, Response, by_name, escape, link
+from fhir_server.wire.http import Pairs, Response, by_name, escape, link, split_target
 
 DEFAULT_AT_ONCE, MAX_AT_ONCE = 100, 1000
 """The number of matches that `Cache-Control: no-store` loads by default, and its maximum."""
@@ -31,24 +32,27 @@ def search(context: RequestContext, kind: str) -> Response:
     if count < 0:
         return _nothing_asked(context, query, planned, count)
     limit = at_once(context)
-    if limit is not None:
-        return _only_page(context, query, planned, count, limit)
-    if query.offset is not None:
-        return _offset_page(context, query, planned, count)
+    if limit is not None or query.offset is not None:
+        return _single_page(context, query, planned, count, limit)
     row_ids = run(context, planned, max(STAGES[0], count + 1))
     entries = entries_of(context, row_ids[:count], query.includes, query.subset)
-    total = _total(context, planned) if query.accurate else None
-    stored = Search(
-        context.server.ids.uuid(), context.now, row_ids, query.includes, partial(run, planned=planned), total=total
-    )
-    links = [("self", _self_link(context))]
-    if len(row_ids) > count:
-        stored.total_at(count)
-        context.server.searches.keep(stored)
-        links.append(("next", page_link(context, stored, context.pairs, count, count)))
-    if total is None and len(row_ids) < max(STAGES[0], count):
-        total = len(row_ids)
+    stored = Search(context.server.ids.uuid(), context.now, row_ids, query.includes, partial(run, planned=planned))
+    stored.total = _total(context, planned) if query.accurate else None
+    full = max(STAGES[0], count)
+    if planned.rows and count <= len(row_ids) < full:
+        sql, values = planned.rows
+        stored.loading.rows = len(context.store.query(sql, (*values, json.dumps(list(row_ids)), full)).fetchall())
+    total = stored.total_at(count)
+    links = [("self", _self_link(context)), *_next_link(context, stored, count)]
     return context.bundle(_bundle(stored.id, context.now, query, total, links, entries))
+
+
+def _next_link(context: RequestContext, stored: Search, count: int) -> list[tuple[str, str]]:
+    """The link to the second page, if there is one. The search is then stored."""
+    if len(stored.row_ids) <= count:
+        return []
+    context.server.searches.keep(stored)
+    return [("next", page_link(context, stored, count, count))]
 
 
 def _self_link(context: RequestContext) -> str:
@@ -76,30 +80,15 @@ def at_once(context: RequestContext) -> int | None:
     return max(limit, 1)
 
 
-def _only_page(context: RequestContext, query: Query, planned: Planned, count: int, limit: int) -> Response:
-    """The only page of a search that is not stored: at most `limit` matches, and no next page."""
-    offset = max(query.offset or 0, 0)
-    row_ids = run(context, planned, min(limit, count), offset)
-    others = included(context, context.store.rows(row_ids), query.includes) if query.includes else []
-    total = None if len(row_ids) == limit else offset + len(row_ids) + len(others)
-    total = _total(context, planned) if query.accurate else total
-    links = [("self", _self_link(context))]
-    if offset:
-        links.append(("previous", offset_link(context, count, max(offset - count, 0))))
-    entries = entries_of(context, row_ids, query.includes, query.subset, count)
-    return context.bundle(_bundle(context.server.ids.uuid(), context.now, query, total, links, entries))
-
-
 def _nothing_asked(context: RequestContext, query: Query, planned: Planned, count: int) -> Response:
     """The response to a negative `_count`: no entries, and a link to an empty next page if all matches are known."""
     row_ids = run(context, planned, STAGES[0])
     stored = Search(context.server.ids.uuid(), context.now, row_ids, query.includes)
-    total, links = None, [("self", _self_link(context))]
-    if len(stored.row_ids) < STAGES[0]:
-        total = stored.total = len(stored.row_ids)
-        context.server.searches.keep(stored)
-        links.append(("next", page_link(context, stored, context.pairs, count, count)))
-    return context.bundle(Bundle(stored.id, "searchset", context.now, total, links))
+    links = [("self", _self_link(context))]
+    if len(row_ids) < STAGES[0]:
+        stored.total = len(row_ids)
+        links += _next_link(context, stored, count)
+    return context.bundle(Bundle(stored.id, "searchset", context.now, stored.total, links))
 
 
 def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, Planned]:
@@ -119,11 +108,8 @@ def _total(context: RequestContext, planned: Planned) -> int:
 
 def first_page(context: RequestContext, stored: Search, count: int, total: int | None, selected: Subset) -> Response:
     """The first page of an operation's results. The search is stored if there are further pages."""
-    links = [("self", link(context.address, by_name(context.pairs)))]
-    if len(stored.row_ids) > count:
-        stored.total_at(count)
-        context.server.searches.keep(stored)
-        links.append(("next", page_link(context, stored, context.pairs, count, count)))
+    stored.total_at(count)
+    links = [("self", link(context.address, by_name(context.pairs))), *_next_link(context, stored, count)]
     entries = entries_of(context, stored.row_ids[:count], (), selected)
     address = f"{context.base}/Bundle/{stored.id}"
     return context.bundle(
@@ -149,11 +135,9 @@ def page(context: RequestContext) -> Response:
         stored.rest = None
     end = offset + count
     total = stored.total_at(end)
-    links = [("self", page_link(context, stored, context.pairs, offset, count))]
-    if len(stored.row_ids) > end:
-        links.append(("next", page_link(context, stored, context.pairs, end, count)))
-    if offset:
-        links.append(("previous", page_link(context, stored, context.pairs, max(offset - count, 0), count)))
+    more = len(stored.row_ids) > end
+    links = [("self", f"{context.base}?{split_target(context.request.target)[1]}")]
+    links += page_links(partial(page_link, context, stored, count), count, offset, more=more)
     selected = subset(context.pairs)
     entries = entries_of(context, stored.row_ids[offset:end], stored.includes, selected)
     headers = [("Content-Location", f"{context.base}/Bundle/{stored.id}")]
@@ -164,21 +148,26 @@ def page(context: RequestContext) -> Response:
 
 def _nothing_more(context: RequestContext, stored: Search, offset: int, count: int) -> Response:
     """The page after that of a negative `_count`. Its next page is itself."""
-    address = page_link(context, stored, context.pairs, offset, count)
+    address = page_link(context, stored, count, offset)
     headers = [("Content-Location", f"{context.base}/Bundle/{stored.id}")]
     links = [("self", address), ("next", address)]
     return context.bundle(Bundle(stored.id, "searchset", stored.updated, stored.total, links), headers)
 
 
-def page_link(context: RequestContext, stored: Search, pairs: Pairs, offset: int, count: int) -> str:
-    """The link to a page. It repeats the parameters that determine the form of the page."""
+def page_link(context: RequestContext, stored: Search, count: int, offset: int) -> str:
+    """The link to a page. It repeats the parameters of the request that determine the form of the page."""
     parts = [f"_getpages={stored.id}", f"_getpagesoffset={offset}", f"_count={count}"]
-    parts += [f"_format={escape(value)}" for name, value in pairs if name == "_format"][:1]
+    parts += [f"_format={escape(value)}" for name, value in context.pairs if name == "_format"][:1]
     if context.layout.pretty:
         parts.append("_pretty=true")
-    parts += (f"_include={escape(one.text)}" for one in stored.includes if not one.reverse)
-    parts.append("_bundletype=searchset")
-    elements = sorted(set(subset(pairs).elements))
+    includes, bundle_type = [one.text for one in stored.includes if not one.reverse], "searchset"
+    if context.value("_getpages") is not None:
+        includes = list(dict.fromkeys(value for name, value in context.pairs if name == "_include"))
+        bundle_type = context.value("_bundletype") or ""
+    parts += (f"_include={escape(one)}" for one in includes)
+    if bundle_type:
+        parts.append(f"_bundletype={escape(bundle_type)}")
+    elements = sorted(set(subset(context.pairs).elements))
     if elements:
         parts.append("_elements=" + ",".join(map(escape, elements)))
     return f"{context.base}?{'&'.join(parts)}"
@@ -188,12 +177,10 @@ def entries_of(
     context: RequestContext, row_ids: array[int], includes: Sequence[Include], selected: Subset, most: int | None = None
 ) -> list[bytes]:
     """The entries of a page: the matches, then the included resources, at most `most` together."""
-    if not includes and not selected:
-        return _metered(context, search_entries(context.base, "match", context.store.texts_of(row_ids)))
     rows = context.store.rows(row_ids)
-    others = included(context, rows, includes)
+    others = included(context, rows, includes) if includes else []
     left = None if most is None else max(most - len(rows), 0)
-    groups = (
+    entries = in_groups(
         search_entries(
             context.base,
             mode,
@@ -201,11 +188,6 @@ def entries_of(
         )
         for mode, group in (("match", rows[:most]), ("include", others[:left]))
     )
-    return _metered(context, in_groups(groups))
-
-
-def _metered(context: RequestContext, entries: list[bytes]) -> list[bytes]:
-    """Counts the entries as answered and returns them."""
     if context.store.meter is not None:
         context.store.meter.answered(size_of(entries))
     return entries
@@ -229,17 +211,25 @@ def offset_link(context: RequestContext, count: int, offset: int) -> str:
     return link(context.address, by_name([*others, ("_count", str(count)), ("_offset", str(offset))]))
 
 
-def _offset_page(context: RequestContext, query: Query, planned: Planned, count: int) -> Response:
-    """A page with `_offset`. The search is not stored; the links repeat the request."""
-    offset = max(query.offset or 0, 0)
-    row_ids = run(context, planned, count, offset)
-    total = _total(context, planned) if query.accurate else None
-    if total is None and len(row_ids) < count:
-        total = offset + len(row_ids)
-    links = [("self", _self_link(context))]
-    if len(row_ids) == count:
-        links.append(("next", offset_link(context, count, offset + count)))
-    if offset:
-        links.append(("previous", offset_link(context, count, max(offset - count, 0))))
-    entries = entries_of(context, row_ids, query.includes, query.subset)
+def page_links(link_to: Callable[[int], str], count: int, offset: int, *, more: bool) -> list[tuple[str, str]]:
+    """The links of a page that begins at `offset` to the pages beside it. `link_to` makes the link to an offset."""
+    links = [("next", link_to(offset + count))] if more else []
+    return [*links, ("previous", link_to(max(offset - count, 0)))] if offset else links
+
+
+def _single_page(context: RequestContext, query: Query, planned: Planned, count: int, limit: int | None) -> Response:
+    """A page of a search that is not stored: with `_offset`, or the only page, of at most `limit` matches.
+
+    HAPI loads its resources at once and counts the included ones too. It knows no total if it may load no more.
+    """
+    offset, size = max(query.offset or 0, 0), min(count, limit or count)
+    row_ids = run(context, planned, size + 1, offset)
+    shown = row_ids[:size]
+    others = included(context, context.store.rows(shown), query.includes) if query.includes else []
+    loaded = len(shown) + len(others)
+    total = offset + loaded if loaded < (limit or count) else None
+    total = _total(context, planned) if query.accurate else total
+    more = limit is None and len(row_ids) > size
+    links = [("self", _self_link(context)), *page_links(partial(offset_link, context, count), count, offset, more=more)]
+    entries = entries_of(context, shown, query.includes, query.subset, limit and count)
     return context.bundle(_bundle(context.server.ids.uuid(), context.now, query, total, links, entries))

@@ -26,7 +26,7 @@ from fhir_server.store import Version
 from fhir_server.store.own_parameters import put_in_force
 from fhir_server.wire import outcome
 from fhir_server.wire.http import Response, escape, split_target
-from fhir_server.wire.json_text import decode, parse, render
+from fhir_server.wire.json_text import parse, render
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.outcome import Stored, stored_outcome
 from fhir_server.wire.xml import parse_xml
@@ -70,7 +70,7 @@ def put(
     if resource["resourceType"] == "Subscription":
         resource = subscriptions.checked(context.server, resource)
     version = 1 if old is None else old.version + 1
-    before = decode(old.text) if old is not None and old.text is not None else {}
+    before = old.resource if old is not None else {}
     full = with_meta(resource, version, context, before)
     _check_storable(context, full, old)
     if "contained" in full:
@@ -133,7 +133,7 @@ def _check_storable(context: RequestContext, resource: Resource, old: Version | 
     values = context.registry.number(kind, "url"), names.number(url or "")
     numbers = [row[0] for row in context.store.query(sql, values)]
     for other in context.store.rows(numbers):
-        same = decode(other.text or "{}").get("version") == resource.get("version")
+        same = other.resource.get("version") == resource.get("version")
         if same and (old is None or other.row_id != old.row_id):
             version = f' and {kind}.version "{resource["version"]}"' if "version" in resource else ""
             problem = f'Can not create multiple {kind} resources with {kind}.url "{url}"{version}'
@@ -153,7 +153,7 @@ def stored_rows(context: RequestContext, row: Version) -> TableRows:
     """The index rows of a stored version."""
     if row.text is None:
         return {}
-    return table_rows(row.type, search_index(decode(row.text), context.registry), context.registry, row.row_id)
+    return table_rows(row.type, search_index(row.resource, context.registry), context.registry, row.row_id)
 
 
 def with_meta(resource: Resource, version: int, context: RequestContext, before: Resource) -> Resource:
@@ -171,8 +171,7 @@ def with_meta(resource: Resource, version: int, context: RequestContext, before:
 
 def _unchanged(resource: Resource, old: Version) -> str | None:
     """HAPI's response if an update changes nothing: the current version with the new source. Otherwise None."""
-    assert old.text is not None
-    stored = decode(old.text)
+    stored = old.resource
     meta = stored["meta"]
     now = {"resourceType": resource["resourceType"], "id": "", **resource} | {"id": old.id}
     then = dict(stored)
@@ -192,6 +191,11 @@ def _unchanged(resource: Resource, old: Version) -> str | None:
     return render({**stored, "meta": shown})
 
 
+_NO_ID = (
+    "HAPI-0418: Can not update resource, request URL must contain an ID element for update (PUT) operation"
+    " (it must be of the form [base]/[resource type]/[id])"
+)
+_NO_ID_TO_DELETE = "HAPI-0967: Can not perform delete, no ID provided"
 FORM = "application/x-www-form-urlencoded"
 FHIR_JSON = ("application/fhir+json", "application/json", "text/json", "application/json+fhir")
 FHIR_XML = ("application/fhir+xml", "application/xml", "text/xml", "application/xml+fhir")
@@ -212,7 +216,7 @@ def create(context: RequestContext, kind: str, resource_id: str = "") -> Respons
     condition = context.request.header("if-none-exist")
     with context.store.transaction():
         written, stored = create_resource(context, resource, condition)
-    return written_response(context, written, stored, with_location=True)
+    return written_response(context, written, stored)
 
 
 def create_resource(
@@ -236,15 +240,17 @@ def create_resource(
     return written, outcome.created(reference)
 
 
-def update(context: RequestContext, kind: str, resource_id: str) -> Response:
-    """`PUT Type/id`."""
+def update(context: RequestContext, kind: str, resource_id: str, version: str = "") -> Response:
+    """`PUT Type/id`. The version of `PUT Type/id/_history/version` must be the current one."""
     resource = body_resource(context, kind, "UPDATE")
+    if not resource_id.strip():
+        raise FhirError(400, _NO_ID)
     if kind == "Binary" and not _is_fhir(context):
         resource["id"] = resource_id  # raw bytes have no id
     check_body_id(resource, resource_id)
     with context.store.transaction():
-        written, stored = update_resource(context, resource, resource_id, context.request.header("if-match"))
-    return written_response(context, written, stored, with_location=False)
+        written, stored = update_resource(context, resource, resource_id, version or context.request.header("if-match"))
+    return written_response(context, written, stored, "Location")
 
 
 def check_body_id(resource: Resource, resource_id: str) -> None:
@@ -302,14 +308,10 @@ def update_by_condition(context: RequestContext, kind: str) -> Response:
     resource = body_resource(context, kind, "UPDATE")
     _, mark, query = context.request.target.partition("?")
     if not mark:
-        raise FhirError(
-            400,
-            "HAPI-0418: Can not update resource, request URL must contain an ID element for update (PUT) operation"
-            " (it must be of the form [base]/[resource type]/[id])",
-        )
+        raise FhirError(400, _NO_ID)
     with context.store.transaction():
         written, stored = conditional_update(context, resource, query, f"{kind}?{query}")
-    return written_response(context, written, stored, with_location=False)
+    return written_response(context, written, stored, "Location")
 
 
 def conditional_update(
@@ -393,14 +395,13 @@ def body_json(context: RequestContext, operation: str) -> Json:
     return parse(text)
 
 
-def written_response(context: RequestContext, written: Written, stored: Stored, *, with_location: bool) -> Response:
-    """The response to a write, in the form of `Prefer`."""
+def written_response(context: RequestContext, written: Written, stored: Stored, without: str = "") -> Response:
+    """The response to a write, in the form of `Prefer`. As in HAPI, some lack the headers in the text `without`."""
     row = written.row
     address = location(context.base, row)
-    headers = [("ETag", f'W/"{row.version}"'), ("Content-Location", address)]
-    headers.append(("Last-Modified", http_date(row.updated // 1000)))
-    if with_location:
-        headers.append(("Location", address))
+    named = {"ETag": f'W/"{row.version}"', "Content-Location": address}
+    named |= {"Last-Modified": http_date(row.updated // 1000), "Location": address}
+    headers = [header for header in named.items() if header[0] not in without.split()]
     status = 201 if written.change == "created" else 200
     preferred = preference(context)
     if preferred == "minimal":
@@ -429,6 +430,8 @@ def versioned(row: Version) -> str:
 
 def delete(context: RequestContext, kind: str, resource_id: str) -> Response:
     """`DELETE Type/id`."""
+    if not resource_id.strip():
+        raise FhirError(400, _NO_ID_TO_DELETE)
     with context.store.transaction():
         row, stored = delete_resource(context, kind, resource_id)
     address = location(context.base, row) if row else f"{context.base}/{kind}/{escape(resource_id)}"
@@ -449,7 +452,7 @@ def delete_by_condition(context: RequestContext, kind: str) -> Response:
     """`DELETE Type?…`: deletes the match, if it is the only one."""
     _, query = split_target(context.request.target)
     if not context.pairs:
-        raise FhirError(400, "HAPI-0967: Can not perform delete, no ID provided")
+        raise FhirError(400, _NO_ID_TO_DELETE)
     with context.store.transaction():
         stored = delete_matches(context, kind, query)
     return context.respond(200, stored_outcome(stored))
@@ -479,5 +482,5 @@ def _mark(context: RequestContext, row: Version) -> Version:
     gone = Version(row.row_id, row.type, row.id, row.version + 1, context.now, None)
     context.store.replace(row, stored_rows(context, row), gone, {})
     if row.type == "SearchParameter":
-        put_in_force(context.store, {str(decode(row.text or "{}").get("code"))})
+        put_in_force(context.store, {str(row.resource.get("code"))})
     return gone

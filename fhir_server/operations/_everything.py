@@ -21,7 +21,7 @@ from fhir_server.interactions.include import MAX_ROUNDS, referred, referring
 from fhir_server.interactions.read import not_known
 from fhir_server.interactions.search import at_once, first_page
 from fhir_server.operations._parameters import Arguments
-from fhir_server.search.hashing import java_set_order
+from fhir_server.search.hashing import id_hash, java_order
 from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
 from fhir_server.search.parameters import resource_types
 from fhir_server.search.query import Include, subset, whole
@@ -90,7 +90,7 @@ def _everything(context: RequestContext, kind: str, resource_id: str, pairs: Pai
         yield from part
         followed |= _followed(context, context.store.rows(part), types, kind)
         seen.update(part)
-        others = [row_id for row_id in java_set_order(followed) if row_id not in seen]
+        others = [row_id for row_id in java_order(followed, id_hash) if row_id not in seen]
         yield from others
         seen.update(others)
 
@@ -116,7 +116,7 @@ def document(context: RequestContext, kind: str, resource_id: str) -> Response:
     new = rows
     for _ in range(MAX_ROUNDS):
         known = {row.row_id for row in rows}
-        row_ids = [row_id for row_id in java_set_order(referred(context, new, REFERRED)) if row_id not in known]
+        row_ids = [row_id for row_id in java_order(referred(context, new, REFERRED), id_hash) if row_id not in known]
         new = context.store.rows(row_ids)
         if not new:
             break

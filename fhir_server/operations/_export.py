@@ -21,7 +21,6 @@ from fhir_server.search.kinds.date import span
 from fhir_server.search.query import unhandled
 from fhir_server.store import BaseStore
 from fhir_server.wire.http import Response
-from fhir_server.wire.json_text import decode
 
 STATUS, FILE = "$export-poll-status", "$export-file"
 _NDJSON = ("application/fhir+ndjson", "application/ndjson", "ndjson")
@@ -107,8 +106,7 @@ def file(context: RequestContext, kind: str, resource_id: str) -> Response:
 def _exports(context: RequestContext) -> Exports:
     """The exports of the server. Raises FhirError if it offers none, as HAPI does."""
     if context.server.exports is None:
-        names = ", ".join(sorted({name for name, _ in context.pairs}))
-        raise unhandled(context.request.method, "/".join(context.segments), names)
+        raise unhandled(context.request.method, "/".join(context.segments), sorted(dict(context.pairs)))
     return context.server.exports
 
 
@@ -125,10 +123,10 @@ def _patients(context: RequestContext, kind: str, resource_id: str) -> tuple[tup
     """The patients that are exported (None: all), and the Group that names them."""
     if not resource_id:
         return None, ""
-    text = current(context, kind, resource_id).text or ""
+    resource = current(context, kind, resource_id).resource
     if kind == "Patient":
         return (resource_id,), ""
-    members = [(one.get("entity") or {}).get("reference", "") for one in decode(text).get("member", ())]
+    members = [(one.get("entity") or {}).get("reference", "") for one in resource.get("member", ())]
     named = dict.fromkeys(one.removeprefix("Patient/") for one in members if one.startswith("Patient/"))
     return tuple(named), resource_id
 

@@ -15,7 +15,6 @@ from fhir_server.search.kinds.date import period_span, span, timing_span
 from fhir_server.search.paging import DEFAULT_COUNT, Search
 from fhir_server.search.query import subset, whole
 from fhir_server.wire.http import Response
-from fhir_server.wire.json_text import decode
 from fhir_server.wire.json_values import Json
 
 _OWN = ("max", "_count")
@@ -29,7 +28,7 @@ def lastn(context: RequestContext, kind: str, resource_id: str) -> Response:
     _, planned = understood(context, kind, tuple(pair for pair in pairs if pair[0] not in _OWN))
     groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for row in context.store.rows(run(context, planned)):
-        resource = decode(row.text or "")
+        resource = row.resource
         groups.setdefault(_code(resource), []).append((-_time(resource), row.row_id))
     row_ids = array("q", [row_id for code in sorted(groups) for _, row_id in sorted(groups[code])[:most]])
     count = whole("_count", parameters.get("_count", "")) or DEFAULT_COUNT

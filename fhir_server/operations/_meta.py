@@ -19,7 +19,7 @@ LABELS = ("profile", "security", "tag")
 def meta(context: RequestContext, kind: str, resource_id: str) -> Response:
     """The meta of a resource, or the labels in use on a type or on the whole server."""
     if resource_id:
-        return _answer(context, _own(decode(current(context, kind, resource_id).text or "")["meta"]))
+        return _answer(context, _own(current(context, kind, resource_id).resource["meta"]))
     where, values = ("type = ? AND", (kind,)) if kind else ("", ())
     sql = f"SELECT text FROM resources WHERE {where} text IS NOT NULL ORDER BY row_id"
     in_use: dict[str, list[Json]] = {}
@@ -36,7 +36,11 @@ def meta(context: RequestContext, kind: str, resource_id: str) -> Response:
 
 def meta_add(context: RequestContext, kind: str, resource_id: str) -> Response:
     """Adds the labels that the request names."""
-    return _change(context, kind, resource_id, lambda had, new: labels({**new, "profile": _profiles(had, new)}, had))
+
+    def merged(had: Resource, new: Resource) -> Resource:
+        return labels({**new, "profile": [*had.get("profile", []), *new.get("profile", [])]}, had)
+
+    return _change(context, kind, resource_id, merged)
 
 
 def meta_delete(context: RequestContext, kind: str, resource_id: str) -> Response:
@@ -48,10 +52,6 @@ def meta_delete(context: RequestContext, kind: str, resource_id: str) -> Respons
         }
 
     return _change(context, kind, resource_id, without)
-
-
-def _profiles(had: Resource, new: Resource) -> list[Json]:
-    return [*had.get("profile", []), *new.get("profile", [])]
 
 
 def _in(label: Json, removed: Resource, name: str) -> bool:
@@ -73,7 +73,7 @@ def _change(
         raise FhirError(400, "HAPI-0554: Input contains no parameter with name 'meta'")
     with context.store.transaction():
         row = current(context, kind, resource_id)
-        resource = decode(row.text or "")
+        resource = row.resource
         rest = {name: value for name, value in resource["meta"].items() if name not in LABELS}
         changed = change(resource["meta"], posted)
         resource["meta"] = rest | {name: changed[name] for name in LABELS if changed.get(name)}

@@ -18,7 +18,8 @@ class Arguments:
         self.pairs: Pairs = context.pairs
         self.body: Json = None
         """The resource in the body, if it is not a Parameters resource."""
-        self._listed: list[Json] = []
+        self.listed: list[Json] = []
+        """The parameters in the body."""
         if context.request.body:
             if (context.request.header("content-type") or "").startswith(FORM):
                 self.pairs += parse_query(context.request.text)
@@ -28,7 +29,7 @@ class Arguments:
     def _read(self, body: Json) -> None:
         if isinstance(body, dict) and body.get("resourceType") == "Parameters":
             listed = body.get("parameter")
-            self._listed = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+            self.listed = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
         else:
             self.body = body
 
@@ -37,7 +38,7 @@ class Arguments:
         for key, value in self.pairs:
             if key == name and value:
                 return value
-        for one in self._listed:
+        for one in self.listed:
             if one.get("name") == name:
                 return next((value for key, value in one.items() if key.startswith("value") or key == "resource"), None)
         return None
@@ -52,7 +53,7 @@ class Arguments:
     def texts(self) -> Pairs:
         """All parameters with a scalar value, as pairs of a query string."""
         pairs = [*self.pairs]
-        for one in self._listed:
+        for one in self.listed:
             name = one.get("name")
             value = next((value for key, value in one.items() if key.startswith("value")), None)
             if isinstance(name, str) and isinstance(value, (str, int)) and not isinstance(value, bool):

@@ -20,7 +20,7 @@ MOST_CODES = 1000
 def _named(context: RequestContext, kind: str, resource_id: str, arguments: Arguments, name: str) -> Json:
     """The resource that an operation uses: from the path, from the body, or by its URL."""
     if resource_id:
-        return decode(current(context, kind, resource_id).text or "")
+        return current(context, kind, resource_id).resource
     inline = arguments.value(name[0].lower() + name[1:]) if arguments.body is None else arguments.body
     if isinstance(inline, dict):
         return inline
@@ -147,7 +147,7 @@ def subsumes(context: RequestContext, kind: str, resource_id: str) -> Response:
     arguments = Arguments(context)
     system, first, second = arguments.text("system"), arguments.text("codeA"), arguments.text("codeB")
     if resource_id:
-        code_system = decode(current(context, kind, resource_id).text or "")
+        code_system = current(context, kind, resource_id).resource
     else:
         code_system = StoredLibrary(context.server).code_system(system)
     known = concepts(code_system) if code_system is not None else {}
@@ -170,7 +170,7 @@ def translate(context: RequestContext, kind: str, resource_id: str) -> Response:
     if not codings:
         raise FhirError(400, "HAPI-1154: A code, coding or codeableConcept must be provided")
     if resource_id:
-        maps = [decode(current(context, kind, resource_id).text or "")]
+        maps = [current(context, kind, resource_id).resource]
     elif arguments.text("url"):
         concept_map = StoredLibrary(context.server).find("ConceptMap", arguments.text("url"))
         maps = [concept_map] if concept_map else []

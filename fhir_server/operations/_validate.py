@@ -16,13 +16,13 @@ from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext, StoredLibrary
 from fhir_server.interactions.integrity import check_not_referred_to
 from fhir_server.interactions.read import current
-from fhir_server.interactions.write import body_json
+from fhir_server.operations._parameters import Arguments
 from fhir_server.resources.normalise import normalise
 from fhir_server.validation.check import issues
 from fhir_server.validation.structure import Issue
 from fhir_server.wire.bundle import compact
 from fhir_server.wire.http import Response
-from fhir_server.wire.json_text import decode, render
+from fhir_server.wire.json_text import render
 from fhir_server.wire.json_values import Json
 
 _EXTENSION = "http://hl7.org/fhir/StructureDefinition/operationoutcome-issue-"
@@ -38,25 +38,24 @@ def validate(context: RequestContext, kind: str, resource_id: str) -> Response:
         FhirError: HAPI-0992 if there is no resource; the parser's error; 409 if `mode` is `delete` and other resources
             refer to it.
     """
-    body = body_json(context, "EXTENDED_OPERATION_TYPE") if context.request.body else None
-    parameters = body if isinstance(body, dict) and body.get("resourceType") == "Parameters" else None
-    mode = _parameter(parameters, "mode", "valueCode") if parameters else context.value("mode")
-    if mode == "delete" and resource_id:
+    arguments = Arguments(context)
+    if arguments.text("mode") == "delete" and resource_id:
         check_not_referred_to(context, current(context, kind, resource_id))
         return _answer(context, [Issue("information", "Ok to delete", "")], {})
-    resource = _parameter(parameters, "resource", "resource") if parameters else body
+    resource = arguments.value("resource") if arguments.body is None else arguments.body
     if resource is None and resource_id:
-        resource = decode(current(context, kind, resource_id).text or "")
+        resource = current(context, kind, resource_id).resource
     if resource is None:
         problem = 'No resource supplied for $validate operation (resource is required unless mode is "delete")'
         raise FhirError(400, f"HAPI-0992: {problem}")
     normalise(resource, expected_type=None)
-    named = _parameter(parameters, "profile", "valueUri", "valueCanonical", "valueString") or context.value("profile")
-    profiles = [named] if isinstance(named, str) and named else []
+    inner = [f"parameter[{at}]" for at, one in enumerate(arguments.listed) if one.get("resource") is resource]
+    owner = f"{resource['resourceType']}/{resource.get('id', 'null')}"
+    place = f"Parameters.{inner[0]}.resource/*{owner}*/" if inner else ""
     nothing = [Issue("information", "No issues detected during validation", "")]
-    problems = issues(resource, StoredLibrary(context.server), profiles) or nothing
-    alone = resource is body and not context.layout.in_xml
-    text = context.request.text if alone else compact(render(resource))
+    problems = issues(resource, StoredLibrary(context.server), arguments.text("profile").split(), place) or nothing
+    sent = (inner or resource is arguments.body) and not context.layout.in_xml
+    text = context.request.text if sent else compact(render(resource))
     try:
         places = ends(text)
     except (ValueError, IndexError):  # a text that only a lenient parser accepts
@@ -67,13 +66,6 @@ def validate(context: RequestContext, kind: str, resource_id: str) -> Response:
 def _answer(context: RequestContext, problems: list[Issue], places: Mapping[Path, tuple[int, int]]) -> Response:
     listed = [_rendered(one, places) for one in problems]
     return context.respond(200, render({"resourceType": "OperationOutcome", "issue": listed}))
-
-
-def _parameter(parameters: Json, name: str, *keys: str) -> Json:
-    """The value of a parameter of a body, by the first of the keys that it has."""
-    listed = (parameters or {}).get("parameter") or []
-    named = (one for one in listed if isinstance(one, dict) and one.get("name") == name)
-    return next((one[key] for one in named for key in keys if key in one), None)
 
 
 def _rendered(issue: Issue, places: Mapping[Path, tuple[int, int]]) -> Json:
@@ -94,9 +86,9 @@ def _rendered(issue: Issue, places: Mapping[Path, tuple[int, int]]) -> Json:
 
 
 def _path(location: str) -> Path:
-    """The JSON keys and indexes of a location; a choice is named by its JSON key."""
+    """The JSON keys and indexes of a location, without `[x]` at its end; a choice is named by its JSON key."""
     steps: list[str | int] = []
-    for name, kind, number in _STEP.findall(re.sub(r"/\*[^*]*\*/", "", location))[1:]:
+    for name, kind, number in _STEP.findall(re.sub(r"/\*[^*]*\*/|\.\w+\[x\]", "", location))[1:]:
         steps.append(name + kind[:1].upper() + kind[1:])
         if number:
             steps.append(int(number))

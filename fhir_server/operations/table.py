@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 from fhir_server.interactions.context import RequestContext
@@ -18,7 +19,7 @@ Handler: TypeAlias = Callable[[RequestContext, str, str], Response]
 """Answers a request, by resource type and id; both are empty at system level, the id at type level."""
 
 
-_ANY = ("GET", "HEAD", "POST")
+_ANY = ("GET", "POST")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ _SYSTEM: tuple[Level, ...] = ("system",)
 _INSTANCE: tuple[Level, ...] = ("instance",)
 _BOTH: tuple[Level, ...] = ("type", "instance")
 _ALL: tuple[Level, ...] = ("system", "type", "instance")
-_POST, _GET = ("POST",), ("GET", "HEAD")
+_POST, _GET = ("POST",), ("GET",)
 
 
 def _core(
@@ -65,17 +66,8 @@ def _core(
     return Operation(name, levels, handler, f"{_CORE}{owner}-{name}", own, methods)
 
 
-def _bulk(
-    name: str,
-    levels: tuple[Level, ...],
-    handler: Handler,
-    definition: str,
-    types: tuple[str, ...] = (),
-    methods: tuple[str, ...] = _ANY,
-) -> Operation:
-    """An operation of bulk exports."""
-    return Operation(name, levels, handler, f"{_BULK}{definition}", types, methods, exports=True)
-
+_bulk = partial(Operation, exports=True)
+"""An operation of bulk exports."""
 
 OPERATIONS = (
     _core("Patient", "everything", _BOTH, everything),
@@ -95,11 +87,11 @@ OPERATIONS = (
     _core("Server", "expunge", _ALL, _maintenance.expunge, _POST),
     _core("Server", "reindex", _SYSTEM, _maintenance.reindex, _POST),
     _core("Server", "mark-all-resources-for-reindexing", _SYSTEM, _maintenance.mark_for_reindexing, _POST),
-    _bulk("export", _SYSTEM, _export.export, "export"),
-    _bulk("export", _BOTH, _export.export, "patient-export", ("Patient",)),
-    _bulk("export", _INSTANCE, _export.export, "group-export", ("Group",)),
-    _bulk("export-poll-status", _SYSTEM, _export.status, "export-poll-status", methods=("GET", "DELETE")),
-    _bulk("export-file", _SYSTEM, _export.file, "export-file", methods=_GET),
+    _bulk("export", _SYSTEM, _export.export, f"{_BULK}export"),
+    _bulk("export", _BOTH, _export.export, f"{_BULK}patient-export", ("Patient",)),
+    _bulk("export", _INSTANCE, _export.export, f"{_BULK}group-export", ("Group",)),
+    _bulk("export-poll-status", _SYSTEM, _export.status, f"{_BULK}export-poll-status", methods=("GET", "DELETE")),
+    _bulk("export-file", _SYSTEM, _export.file, f"{_BULK}export-file", methods=_GET),
 )
 
 

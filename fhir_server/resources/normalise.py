@@ -345,15 +345,15 @@ def _scalar_cleaner(key: str, read: Reader) -> Cleaner:
 def labels(new: Resource, earlier: Resource) -> Resource:
     """The profiles, security labels and tags of a meta; labels and tags are merged with those of an `earlier` meta.
 
-    HAPI keeps them as sets: of several with the same system and code, the first counts.
+    HAPI keeps them as sets and sorts them. Of several with the same system and code, the first counts.
     """
     merged: Resource = {}
     if "profile" in new:
-        merged["profile"] = list(dict.fromkeys(new["profile"]))
+        merged["profile"] = sorted(set(new["profile"]))
     for name in ("security", "tag"):
-        by_code: dict[tuple[Json, Json], Json] = {}
+        by_code: dict[tuple[str, str], Json] = {}
         for item in (*earlier.get(name, []), *new.get(name, [])):
-            by_code.setdefault((item.get("system"), item.get("code")), item)
+            by_code.setdefault((item.get("system", ""), item.get("code", "")), item)
         if by_code:
-            merged[name] = list(by_code.values())
+            merged[name] = [by_code[key] for key in sorted(by_code)]
     return merged

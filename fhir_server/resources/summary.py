@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TypeAlias
 
-from fhir_server.definitions import summary_flags
+from fhir_server.definitions import stems, summary_flags
 from fhir_server.resources.strict import EXTENSIONS
 from fhir_server.wire.bundle import SUBSETTED
 
@@ -104,9 +104,11 @@ def _by_paths(paths: Sequence[Sequence[str]]) -> Choice:
 
 
 def _is(key: str, name: str) -> bool:
-    """Whether a key is an element, or a choice of that name (`value` has `valueQuantity`)."""
-    key = key.removeprefix("_")
-    return key == name or (key.startswith(name) and key[len(name) : len(name) + 1].isupper())
+    """Whether a key is the element `name`. Like in HAPI, letters after the element's own name are ignored if they begin
+    with a capital: `valueString` and `value` select all variants of the choice.
+    """
+    stem = stems().get(key.removeprefix("_"), key.removeprefix("_"))
+    return name == stem or (name.startswith(stem) and name[len(stem)].isupper())
 
 
 @cache

@@ -14,7 +14,7 @@ from fhir_server.search._join_order import CHAIN
 from fhir_server.search.condition import Condition, Criterion, of_type, placeholders, unescape
 from fhir_server.search.kinds import KINDS
 from fhir_server.search.kinds.kind import Scope
-from fhir_server.search.kinds.reference import target_types
+from fhir_server.search.kinds.reference import check_modifiers, target_types
 from fhir_server.search.parameters import ParameterRegistry, SearchParameter, resource_types
 from fhir_server.search.query import FULLTEXT, criteria
 from fhir_server.terminology import HL7, Library
@@ -28,6 +28,8 @@ def all_conditions(
     conditions: list[Condition] = []
     for item in _combined(known, criteria):
         parameter = known.get(item.name)
+        if parameter is not None and parameter.kind == "reference":
+            check_modifiers(resource_type, item, criteria)
         if parameter is None or item.chain or item.modifier in LIBRARY_MODIFIERS:
             scope = Scope(resource_type, registry, library, partial(all_conditions, registry, library))
             conditions += _conditions(scope, parameter, item)
@@ -70,8 +72,10 @@ def _conditions(scope: Scope, parameter: SearchParameter | None, item: Criterion
     if parameter is None:
         return [_NO_PARAMETERS[item.name](scope, item)]
     if item.chain:
-        return [chained(scope, item, parameter)]
+        return chained(scope, item, parameter)
     if item.modifier == "missing":
+        if item.name == "_profile":  # HAPI ignores it
+            return []
         return [_missing(scope, parameter, item.values[0] == "true")]
     if item.name == "_id":
         return [_by_id(scope, item)]
@@ -127,19 +131,26 @@ MAX_DEPTH = 10
 """Longer chains are refused."""
 
 
-def chained(scope: Scope, item: Criterion, parameter: SearchParameter) -> Condition:
-    """The condition that the resource refers to one that matches the chain, in the order of the chained condition."""
+def chained(scope: Scope, item: Criterion, parameter: SearchParameter) -> list[Condition]:
+    """The conditions that the resource refers to one that matches the chain, in the order of the chained condition."""
     if item.chain.count(".") >= MAX_DEPTH:
         raise FhirError(400, f"The chain is too long; a chain may have at most {MAX_DEPTH} links", "too-costly")
     name = item.chain.partition(".")[0].partition(":")[0]
     types = target_types(item, parameter)
-    if name in FULLTEXT:  # HAPI without a full-text index finds nothing
-        return Condition("links", "param = ? AND 0", (scope.number(item.name),))
+    number = scope.number(item.name)
+    refers = Condition("links", "param = ?", (number,))
     if not item.modifier:  # even if the path allows only patients, the chain may name a parameter of groups
         types = tuple(dict.fromkeys((*types, *parameter.targets)))
+    if name in FULLTEXT or (name == "_id" and len(types) > 1):  # then HAPI finds nothing
+        return [replace(refers, where="param = ? AND 0")]
     known = [kind for kind in types if name in scope.registry.parameters(kind) or name == "_has"]
     if not known:
         raise FhirError(400, f"HAPI-1243: Invalid parameter chain: {item.name}.{item.chain}")
+    if item.chain == f"{name}:missing":  # HAPI tests the parameter of that name of the referring resource
+        final = scope.registry.parameters(known[0])[name]
+        if final.kind == "reference" and not scope.number(name):
+            raise FhirError(400, f"HAPI-1209: Unknown parameter name: {scope.resource_type}:{name}")
+        return [refers, *_conditions(scope, final, Criterion(name, "missing", item.values))]
     inner: list[tuple[str, Condition]] = []
     for kind in known:
         conditions = scope.conditions(
@@ -147,16 +158,14 @@ def chained(scope: Scope, item: Criterion, parameter: SearchParameter) -> Condit
         )
         inner += [(kind, one.positive(kind)) for one in conditions]
     if not inner:
-        return Condition("links", "param = ?", (scope.number(item.name),))
-    number = scope.number(item.name)
+        return [refers]
     aims = " UNION ALL ".join(
         f"SELECT '{kind}/' || id FROM resources WHERE type = '{kind}' AND row_id IN ({one.row_ids()})"
         for kind, one in inner
     )
-    args = tuple(arg for _, one in inner for arg in one.args)
-    return Condition(
-        "links", f"param = ? AND target IN ({aims})", (number, *args), weight=3, lead=_walk(number, inner), access=CHAIN
-    )
+    args = (number, *(arg for _, one in inner for arg in one.args))
+    where = f"param = ? AND target IN ({aims})"
+    return [Condition("links", where, args, weight=3, lead=_walk(number, inner), access=CHAIN)]
 
 
 def _walk(number: int, inner: Sequence[tuple[str, Condition]]) -> tuple[str, tuple[object, ...]]:
@@ -189,7 +198,7 @@ def has(scope: Scope, item: Criterion) -> Condition:
     if source not in resource_types():
         raise FhirError(400, f"HAPI-1208: Invalid resource type: {source}")
     known = scope.registry.parameters(source)
-    base = name.partition(":")[0].partition(".")[0]
+    base = "_has" if name.startswith("_has:") else name.partition(".")[0]  # a modifier makes it unknown
     if base in ("_id", "_has") and reference not in known and reference != "_has":
         raise FhirError(400, f"HAPI-2305: Reference field does not exist: {reference}")
     for parameter in (base, reference):  # if both are unknown, HAPI reports `name`

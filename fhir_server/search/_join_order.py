@@ -45,13 +45,13 @@ LOW_BELOW = Access(90, 90, 2, 6)
 LOW_ABOVE = Access(110, 110, 2, 6)
 BETWEEN = Access(70, 50, 3, 9)
 WITHIN = Access(90, 70, 3, 9)
-ANY_VALUE = Access(110, 110, 1, 9)
-"""Comparisons that use no index (`ne` and alternatives). For dates see `ANY_DATE`."""
+ALTERNATIVES = Access(1000, 110, 1, 9)
+"""Alternatives of numbers and quantities. Any other condition leads."""
 ANY_DATE = Access(130, 130, 1, 15)
 CHAIN = Access(100, 100, 2, 9)
 COMPARED = {
     "eq": VALUE_EQUAL,
-    "ne": ANY_VALUE,
+    "ne": Access(110, 110, 1, 9),  # it uses no index
     "ap": WITHIN,
     "gt": VALUE_ABOVE,
     "ge": VALUE_ABOVE,

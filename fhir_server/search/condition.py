@@ -16,6 +16,9 @@ AFTER_ALL = "\U0010ffff"
 """text + `AFTER_ALL` sorts after all texts that begin with `text`."""
 
 
+GROUP = 100
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A condition on a resource.
@@ -39,9 +42,13 @@ class Condition:
     clustered: bool = False
     """Whether the matching rows are together in the index, in the order of `row_id`."""
     referring: bool = False
-    """Whether it is `_has`. HAPI leads with any other condition if there is one."""
+    """Whether it is `_has`. Its walk has a resource once for each one that refers to it. HAPI leads with any other
+    condition if there is one.
+    """
     streams: bool = False
     """Whether an index is in the order of `order`."""
+    tie: str = ""
+    """The column of the order of rows with the same `order`, with a comma after it; empty for insertion order."""
     spread: bool = False
     """Whether the matching rows are spread over the index, so that testing one resource would read all rows of the
     parameter. As a filter, all matching rows are then collected once.
@@ -85,7 +92,9 @@ def of_type(
 
 
 def either(parts: Sequence[str]) -> str:
-    """The parts joined by OR, in parentheses."""
+    """The parts joined by OR, in parentheses. Many are joined in groups: SQLite limits the depth of expressions."""
+    if len(parts) > GROUP:
+        parts = [either(parts[start : start + GROUP]) for start in range(0, len(parts), GROUP)]
     return parts[0] if len(parts) == 1 else "(" + " OR ".join(f"({part})" for part in parts) + ")"
 
 

@@ -11,11 +11,13 @@ domain) and `java.util.HashMap`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
 from urllib.parse import quote
 
+Item = TypeVar("Item", bound=Hashable)
+
 _MASK = (1 << 64) - 1
-_ID = 31 * (31 + 31)
 _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 
 
@@ -24,33 +26,26 @@ def index_hash(*values: str) -> int:
     return _murmur3("".join(quote(value, safe="*") + "|" for value in values).encode())
 
 
-def java_set_order(numbers: Iterable[int]) -> list[int]:
-    """The numbers in the order of HAPI's Java HashSet of ids of the resources with these numbers.
-
-    The hash of an id is `Objects.hash` of no version and the number, which is 31 · (31 · 1 + 31) + number.
-    """
-    unique = list(dict.fromkeys(numbers))
-    capacity = 16
-    while len(unique) > capacity * 3 // 4:
-        capacity *= 2
-    return sorted(unique, key=lambda number: (number + _ID ^ number + _ID >> 16) & (capacity - 1))
-
-
-def java_key_order(names: Iterable[str]) -> list[str]:
-    """Names in the order of a Java HashMap. HAPI reports the first error in this order."""
-    unique = list(dict.fromkeys(names))
-    capacity = 16
-    while len(unique) > capacity * 3 // 4:
-        capacity *= 2
-    return sorted(unique, key=lambda name: (_java_hash(name) ^ _java_hash(name) >> 16) & (capacity - 1))
-
-
-def _java_hash(text: str) -> int:
+def java_hash(text: str) -> int:
     """Java's `String.hashCode` over UTF-16 units, as an unsigned number."""
     data, code = text.encode("utf-16-be"), 0
     for high, low in zip(data[::2], data[1::2], strict=True):
         code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
     return code
+
+
+def id_hash(number: int) -> int:
+    """HAPI's hash of the id of the resource with this number: `Objects.hash` of no version and the number."""
+    return 31 * (31 + 31) + number
+
+
+def java_order(items: Iterable[Item], hash_of: Callable[[Item], int]) -> list[Item]:
+    """The items in the order of a Java HashSet or HashMap, each once."""
+    hashes = {item: hash_of(item) for item in items}
+    capacity = 16
+    while len(hashes) > capacity * 3 // 4:
+        capacity *= 2
+    return sorted(hashes, key=lambda item: (hashes[item] ^ hashes[item] >> 16) & (capacity - 1))
 
 
 def _rotate(number: int, bits: int) -> int:

@@ -28,6 +28,8 @@ class Loading:
 
     loaded: int = 0
     known: bool = False
+    rows: int = 0
+    """The number of rows with the results, if it is greater than that of the results."""
     _stage: int = -1
     _again: bool = False
     _behind: bool = False
@@ -53,7 +55,7 @@ class Loading:
 
     def _run(self, end: int, matches: int) -> None:
         limit = max(STAGES[self._stage], end) if self._stage < len(STAGES) else matches + 1
-        self.known = matches < limit
+        self.known = max(matches, self.rows) < limit
         self.loaded = min(matches, limit)
 
 

@@ -63,6 +63,10 @@ class Planned:
     count: Sql
     few: Walk | None = None
     test: Sql = ("", ())
+    rows: Sql | None = None
+    """For `_has`, SQL for the rows that HAPI loads: a match occurs once for each resource that refers to it. Its last
+    arguments are the numbers of the matches, as JSON, and a limit.
+    """
 
 
 def where(lead: Condition, others: Sequence[Condition]) -> Sql:
@@ -100,17 +104,15 @@ def in_order(lead: Condition, others: Sequence[Condition]) -> Planned:
     """The matches in the order of an index of the leading condition. If few match a code, these are sorted instead."""
     count = counted(lead, others)
     tests, args = where(by_index(lead), others)
-    sql = f"SELECT row_id, {lead.order} AS k FROM {lead.table} AS lead WHERE {tests} ORDER BY k, row_id"
-    stream = Walk(sql, args, repeats=True)
+    order = f"ORDER BY {lead.order}, {lead.tie}row_id"
+    stream = Walk(f"SELECT row_id FROM {lead.table} AS lead WHERE {tests} {order}", args, repeats=True)
     rare = clustered(others)
     if rare is None:
         return Planned(stream, count)
     tests, args = where(rare, [item for item in others if item is not rare])
-    key = f"SELECT {lead.order} FROM {lead.table} AS one WHERE {lead.where} AND one.row_id = lead.row_id"
-    key += " ORDER BY 1 LIMIT 1"
-    keyed = f"SELECT DISTINCT row_id, ({key}) AS k FROM {rare.table} AS lead WHERE {tests}"
-    few = Walk(f"SELECT row_id FROM ({keyed}) WHERE k IS NOT NULL ORDER BY k, row_id", lead.args + args)
-    return Planned(stream, count, few, few_or_more(rare))
+    rows = f"(SELECT row_id AS number FROM {rare.table} AS lead WHERE {tests})"
+    sql = f"SELECT row_id FROM {rows} CROSS JOIN {lead.table} ON row_id = number WHERE {lead.where} {order}"
+    return Planned(stream, count, Walk(sql, args + lead.args, repeats=True), few_or_more(rare))
 
 
 def matches(store: Searched, planned: Planned, limit: int = -1, offset: int = 0) -> array[int]:
@@ -140,7 +142,7 @@ def _walked(store: Searched, walk: Walk, limit: int, offset: int) -> array[int]:
 
 MAX_CONDITIONS = 200
 """Searches with more conditions are refused, since SQLite's parser has limits."""
-MAX_ALTERNATIVES = 500
+MAX_ALTERNATIVES = 1000
 MAX_IDS = 10_000
 """The maximum number of values of one condition. Ids and references (`MAX_IDS`) are in one IN list, others are not."""
 
@@ -165,14 +167,20 @@ def plan(query: Query, registry: ParameterRegistry, library: Library) -> Planned
     count = counted(lead, rest) if conditions else (_COUNT, (resource_type,))
     if sort:
         ties = referring if sum(not item.negated for item in conditions) > 1 else None
-        return _sorted(registry, resource_type, sort, lead, rest, count, ties)
-    if lead.lead or (lead.order not in ("", "updated") and not lead.streams):
+        planned = _sorted(registry, resource_type, sort, lead, rest, count, ties)
+    elif lead.lead or (lead.order not in ("", "updated") and not lead.streams):
         walk, walk_args = lead.walk()
         filters = " AND ".join(item.filter("lead.row_id") for item in rest) or "1"
         once = f"SELECT row_id, min(k) AS k FROM ({walk}) GROUP BY row_id ORDER BY k, row_id"
         sql = f"SELECT row_id FROM ({once}) AS lead WHERE {filters}"
-        return Planned(Walk(sql, (*walk_args, *(arg for item in rest for arg in item.args))), count)
-    return in_order(lead, rest) if lead.streams else _as_inserted(lead, rest, count, by_type=by_type)
+        planned = Planned(Walk(sql, (*walk_args, *(arg for item in rest for arg in item.args))), count)
+    else:
+        planned = in_order(lead, rest) if lead.streams else _as_inserted(lead, rest, count, by_type=by_type)
+    if referring is None:
+        return planned
+    walk, walk_args = referring.walk()
+    rows = f"SELECT 1 FROM ({walk}) WHERE row_id IN (SELECT value FROM json_each(?)) LIMIT ?"
+    return replace(planned, rows=(rows, walk_args))
 
 
 _COUNT = "SELECT coalesce((SELECT live FROM counts WHERE type = ?), 0)"
@@ -231,11 +239,9 @@ def _check_size(query: Query, registry: ParameterRegistry) -> None:
     if len(query.criteria) > MAX_CONDITIONS:
         raise FhirError(400, f"The search has more than {MAX_CONDITIONS} conditions; use fewer", "too-costly")
     for item in query.criteria:
-        if len(item.values) <= MAX_ALTERNATIVES:
-            continue
         known = registry.parameters(query.resource_type).get(item.name)
         many = item.name == "_id" or (known is not None and known.kind == "reference" and not item.chain)
-        if not many or len(item.values) > MAX_IDS:
+        if len(item.values) > (MAX_IDS if many else MAX_ALTERNATIVES):
             raise FhirError(
                 400, f"{item.name} has too many values ({len(item.values):,}); split the search", "too-costly"
             )

@@ -10,17 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from fhir_server.errors import FhirError
+from fhir_server.errors import ERROR_LENGTH, FhirError
 from fhir_server.resources.summary import Subset
 from fhir_server.search.condition import Criterion, split
-from fhir_server.search.hashing import java_key_order
+from fhir_server.search.hashing import java_hash, java_order
 from fhir_server.search.kinds import KINDS
-from fhir_server.search.kinds.reference import ALLOWED
 from fhir_server.search.parameters import ParameterRegistry, resource_types
 from fhir_server.wire.http import Pairs, sanitised
 
-ERROR_LENGTH = 500
-"""HAPI stores the error of a failed search in a column of this length, and so cuts the message."""
 FULLTEXT = ("_text", "_content")
 _LABELS = ("_tag", "_security")
 RESULT_PARAMETERS = frozenset(
@@ -57,36 +54,26 @@ class Query:
 
 def parse(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> Query:
     """Parses a search. Raises FhirError with HAPI's message."""
-    query = Query(resource_type)
     names = tuple([name for name, _ in pairs])
     if "_query" in names or "_getpages" in names:
-        raise unhandled("GET", resource_type, ", ".join(java_key_order(reversed(names))))
-    for name, value in pairs:
-        if name in ("_count", "_offset"):
-            whole(name, value)  # HAPI reports errors in these first
-    seen: set[str] = set()
+        raise unhandled("GET", resource_type, java_order(reversed(names), java_hash))
+    first = dict(reversed(pairs))  # HAPI reports errors in these first
+    count, offset = (whole(name, first.get(name, "")) for name in ("_count", "_offset"))
+    query = Query(resource_type, count=count, offset=offset, accurate=dict(pairs).get("_total") == "accurate")
     for place, base, modifier in _checked(registry, resource_type, names):
         name, value = pairs[place]
         if base not in RESULT_PARAMETERS:
             query.criteria += criteria(registry, resource_type, name, value)
         elif base == "_sort":
             _sort(registry, query, modifier, value)
-        elif base in ("_count", "_offset") and base in seen:
-            continue  # if it occurs several times, the first is used
-        elif base == "_count":
-            query.count = whole(base, value)
-        elif base == "_offset":
-            query.offset = whole(base, value)
-        elif base == "_total":
-            query.accurate = value == "accurate"
         elif base in ("_include", "_revinclude"):
-            if value.strip():
-                query.includes.append(_include(registry, resource_type, base, modifier, value))
+            query.includes += _includes(registry, base, modifier, value)
         elif base == "_contained" and value not in ("", "false"):
-            raise FhirError(405, "HAPI-0984: Searching with _contained mode enabled is not enabled on this server")
-        seen.add(base)
-    if "_summary" in names or "_elements" in names:
-        query.subset = subset(pairs, resource_type)
+            if value in _CONTAINED:
+                raise FhirError(405, _CONTAINED[value])
+            raise FhirError(400, f"HAPI-1963: Invalid contained mode: {value}")
+    query.includes = java_order(query.includes, _include_hash)
+    query.subset = subset(pairs, resource_type)
     return query
 
 
@@ -94,10 +81,10 @@ def parse(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> Quer
 def _checked(registry: ParameterRegistry, resource_type: str, sent: tuple[str, ...]) -> Sequence[tuple[int, str, str]]:
     """The places of the names in HAPI's order, each with the name's base and modifier.
 
-    Raises the errors that HAPI reports before it looks at values: a date with both bounds and `:missing`, unknown
-    parameters, and invalid modifiers of references. Cached, since most searches differ only in values.
+    Raises the errors that HAPI reports before it looks at values: a date with both bounds and `:missing`, and unknown
+    parameters. Cached, since most searches differ only in values.
     """
-    names = java_key_order(sent)
+    names = java_order(sent, java_hash)
     known = registry.parameters(resource_type)
     for name in names:
         base, _, modifier = name.partition(":")
@@ -108,13 +95,6 @@ def _checked(registry: ParameterRegistry, resource_type: str, sent: tuple[str, .
         base = name.partition(".")[0].partition(":")[0]
         if base not in known and not base.startswith("_"):
             raise unknown_parameter(registry, resource_type, sanitised(base) if name else "null")
-    modifiers = [
-        modifier
-        for base, colon, modifier in (name.partition(":") for name in names)
-        if modifier and base in known and known[base].kind == "reference" and modifier not in ALLOWED
-    ]
-    if any("." not in modifier for modifier in modifiers):  # HAPI lists all invalid ones, also of chains
-        KINDS["reference"].check_modifier(resource_type, ", :".join(modifiers))
     ordered = sorted(range(len(sent)), key=lambda place: names.index(sent[place]))
     parts = [(place, sent[place].partition(":")) for place in ordered]
     return [(place, base, modifier) for place, (base, _, modifier) in parts]
@@ -131,29 +111,43 @@ def subset(pairs: Iterable[tuple[str, str]], resource_type: str = "") -> Subset:
         if name == "_summary" and value.lower() in ("true", "text", "data", "count"):
             summary = value.lower()
         elif name == "_elements":
+            if ":" in value:
+                raise FhirError(400, f'HAPI-0295: Invalid _elements value: "{value}"')
             elements += [part if part[:1].isupper() else of + part for part in value.split(",") if part.strip()]
     if summary and elements:
-        raise FhirError(400, "HAPI-0304: Cannot combine the _summary and _elements parameters")
+        raise FhirError(400, "HAPI-0304: Cannot combine the _summary and _elements parameters", dated=True)
     return Subset(summary, tuple(elements))
 
 
-def unhandled(method: str, path: str, parameter_names: str = "") -> FhirError:
-    """HAPI's error if no operation matches the request."""
+def unhandled(method: str, path: str, names: Iterable[str] = ()) -> FhirError:
+    """HAPI's error if no operation matches the request, which has parameters with these names."""
     return FhirError(
         400,
         "Invalid request: The FHIR endpoint on this server does not know how to handle"
-        f" {method} operation[{path}] with parameters [[{parameter_names}]]",
+        f" {method} operation[{path}] with parameters [[{', '.join(names)}]]",
         "not-supported",
     )
 
 
+_CONTAINED = {
+    "true": "HAPI-0984: Searching with _contained mode enabled is not enabled on this server",
+    "both": "HAPI-0983: Contained mode 'both' is not currently supported",
+}
+"""The errors for the modes of `_contained`."""
+
+
 def whole(name: str, text: str) -> int | None:
     """The integer (32 bits, as in Java) of a result parameter; None if it has no value."""
-    if not text.strip():
-        return None
-    if not re.fullmatch(r"[+-]?[0-9]{1,10}", text) or not -(2**31) <= int(text) < 2**31:
-        raise FhirError(400, f"HAPI-0375: Invalid {name} value: {text}")
-    return int(text)
+    number = integer(text)
+    if number is None and text.strip():
+        raise FhirError(400, f"HAPI-{'0461' if name == '_offset' else '0375'}: Invalid {name} value: {text}")
+    return number
+
+
+def integer(text: str) -> int | None:
+    """The integer (32 bits, as in Java) in a text; None if it is not one."""
+    number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,10}", text) else 2**31
+    return number if -(2**31) <= number < 2**31 else None
 
 
 @lru_cache(maxsize=4096)
@@ -192,8 +186,6 @@ def criteria(
         why = "chains are not supported for this parameter (chaining is only allowed on reference parameters)"
         problem = f'Invalid search parameter "{name}". Parameter contains a chain (.{chain})'
         raise FhirError(400, f"HAPI-1935: {problem} and {why}")
-    if not dot:
-        KINDS[parameter.kind].check_modifier(resource_type, modifier)
     as_given = base == "_id" or modifier == "text"
     parts = (part if as_given and part.strip() else KINDS[parameter.kind].cleaned(part) for part in split(value, ","))
     values = tuple(filter(None, parts))
@@ -221,11 +213,12 @@ def _sort(registry: ParameterRegistry, query: Query, modifier: str, value: str) 
     known = registry.parameters(query.resource_type)
     if modifier not in ("", "asc", "desc"):
         return
-    for item in value.split(","):
-        name = item.strip()
-        descending = modifier == "desc" or name.startswith("-")
-        name = name.removeprefix("-")
-        if not name:
+    whole_value = bool(modifier or query.sort)  # HAPI reads a list and signs only in the first `_sort`
+    for name in (value,) if whole_value else value.split(","):
+        descending = modifier == "desc"
+        if name[:1] == "-" and not whole_value:
+            name, descending = name[1:], True
+        if not name.strip():
             continue
         if name.count(".") > 1:
             problem = "can not chain more than once in a sort expression"
@@ -245,15 +238,28 @@ def _sort(registry: ParameterRegistry, query: Query, modifier: str, value: str) 
         query.sort.append((name, descending))
 
 
-def _include(registry: ParameterRegistry, resource_type: str, name: str, modifier: str, value: str) -> Include:
+def _include_hash(include: Include) -> int:
+    """HAPI's hash of an include."""
+    return (31 * (31 + (1231 if include.iterate else 1237)) + java_hash(include.text)) & 0xFFFFFFFF
+
+
+def _includes(registry: ParameterRegistry, name: str, modifier: str, text: str) -> list[Include]:
+    """The include of a value; none if the value is blank."""
+    values = [part.replace("\\,", ",") for part in split(text, ",") if part.strip()]
+    if len(values) > 1:
+        problem = "'OR' query parameters (values containing ',') are not supported in _include parameters"
+        raise FhirError(400, f"HAPI-0441: {problem}")
+    return [_include(registry, name, modifier, value) for value in values]
+
+
+def _include(registry: ParameterRegistry, name: str, modifier: str, value: str) -> Include:
     reverse, iterate = name == "_revinclude", modifier in ("iterate", "recurse")
     if value == "*":
         return Include("*", "*", "", reverse, iterate, value)
     source, _, rest = value.partition(":")
     param, _, target = rest.partition(":")
     if not source or not param:
-        shown = sanitised(value.replace("\\,", ","))
-        raise FhirError(400, f'HAPI-2018: Invalid {name} parameter value: "{shown}". ')
+        raise FhirError(400, f'HAPI-2018: Invalid {name} parameter value: "{sanitised(value)}". ')
     for number, kind in (("2017", source), ("2016", target)):
         if kind and kind not in resource_types():
             problem = f'Invalid {name} parameter value: "{value}". Invalid/unsupported resource type: "{kind}"'

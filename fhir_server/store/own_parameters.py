@@ -53,14 +53,14 @@ def _stored(store: Store, codes: Iterable[str] | None) -> list[Json]:
     sql = "SELECT row_id FROM tokens WHERE param = ? AND value = ?"
     for code in codes:
         row_ids.update(row[0] for row in store.query(sql, (number, code)))
-    return [decode(row.text) for row in store.rows(sorted(row_ids)) if row.text is not None]
+    return [row.resource for row in store.rows(sorted(row_ids)) if row.text is not None]
 
 
 def _by_url(store: Store, number: int, url: str) -> Json | None:
     values = number, names.number(url)
     matches = store.query("SELECT row_id FROM uris WHERE param = ? AND value = ?", values).fetchall()
     rows = store.rows([row[0] for row in matches])
-    return decode(rows[0].text) if rows and rows[0].text is not None else None
+    return rows[0].resource or None if rows else None
 
 
 def _index(store: Store, resource_type: str, names: set[str]) -> None:
@@ -73,13 +73,12 @@ def _index(store: Store, resource_type: str, names: set[str]) -> None:
     row_ids = [row[0] for row in store.query(sql, (resource_type,))]
     for start in range(0, len(row_ids), CHUNK):
         for row in store.rows(row_ids[start : start + CHUNK]):
-            assert row.text is not None
             if store.meter is not None:
                 store.meter.check()
             rows = IndexRows()
             if back:
-                for kind, all_rows in index(decode(row.text), registry).items():
+                for kind, all_rows in index(row.resource, registry).items():
                     rows[kind] = [one for one in all_rows if one[0] in names]
             else:
-                own_parameters.add_rows(rows, decode(row.text), defined)
+                own_parameters.add_rows(rows, row.resource, defined)
             store.add_index(table_rows(resource_type, rows, registry, row.row_id))

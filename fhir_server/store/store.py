@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from fhir_server.bounds import Meter
 from fhir_server.search import names, pairs
@@ -23,6 +23,8 @@ from fhir_server.search.indexer import TableRows
 from fhir_server.search.kinds.kind import TableRow
 from fhir_server.search.parameters import Key, Own, ParameterRegistry
 from fhir_server.store import schema
+from fhir_server.wire.json_text import decode
+from fhir_server.wire.json_values import Json
 
 ROWS_AT_ONCE: Final = (200, 50)
 RESOURCES_AT_ONCE: Final = 100
@@ -136,11 +138,12 @@ class Version(NamedTuple):
         """The relative reference, such as `Patient/1`."""
         return f"{self.type}/{self.id}"
 
+    @property
+    def resource(self) -> Json:
+        """The parsed resource; that of a deletion is empty."""
+        return decode(self.text or "{}")
 
-Text: TypeAlias = tuple[bytes, bytes]
-"""The relative reference to a resource and its text, both in UTF-8."""
-_TEXT = "CAST(type || '/' || id AS BLOB), CAST(text AS BLOB)"
-"""SQL for a `Text`."""
+
 _ROW = "SELECT row_id, type, id, version, updated, text FROM"
 
 
@@ -208,18 +211,6 @@ class Store(ABC):
             rows = self._counted([Version(*values) for values in self.query(sql, part)])
             versions |= {row.row_id: row for row in rows}
         return [versions[row_id] for row_id in row_ids if row_id in versions]
-
-    def texts_of(self, row_ids: Sequence[int]) -> list[Text]:
-        """The references and texts of the resources with these numbers, in the order of `rows`."""
-        rows: list[tuple[bytes, bytes, int]] = []
-        for start in range(0, len(row_ids), MAX_PARAMETERS):
-            part = row_ids[start : start + MAX_PARAMETERS]
-            sql = f"SELECT {_TEXT}, row_id FROM resources WHERE row_id IN ({placeholders(part)}) AND text IS NOT NULL"
-            rows += self.query(sql, part)
-        if self.meter is not None:
-            self.meter.read(sum(len(text) for _, text, _ in rows))
-        by_number = {row_id: (reference, text) for reference, text, row_id in rows}
-        return [by_number[row_id] for row_id in row_ids if row_id in by_number]
 
     def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Version]:
         """Versions that match a condition on type, id or row_id, newest first."""

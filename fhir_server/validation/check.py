@@ -19,24 +19,32 @@ from fhir_server.wire.json_values import Json
 _BASE = "(from http://hl7.org/fhir/StructureDefinition/"
 
 
-def issues(resource: Json, library: ProfileLibrary, profiles: Sequence[str] = ()) -> list[Issue]:
-    """The problems of a resource whose type R4 has; none of them is an error if the resource is valid.
+def issues(resource: Json, library: ProfileLibrary, profiles: Sequence[str] = (), location: str = "") -> list[Issue]:
+    """The problems of a resource whose type R4 has; none of them is an error if the resource is valid. Their locations
+    begin with `location`, by default the type.
 
     The resource is also checked against `profiles`, and against the profiles that it or a contained resource names
     if the library has them.
     """
     report = Report()
-    elements = list(places(resource, report))
+    elements = list(places(resource, report, location))
     root = Node(resource, str(resource["resourceType"]))
     for place in elements:
         if place.resource is place.node:
             check_profiles(place.node, place.location, () if place is not elements[0] else profiles, library, report)
+    if location:  # for a resource alone, HAPI's advice comes last
+        missing = [one for one in report.issues if one.message_id]
+        report.issues = [one for one in report.issues if not one.message_id]
+        _advise(elements, report)
+        report.issues += missing
     for place in [*elements[1:], elements[0]]:  # problems of the resource as a whole come last
         check_value(place, report)
         check_invariants(place, root, report)
         check_codes(place, report)
     check_ids(elements, report)
     check_resource(root, elements, report)
+    if not location:
+        _advise(elements, report)
     return _once(report.issues)
 
 
@@ -54,7 +62,11 @@ def _once(reported: list[Issue]) -> list[Issue]:
 
 _COMMITTEE = "http://hl7.org/fhir/StructureDefinition/structuredefinition-wg"
 _CQL = "text/cql"
-_ADVISED = ("subject", "performer")
+_ADVISED = (
+    ("subject", "a subject", "a_subject"),
+    ("performer", "a performer", "a_performer"),
+    ("effective[x]", "an effective[x] ()", "an_effectiveDateTime_or_an_effectivePeriod"),
+)
 
 
 def check_resource(root: Node, places: Sequence[Place], report: Report) -> None:
@@ -75,20 +87,19 @@ def check_resource(root: Node, places: Sequence[Place], report: Report) -> None:
         message = (
             f"When HL7 is publishing a resource, the owning committee must be stated using the {_COMMITTEE} extension"
         )
-        report.error(message, root.type_name)
-    if root.type_name == "Observation":
-        _advise(root, report)
+        report.error(message, places[0].location)
 
 
-def _advise(root: Node, report: Report) -> None:
+def _advise(places: Sequence[Place], report: Report) -> None:
     """Reports elements that HL7's validator recommends for observations."""
-    for name in _ADVISED:
-        if name not in root.value:
-            message = f"Best Practice Recommendation: In general, all observations should have a {name}"
-            report.warn(message, "Observation", f"All_observations_should_have_a_{name}")
-    if not any(key.startswith("effective") for key in root.value):
-        message = "Best Practice Recommendation: In general, all observations should have an effective[x] ()"
-        report.warn(message, "Observation", "All_observations_should_have_an_effectiveDateTime_or_an_effectivePeriod")
+    root = places[0]
+    if root.path != "Observation":
+        return
+    present = {place.path for place in places if place.owner is root.node.value}
+    for name, shown, message_id in _ADVISED:
+        if f"Observation.{name}" not in present:
+            message = f"Best Practice Recommendation: In general, all observations should have {shown}"
+            report.warn(message, root.location, f"All_observations_should_have_{message_id}")
 
 
 _URIS = frozenset(("uri", "url", "canonical", "oid", "uuid"))

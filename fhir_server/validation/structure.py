@@ -7,6 +7,7 @@ Also the result of a validation: issues, and the report to which the checks add 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -17,6 +18,9 @@ from fhir_server import definitions
 from fhir_server.definitions import Field
 from fhir_server.fhirpath.node import Node
 from fhir_server.wire.json_values import Json, Number
+
+_OF_INNER = re.compile(r"/\*[^*]*\*/")
+"""The type and id of an inner resource in a location."""
 
 
 class Issue(NamedTuple):
@@ -43,6 +47,10 @@ class Report:
     def error(self, diagnostics: str, location: str, message_id: str = "", key: str = "") -> None:
         """Adds an error."""
         self.issues.append(Issue("error", diagnostics, location, message_id, key))
+
+    def malformed(self, diagnostics: str, location: str, key: str = "") -> None:
+        """Adds an error of HL7's parser, which names resources in resources without their types and ids."""
+        self.error(_OF_INNER.sub("", diagnostics), _OF_INNER.sub("", location), key=key)
 
     def warn(self, diagnostics: str, location: str, message_id: str = "") -> None:
         """Adds a warning."""
@@ -87,7 +95,7 @@ def _object(value: Json, type_name: str, location: str, report: Report, resource
             continue
         field = known.get(key.removeprefix("_"))
         if field is None or (key[0] == "_" and not definitions.is_primitive(field.type_name)):
-            report.error(f"Unrecognized property '{key}'", location, key=key)
+            report.malformed(f"Unrecognized property '{key}'", location, key=key)
         elif key[0] == "_":
             present.add(field.element.name)
         else:
@@ -104,40 +112,38 @@ def _element(owner: Json, key: str, field: Field, location: str, report: Report)
     name = _shown(key, field)
     if field.element.many:
         if not isinstance(value, list):
-            report.error(
+            report.malformed(
                 f"The property {key} must be a JSON Array, not {_kind(value)} (at {location})", f"{location}.{name}"
             )
             value = [value]
         elif not value and not definitions.is_primitive(field.type_name):
-            report.error(
+            report.malformed(
                 "Array cannot be empty - the property should not be present if it has no values", f"{location}.{name}"
             )
         besides = beside if isinstance(beside, list) else []
         for number, item in enumerate(value):
             one = besides[number] if number < len(besides) else None
-            if _fits(item, one, key, field, location, f"{location}.{name}[{number}]", report):
+            at = f"[{number}]" if isinstance(owner[key], list) else ""
+            if _fits(item, one, key, field, f"{location}.{name}{at}", report):
                 yield item, one, f"{location}.{name}[{number}]"
-    elif isinstance(value, list):
-        if definitions.is_primitive(field.type_name):
-            message = f"This property must be a simple value, not an Array ({key} at {location}.{name})"
-        else:
-            message = f"The property {key} must be an Object, not an Array (at {location}.{name})"
-        report.error(message, f"{location}.{name}")
-    elif _fits(value, beside, key, field, location, f"{location}.{name}", report):
+    elif _fits(value, beside, key, field, f"{location}.{name}", report):
         yield value, beside, f"{location}.{name}"
 
 
-def _fits(value: Json, beside: Json, key: str, field: Field, owner: str, location: str, report: Report) -> bool:
+def _fits(value: Json, beside: Json, key: str, field: Field, location: str, report: Report) -> bool:
     """Whether one value has the shape of its type; reports it if not."""
     if not definitions.is_primitive(field.type_name):
         if isinstance(value, dict):
             if not value:
-                report.error("Object must have some content", location)
+                report.malformed("Object must have some content", location)
             return True
-        report.error(f"This property must be an Object, not {_kind(value)} ({key} at {owner})", location)
+        expected = "an Array" if field.element.many else "an Object"
+        place = location.replace(f".ofType({field.type_name})", "[x]")
+        at_key = key if field.element.is_choice else ""
+        report.malformed(f"The property {key} must be {expected}, not {_kind(value)} (at {place})", place, at_key)
         return False
-    if isinstance(value, dict) or (value is None and beside is None):
-        report.error(f"This property must be a simple value, not {_kind(value)} ({key} at {location})", location)
+    if isinstance(value, (dict, list)) or (value is None and beside is None):
+        report.malformed(f"This property must be a simple value, not {_kind(value)} ({key} at {location})", location)
         return False
     if value is not None:
         _check_scalar(value, field.type_name, location, report)
@@ -151,9 +157,9 @@ def _check_scalar(value: Json, type_name: str, location: str, report: Report) ->
     else:
         actual = "number" if isinstance(value, (int, Number, Decimal)) else "string"
     if expected != actual:
-        report.error(f"Error parsing JSON: the primitive value must be a {expected}", location)
+        report.malformed(f"Error parsing JSON: the primitive value must be a {expected}", location)
     elif value == "":
-        report.error("value cannot be empty", location)
+        report.malformed("value cannot be empty", location)
         message = "Constraint failed: ele-1: 'All FHIR elements must have a @value or children'"
         report.error(f"{message} (defined in {_PROFILE}Element)", location)
 

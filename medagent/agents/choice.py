@@ -83,7 +83,7 @@ class ModelChoice:
     def _opened(self, concurrency: int) -> ChatModel:
         if self.batches is not None:
             if self.plugin is not None or self.settings.name.startswith("scripted:"):
-                raise UserError(f"--batch: {self.settings.name} has no batch API")
+                raise UserError(f"--batch: {self.settings.name} has no batch API; leave --batch out")
             from medagent.core.writing import note
             from medagent.models.batches.model import BatchModel
 

@@ -188,7 +188,7 @@ def few_shot(settings: SingleTurnSettings, items: Sequence[AskedItem]) -> Exampl
     if without := [item.key for item in taken if item.gold is None]:
         raise UserError(f"--few-shot {source}: {without[0]} has no right answer in the data; name a FILE of examples")
     if len(taken) == len(items):
-        raise UserError(f"--few-shot {source}: leaves no items to ask; choose a smaller N or a FILE of examples")
+        raise UserError(f"--few-shot {source}: uses all items as examples; choose a smaller N or a FILE of examples")
     examples = {name: [(item.question, item.gold or "") for item in group] for name, group in by_group.items()}
     return Examples(examples, frozenset(item.key for item in taken))
 

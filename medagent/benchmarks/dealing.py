@@ -9,19 +9,19 @@ is rarest. Wordings are dealt without regard to branches, so that a text does no
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from fhir_server.synthetic.dice import Dice
 from medagent.core.errors import UserError
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import branch_words, is_edge
-from refsol.clinical.faults import DataFault
 from refsol.clinical.sources import Resources
 from refsol.clinical.task_type import Solution, TaskType
+from refsol.errors import DataFault
 
 Share = tuple[int, int]
 """The share of the rarer outcome: (1, 6) is a sixth."""
@@ -32,17 +32,17 @@ TRIES = 24
 """How often a type is dealt, to choose the deal in which the most frequent right behaviour is rarest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hospital:
+class Hospital(NamedTuple):
     """The resources of a hospital that rules read, and its Patients as JSON. `living` are those that did not die."""
 
     resources: Resources
     patients: Sequence[Mapping[str, Any]]
 
     @classmethod
-    def read(cls, lines: Iterable[str], wanted: Callable[[str], bool] = lambda _: True) -> Hospital:
-        """Read the lines of a hospital: all Patients, and the other lines that are wanted."""
-        read = [json.loads(line) for line in lines if line.startswith('{"resourceType":"Patient"') or wanted(line)]
+    def read(cls, lines: Iterable[str], marks: Sequence[str]) -> Hospital:
+        """Read the lines of a hospital: all Patients, and the other lines that contain one of these texts."""
+        marks = ('"resourceType":"Patient"', *marks)
+        read = [json.loads(line) for line in lines if any(mark in line for mark in marks)]
         patients = [one for one in read if one["resourceType"] == "Patient"]
         return cls(Resources(read), patients)
 
@@ -84,19 +84,12 @@ def candidate(kind: TaskType, chart: Chart) -> Candidate | None:
     return Candidate(chart.patient, chart.now, branch_words(chart), rare, right, is_edge(chart))
 
 
-@dataclass(frozen=True, slots=True)
-class Dealt:
+class Dealt(NamedTuple):
     """The tasks of a type in their order, what is missing, and how many candidates each branch has."""
 
     chosen: Sequence[Candidate]
     missing: Sequence[str]
     branches: Mapping[str, int]
-
-    def complete(self, kind: str) -> Sequence[Candidate]:
-        """The tasks. Raises UserError if the hospital has too few patients for them."""
-        if self.missing:
-            raise UserError(f"{kind}: {'; '.join(self.missing)}: raise --patients or lower --per-type")
-        return self.chosen
 
 
 def deal(candidates: Sequence[Candidate], share: Share, count: int, dice: Dice, turns: int = 1) -> Dealt:
@@ -138,25 +131,36 @@ def _in_turn(pool: Collection[Candidate], count: int, dice: Dice, taken: Counter
     for one in sorted(dice.shuffled(list(pool)), key=lambda one: not one.edge):
         branches.setdefault(one.branch, []).append(one)
     chosen: list[Candidate] = []
-    while len(chosen) < count:
-        before = len(chosen)
-        for branch in sorted(branches):
-            free = [one for one in branches[branch] if taken[one.mrn] < turns]
-            if free and len(chosen) < count:
-                one = min(free, key=lambda one: taken[one.mrn])
-                taken[one.mrn] += 1
-                chosen.append(one)
-        if len(chosen) == before:
-            break
+    waiting = deque(sorted(branches))
+    while waiting and len(chosen) < count:
+        branch = waiting.popleft()
+        if free := [one for one in branches[branch] if taken[one.mrn] < turns]:
+            chosen.append(min(free, key=lambda one: taken[one.mrn]))
+            taken[chosen[-1].mrn] += 1
+            waiting.append(branch)
     return chosen
 
 
 def _frequent(dealt: Sequence[Candidate]) -> float:
     """How frequent the most frequent right behaviour is, in all tasks and in the first third. Few tasks are worst."""
     done = [one.right for one in dealt]
-    first = Counter(done[: len(done) // 3]).most_common(1)
-    every = Counter(done).most_common(1)
-    return (every[0][1] if every else 0) + 3 * (first[0][1] if first else 0) - 1000 * len(done)
+    every, first = (max(Counter(some).values(), default=0) for some in (done, done[: len(done) // 3]))
+    return every + 3 * first - 1000 * len(done)
+
+
+def numbered(
+    kind: str, people: Iterable[Candidate], share: Share, count: int, texts: int, dice: Dice, turns: int = 1
+) -> Iterator[tuple[str, Candidate, int]]:
+    """The tasks of a type: their ids, candidates, and the numbers of their wordings, of which there are `texts`.
+
+    Raises UserError if there are too few candidates.
+    """
+    dealt = deal(list(people), share, count, dice, turns)
+    if dealt.missing:
+        raise UserError(f"{kind}: {'; '.join(dealt.missing)}: raise --patients or lower --per-type")
+    numbers = wordings(dealt.chosen, texts, dice)
+    for place, (one, number) in enumerate(zip(dealt.chosen, numbers, strict=True), 1):
+        yield f"{kind}_{place}", one, number
 
 
 def wordings(dealt: Sequence[Candidate], count: int, dice: Dice) -> list[int]:

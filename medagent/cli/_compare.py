@@ -34,10 +34,12 @@ def command(
         list[Path],
         typer.Argument(
             metavar="A B …",
-            help="Folders of runs, or results files of MedAgentBench.",
+            help="Folders of runs, results files of MedAgentBench, or logs of Inspect, Harbor and lm-eval.",
         ),
     ],
     benchmark: options.BenchmarkCode = None,
+    scorer: options.Scorer = None,
+    full: Annotated[bool, typer.Option("--full", help="Name all items that are not compared.")] = False,
     as_json: options.AsJson = False,
     as_markdown: AsMarkdown = False,
     junit_file: JunitFile = None,
@@ -58,13 +60,13 @@ def command(
     from medagent.reports.compare_views import document, junit, markdown, print_compared
 
     if len(runs) < 2:
-        raise UserError("pass at least two runs")
+        raise UserError("pass at least two runs: medagent compare A B")
     if as_json and as_markdown:
         raise UserError("pass --json or --markdown, not both")
     first, *others = runs
-    comparisons = {other: api.compare(first, other, benchmark=benchmark, **facts) for other in others}
+    comparisons = {other: api.compare(first, other, benchmark=benchmark, scorer=scorer, **facts) for other in others}
     if as_markdown or junit_file is not None:
-        reports = {other: api.grade(other, benchmark=benchmark, **facts) for other in comparisons}
+        reports = {other: api.grade(other, benchmark=benchmark, scorer=scorer, **facts) for other in comparisons}
         if junit_file is not None:
             write_whole(junit_file, junit(first, comparisons, reports))
         if as_markdown:
@@ -72,7 +74,7 @@ def command(
     if as_json:
         print(document(comparisons))
     elif not as_markdown:
-        print_compared(first, comparisons)
+        print_compared(first, comparisons, full=full)
     if fail_under is not None and _under(first, comparisons, fail_under):
         raise typer.Exit(1)
 

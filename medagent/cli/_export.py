@@ -10,7 +10,7 @@ import typer
 from medagent.cli._benchmarks import per_benchmark
 from medagent.engine.settings import WHICH
 from medagent.terminal.groups import group
-from medagent.terminal.options import BenchmarkCode
+from medagent.terminal.options import BenchmarkCode, SendPatientData, WithPatientData
 from medagent.terminal.settings import fields_of
 
 app = group(
@@ -24,6 +24,7 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
 def official(
     run: Run,
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; it is made if needed.")],
+    with_patient_data: WithPatientData = False,
 ) -> None:
     """A run in its benchmark's official form.
 
@@ -32,7 +33,10 @@ def official(
 
     Example: medagent export official results/v2_r2_reference official/
     """
+    from medagent.engine.patient_data import check_exported
     from medagent.export.official import export_official
+
+    check_exported(run, with_patient_data=with_patient_data)
 
     for path in export_official(run, out):
         print(path)
@@ -42,7 +46,7 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")
 
 
 @app.command("parquet")
-def parquet(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
+def parquet(run: Run, out: File, benchmark: BenchmarkCode = None, with_patient_data: WithPatientData = False) -> None:
     """One row per item, for training and analysis: messages (role and content), verdict, checks, kind, usage.
 
     Needs pyarrow (pip install 'medagent[parquet]').
@@ -51,18 +55,18 @@ def parquet(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
     """
     from medagent.export.rows import export_parquet
 
-    print(f"{out}: {export_parquet(run, out, benchmark)} rows")
+    print(f"{out}: {export_parquet(run, out, benchmark, with_patient_data=with_patient_data)} rows")
 
 
 @app.command("jsonl")
-def jsonl(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
+def jsonl(run: Run, out: File, benchmark: BenchmarkCode = None, with_patient_data: WithPatientData = False) -> None:
     """The rows of `parquet`, as JSON lines.
 
     Example: medagent export jsonl results/v2_r2_gpt-4o-mini rows.jsonl
     """
     from medagent.export.rows import export_jsonl
 
-    print(f"{out}: {export_jsonl(run, out, benchmark)} rows")
+    print(f"{out}: {export_jsonl(run, out, benchmark, with_patient_data=with_patient_data)} rows")
 
 
 @app.command("csv")
@@ -81,12 +85,16 @@ def atif(
     run: Run,
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; it is made if needed.")],
     benchmark: BenchmarkCode = None,
+    with_patient_data: WithPatientData = False,
 ) -> None:
     """Trajectories in the Agent Trajectory Interchange Format (ATIF-v1.8), one file per episode.
 
     Example: medagent export atif results/v2_r2_gpt-4o-mini trajectories/
     """
+    from medagent.engine.patient_data import check_exported
     from medagent.export.atif import export_atif
+
+    check_exported(run, with_patient_data=with_patient_data)
 
     print(f"{out}: {export_atif(run, out, benchmark)} trajectories")
 
@@ -96,6 +104,7 @@ def inspect(
     run: Run,
     out: Annotated[Path, typer.Argument(metavar="OUT.eval", help="The log to write: .eval or .json.")],
     benchmark: BenchmarkCode = None,
+    with_patient_data: WithPatientData = False,
 ) -> None:
     """An Inspect AI log: samples with epochs, messages, tool calls and scores, for inspect view and inspect score.
 
@@ -103,9 +112,28 @@ def inspect(
 
     Example: medagent export inspect results/v2_r2_gpt-4o-mini logs/run.eval
     """
+    from medagent.engine.patient_data import check_exported
     from medagent.export.inspect import export_inspect
 
+    check_exported(run, with_patient_data=with_patient_data)
+
     print(f"{out}: {export_inspect(run, out, benchmark)} samples")
+
+
+@app.command("every-eval-ever")
+def every_eval_ever(
+    run: Run,
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; it is made if needed.")],
+    benchmark: BenchmarkCode = None,
+) -> None:
+    """The shared format of Every Eval Ever: one record of the evaluation, and one line for each item and trial.
+
+    Example: medagent export every-eval-ever results/v2_r2_gpt-4o-mini shared/
+    """
+    from medagent.export.every_eval_ever import export_every_eval_ever
+
+    for path in export_every_eval_ever(run, out, benchmark):
+        print(path)
 
 
 @app.command("otel")
@@ -113,6 +141,8 @@ def otel(
     run: Run,
     out: Annotated[str, typer.Argument(metavar="URL|FILE", help="An OTLP/HTTP endpoint, or a file.")],
     benchmark: BenchmarkCode = None,
+    with_patient_data: WithPatientData = False,
+    send_patient_data: SendPatientData = None,
 ) -> None:
     """OpenTelemetry spans: invoke_agent per item, chat per model call, execute_tool per tool call.
 
@@ -120,7 +150,10 @@ def otel(
 
     Example: medagent export otel results/v2_r2_gpt-4o-mini http://localhost:4318
     """
+    from medagent.engine.patient_data import check_exported
     from medagent.export.otel import export_otel
+
+    check_exported(run, with_patient_data=with_patient_data, address=out, allowed=send_patient_data or ())
 
     print(f"{export_otel(run, out, benchmark)} spans")
 
@@ -131,6 +164,8 @@ def mlflow(
     out: Annotated[str, typer.Argument(metavar="URI", help="A tracking server, or sqlite:///FILE.db.")],
     experiment: Annotated[str, typer.Option(help="The experiment's name.")] = "medagent",
     benchmark: BenchmarkCode = None,
+    with_patient_data: WithPatientData = False,
+    send_patient_data: SendPatientData = None,
 ) -> None:
     """An MLflow run: settings are parameters, figures are metrics, files are artifacts.
 
@@ -138,7 +173,10 @@ def mlflow(
 
     Example: medagent export mlflow results/v2_r2_gpt-4o-mini http://localhost:5000
     """
+    from medagent.engine.patient_data import check_exported
     from medagent.export.mlflow import export_mlflow
+
+    check_exported(run, with_patient_data=with_patient_data, address=out, allowed=send_patient_data or ())
 
     print(export_mlflow(run, out, experiment, benchmark))
 

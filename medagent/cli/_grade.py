@@ -21,14 +21,16 @@ _FIELDS = {
 @with_options(list(_FIELDS.values()), defaults=False)
 def command(
     values: dict[str, Any],
-    results: Annotated[Path, typer.Argument(help="A run's folder or a results file.")],
+    results: Annotated[Path, typer.Argument(help="A run's folder, a results file, or a log of another tool.")],
     benchmark: options.BenchmarkCode = None,
+    scorer: options.Scorer = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Grade a run of any benchmark, or a results file of MedAgentBench or of --benchmark NAME.
 
     The bundled data set is graded offline. Which options apply depends on the benchmark. Exit code 0: everything was
-    graded; 2: some items could not be graded.
+    graded; 2: some items could not be graded. A log of Inspect, Harbor or lm-evaluation-harness has the scores of its
+    tool.
 
     Example: medagent grade results/v2_r2_reference
 
@@ -43,7 +45,7 @@ def command(
     import medagent._api as api
     from medagent.reports.end import print_findings
 
-    report = api.grade(results, benchmark=benchmark, **values)
+    report = api.grade(results, benchmark=benchmark, scorer=scorer, **values)
     if as_json:
         print(json.dumps(_document(report), indent=1))
     else:
@@ -53,11 +55,15 @@ def command(
 
 
 def _document(report: Any) -> dict[str, Any]:
-    """The report as JSON; for MedAgentBench in the form of `grade.json`."""
+    """The report as JSON; for MedAgentBench in the form of `grade.json`, over all trials."""
     if "grades" not in report.details:
         document: dict[str, Any] = report.model_dump(mode="json", exclude={"command"})
         return document
     measured = report.model_dump(mode="json", include={"data", "settings", "versions", "started", "ended"})
     further = ("trials", "twins", "official_grader", "others", "differing")
     known = {name: report.details[name] for name in further if report.details.get(name)}
-    return {**measured, **report.details["grades"][0], **known}
+    grades = report.details["grades"]
+    if len(grades) == 1:
+        return {**measured, **grades[0], **known}
+    items = [{**item, "trial": trial} for trial, grade in enumerate(grades, 1) for item in grade.get("items", ())]
+    return {**measured, **report.details["all_trials"], "items": items, **known}

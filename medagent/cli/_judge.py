@@ -70,11 +70,15 @@ def again_command(
     """
     from medagent.benchmarks.base import of_folder
     from medagent.benchmarks.judge_check import judged_benchmark
+    from medagent.core.errors import UserError
     from medagent.engine.folder import Run
+    from medagent.engine.patient_data import has_patient_data
     from medagent.judging.benchmark import again_plan
     from medagent.judging.judging import Judging
     from medagent.reports.runs import carry_out
 
+    if has_patient_data(run):
+        raise UserError(f"{run}: has a hospital's data; name judges in the run itself (medagent run --judge NAME)")
     judged = judged_benchmark(of_folder(run, benchmark))
     if drop_judging is not None:
         Judging(run, judged.rubric).drop(drop_judging)

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 def command(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN …", help="Folders of runs, or archives from `medagent submit pack`."),
+        typer.Argument(
+            metavar="RUN …", help="Folders of runs, archives from `medagent submit pack`, or logs of other tools."
+        ),
     ],
     benchmark: options.BenchmarkCode = None,
+    scorer: options.Scorer = None,
     dataset: Annotated[
         str | None, typer.Option(help="The folder of the archives' data set, if that set is not installed.")
     ] = None,
@@ -31,23 +34,25 @@ def command(
 
     Example: medagent leaderboard results/v2_r2_* > results/leaderboard.md
     """
-    from medagent._finished import is_run, official_scores
+    from medagent._finished import is_run, log_of, official_scores
     from medagent.benchmarks.base import of_folder
     from medagent.core.errors import UserError
     from medagent.engine.folder import Run
     from medagent.engine.results import graded_report
     from medagent.reports.leaderboard import Entry, leaderboard
 
-    if strange := [run for run in runs if not is_run(run) and run.suffix != ".zip"]:
-        raise UserError(f"{strange[0]}: not a run's folder (it has no run.json)")
     entries = []
     for run in runs:
         if is_run(run):
             known = of_folder(run, benchmark)
             items = len(known.items(known.source(Run(run), {})))
             entries.append(Entry(graded_report(known, run, {}), items))
-        else:
+        elif run.suffix == ".zip":
             entries.append(_of_pack(run, dataset))
+        elif (log := log_of(run, scorer)) is not None:
+            entries.append(Entry(log.report, log.items))
+        else:
+            raise UserError(f"{run}: not a run's folder (it has no run.json)")
     print(leaderboard(entries, official_scores(runs, benchmark)), end="")
 
 

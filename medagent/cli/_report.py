@@ -16,10 +16,13 @@ from medagent.terminal.settings import fields_of, with_options
 def command(
     values: dict[str, Any],
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN…", help="Folders of runs, or MedAgentBench results files.")
+        list[Path],
+        typer.Argument(metavar="RUN…", help="Folders of runs, MedAgentBench results files, or logs of other tools."),
     ],
     out: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
     benchmark: options.BenchmarkCode = None,
+    with_patient_data: options.WithPatientData = False,
+    scorer: options.Scorer = None,
     opened: Annotated[bool, typer.Option("--open", help="Open the file in the browser.")] = False,
 ) -> None:
     """Write one HTML file that shows why each item is right or wrong. It needs no server and no network.
@@ -30,7 +33,9 @@ def command(
     """
     import medagent._api as api
 
-    size = api.write_report(runs, out, benchmark=benchmark, **values)
+    size = api.write_report(
+        runs, out, benchmark=benchmark, scorer=scorer, with_patient_data=with_patient_data, **values
+    )
     print(f"{out}: {size / 1e6:.1f} MB")
     if opened:
         import webbrowser

@@ -54,7 +54,7 @@ def _rewriting(file: Path, code: str | None) -> Callable[[Path], object]:
 
     if not file.absolute().parent.is_dir():
         raise UserError(f"--report {file}: the folder {file.parent} does not exist")
-    return lambda folder: write_page([folder], file, code, {})
+    return lambda folder: write_page([folder], file, code, None, {})
 
 
 def _help(benchmark: Any) -> str:

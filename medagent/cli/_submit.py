@@ -22,13 +22,17 @@ def pack(
     partial: Annotated[
         bool, typer.Option("--partial", help="Pack a run that lacks episodes; the leaderboard does not rank it.")
     ] = False,
+    with_patient_data: options.WithPatientData = False,
 ) -> None:
     """Pack a run's results, journal (without API keys), settings and digests into an archive of at most 100 MB.
 
     Example: medagent submit pack results/v2_r2_gpt-4o --out gpt-4o.zip
     """
     from medagent.benchmarks.medagentbench.submission.pack import write_pack
+    from medagent.engine.patient_data import check_exported
     from medagent.reports.tables import say
+
+    check_exported(run, with_patient_data=with_patient_data)
 
     target = out or run.with_name(run.name + ".zip")
     made = write_pack(run, target, partial=partial)

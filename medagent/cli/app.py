@@ -20,6 +20,7 @@ COMMANDS = {
         "report": Lazy(
             "medagent.cli._report:command", "Write an HTML file that shows why each item is right or wrong."
         ),
+        "view": Lazy("medagent.cli._view:command", "List the runs of a folder on a local page, with their reports."),
         "compare": Lazy("medagent.cli._compare:command", "Compare runs item by item: which changed, more than chance?"),
         "grade": Lazy(
             "medagent.cli._grade:command", "Grade a results file or a run's folder, with a reason for each item."

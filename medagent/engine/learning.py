@@ -139,7 +139,7 @@ class Learning:
                 return
             last = self._folder / str(max(copies))
             if not last.is_dir() or digest_of(last) != copies[max(copies)].digest:
-                raise UserError(f"{last}: not the copy in {LEARNED}; restore it, or choose another --round")
+                raise UserError(f"{last}: differs from the copy in {LEARNED}; restore it, or choose another --round")
             shutil.copytree(last, current, symlinks=True)
 
     async def learn(self, worker: LearningWorker, unit: str) -> None:

@@ -129,3 +129,5 @@ class Plan:
     """The command that continues the run, if it is not `command` with the settings."""
     prepare: Callable[[], None] = lambda: None
     warnings: Sequence[str] = ()
+    owner_only: bool = False
+    """Whether only the owner may read what the run writes, because it has a hospital's data."""

@@ -24,6 +24,7 @@ from medagent.engine.learning import LEARNED, Learning, SequentialExecutor, agen
 from medagent.engine.limits import UNLIMITED, Limits, UnitLimits
 from medagent.engine.local import Feed, LocalExecutor
 from medagent.engine.pairs import figures_of
+from medagent.engine.patient_data import owner_only
 from medagent.engine.plan import JOURNAL, Executor, Job, Plan, Stage, U
 from medagent.engine.progress import Progress
 from medagent.engine.report import ITEMS, REPORT, Report, write_report
@@ -74,7 +75,10 @@ async def run_units(
     """
     owed = [unit for unit in units if journal.is_owed(unit.key) or journal.status(unit.key) in retry]
     if owed and not journal.writable:
-        raise UserError(f"{journal.path}: cannot be written, but {some_are(len(owed), len(units), 'units')} owed")
+        raise UserError(
+            f"{journal.path}: cannot be written, but {some_are(len(owed), len(units), 'units')} owed; "
+            "make the folder writable, or copy it"
+        )
     feed = Feed(iter(owed), len(owed), journal, limits)
     progress, beginning = watch.progress, _Beginning()
 
@@ -146,6 +150,7 @@ async def execute(
         async with stage.job.open():
             pass
     with (
+        owner_only(plan.owner_only),
         benchmark.grader(source, benchmark.rule_sets[0]) as grader,
         RunFolder(
             plan.folder,

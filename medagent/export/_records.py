@@ -17,6 +17,7 @@ from medagent._api import load_run
 from medagent._finished import Code
 from medagent.core.scrub import hide, remember_environment
 from medagent.engine.benchmark import Benchmark
+from medagent.engine.patient_data import has_patient_data, outcome_only
 from medagent.engine.report import ItemOutcome, Report, ShownMessage
 from medagent.engine.rows import CallSpent, Row, Spent
 from medagent.engine.scores import Scored
@@ -129,11 +130,17 @@ class Record:
         }
 
 
-def read_records(folder: Path, code: Code | None = None) -> tuple[Report, Iterator[Record]]:
-    """A run's report and its records, in the report's order. Raises UserError."""
+def read_records(
+    folder: Path, code: Code | None = None, *, with_patient_data: bool = True
+) -> tuple[Report, Iterator[Record]]:
+    """A run's report and its records, in the report's order. Without `with_patient_data`, the records of a run over a
+    hospital's own data have scores only. Raises UserError.
+    """
     remember_environment(os.environ)
     loaded = load_run(folder, benchmark=code)
     report = loaded.report
+    if not with_patient_data and has_patient_data(folder):
+        return report, (Record(outcome_only(one), (), None, "", None) for one in report.items)
 
     def records() -> Iterator[Record]:
         scores = {(one.item.id, one.trial): one for one in loaded.scores}

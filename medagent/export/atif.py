@@ -22,7 +22,7 @@ from medagent.export._records import Record, arguments_of, read_records
 from refsol.json_values import json_value
 
 VERSION = "ATIF-v1.8"
-_ACTION = re.compile(r"(GET|POST)\s+(\S+)\s*(.*)", re.DOTALL)
+_ACTION = re.compile(r"(GET|POST|PUT|PATCH|DELETE)\s+(\S+)\s*(.*)", re.DOTALL)
 _FINISH = re.compile(r"FINISH\((.*)\)\s*\Z", re.DOTALL)
 
 

@@ -11,22 +11,22 @@ from medagent.core.writing import replacing, write_whole
 from medagent.export._records import read_records
 
 
-def export_jsonl(folder: Path, out: Path, code: Code | None = None) -> int:
+def export_jsonl(folder: Path, out: Path, code: Code | None = None, *, with_patient_data: bool = False) -> int:
     """Write JSON lines. Returns their number. Raises UserError."""
-    report, records = read_records(folder, code)
+    report, records = read_records(folder, code, with_patient_data=with_patient_data)
     lines = [json.dumps(record.as_json(report)) + "\n" for record in records]
     write_whole(out, "".join(lines))
     return len(lines)
 
 
-def export_parquet(folder: Path, out: Path, code: Code | None = None) -> int:
+def export_parquet(folder: Path, out: Path, code: Code | None = None, *, with_patient_data: bool = False) -> int:
     """Write one Parquet file. Returns the number of rows. Raises UserError, also if pyarrow is not installed."""
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
     except ImportError:
         raise UserError("export parquet needs pyarrow: pip install 'medagent[parquet]', or use export jsonl") from None
-    report, records = read_records(folder, code)
+    report, records = read_records(folder, code, with_patient_data=with_patient_data)
     rows = [record.as_json(report) for record in records]
     text, whole, real, truth = arrow.string(), arrow.int64(), arrow.float64(), arrow.bool_()
     function = arrow.struct([("name", text), ("arguments", text)])

@@ -69,7 +69,7 @@ class EmbeddedEhr:
         finally:
             record.close()
 
-    def check(self, item: str, change: Amendment) -> None:
+    def check_change(self, item: str, change: Amendment) -> None:
         """Raises UserError if the change of an item does not fit the data."""
         from fhir_server.errors import FhirError, ServerError
 
@@ -77,6 +77,9 @@ class EmbeddedEhr:
             self.server.overlay(item, self.now, change).close()
         except (FhirError, ServerError) as error:
             raise UserError(f"{item}: its change does not fit the patients: {error}") from None
+
+    async def check(self) -> None:
+        """See `Ehr.check`; an open file can be read."""
 
     async def answer(self, overlay: Overlay, request: Request) -> Response:
         """The answer of an overlay. Raises OverBoundsError."""

@@ -19,9 +19,10 @@ from urllib.parse import unquote, urlsplit
 
 from medagent.core.certificates import certificates
 from medagent.core.errors import FhirUnavailableError, UserError
+from medagent.core.fhir_token import renewing
 from medagent.core.scrub import error_text, hide, remember
 from medagent.core.wire import grants_access, split_credentials, without_password
-from medagent.fhir_data.record import EhrSession, FhirRequest, Reply, TooMuchError
+from medagent.fhir_data.record import ONLY_EMBEDDED, EhrSession, FhirRequest, Reply, TooMuchError
 from medagent.models.limiter import AdaptiveLimiter
 from medagent.models.retry import EndpointFailure, Outage, Retries, RetryPolicy, call_with_retries, retry_after
 from refsol.clinical.sources import Amendment
@@ -41,7 +42,9 @@ MAX_BODY = 20_000_000
 
 
 class HttpEhr:
-    """A FHIR server at `url`. `shown` is the base that agents see. Use it as an async context manager."""
+    """A FHIR server at `url`. `shown` is the base that agents see. With `hides_targets`, errors name only the type of a
+    resource, as its id or a search may name a patient. Use it as an async context manager.
+    """
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class HttpEhr:
         headers: Mapping[str, str] | None = None,
         ca_file: Path | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        hides_targets: bool = False,
     ) -> None:
         import ssl
 
@@ -59,7 +63,7 @@ class HttpEhr:
         check_base(url)
         self.url, credentials = split_credentials(url.rstrip("/"))
         remember_access(credentials, headers or {})
-        self._shown = shown.rstrip("/")
+        self._shown, self._hides = shown.rstrip("/"), hides_targets
         self._own_base = re.compile(re.escape(self.url) + r'(?=[/?#"])')
         self._limiter = AdaptiveLimiter(MOST_AT_ONCE)
         self._outage = Outage(OUTAGE_S, OUTAGE_ATTEMPTS)
@@ -69,7 +73,7 @@ class HttpEhr:
             raise UserError(f"{ca_file}: is not a usable CA file: {error}") from None
         self._client = httpx.AsyncClient(
             headers={"Accept": "application/fhir+json", **(headers or {})},
-            auth=credentials,
+            auth=renewing() or credentials,
             verify=verify,
             timeout=httpx.Timeout(ATTEMPT_S, connect=10.0),
             limits=httpx.Limits(max_connections=MOST_AT_ONCE),
@@ -86,7 +90,7 @@ class HttpEhr:
     async def session(self, seed: str, change: Amendment = ()) -> AsyncIterator[EhrSession]:
         """A session on the shared server: no part of it is private to an episode. Raises UserError for a change."""
         if change:
-            raise UserError("twins need the embedded server, which changes their charts: leave out --fhir")
+            raise UserError(ONLY_EMBEDDED)
         yield _HttpSession(self)
 
     async def check(self) -> None:
@@ -98,7 +102,10 @@ class HttpEhr:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise UserError(f"FHIR server {self.shown_url} does not answer: {_reason(error)}") from None
         if response.status_code != 200:
-            raise UserError(f"FHIR server {self.shown_url} answers {response.status_code} to /metadata")
+            raise UserError(
+                f"FHIR server {self.shown_url} answers {response.status_code} to /metadata; "
+                "correct the URL, which must be the base of a FHIR R4 server"
+            )
 
     @property
     def shown_url(self) -> str:
@@ -141,7 +148,8 @@ class HttpEhr:
             problem, again = _reason(error), isinstance(error, never_sent)
         except TimeoutError:
             problem, again = f"no complete answer in {ATTEMPT_S:g} s", False
-        words = f"{error_text(f'{method} {url}', longest=300)}: {error_text(problem, longest=200)}"
+        named = self.url + hidden(request.target) if self._hides else url
+        words = f"{error_text(f'{method} {named}', longest=300)}: {error_text(problem, longest=200)}"
         if method != "GET" and not again:
             raise FhirUnavailableError(f"{words}: it may or may not have been carried out")
         raise EndpointFailure(words, retry_after=seconds, throttled=throttled)
@@ -205,6 +213,13 @@ def ambiguous(target: str) -> str | None:
         if ambiguity is not None:
             return f"the path is not sent, as servers differ in how they read {ambiguity} in it"
     return None
+
+
+def hidden(target: str) -> str:
+    """A path and query without what may name a patient: `/Observation…`."""
+    kind = re.match(r"/?[A-Za-z]*", target)
+    shown = "" if kind is None else kind[0]
+    return shown if shown == target else f"{shown}…"
 
 
 _AMBIGUOUS = {

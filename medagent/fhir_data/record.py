@@ -61,6 +61,9 @@ def diagnostics(reply: Reply) -> str:
     return " ".join(text for text in texts if text)
 
 
+ONLY_EMBEDDED = "--fhir: twins need the embedded server, which changes their charts; leave --fhir out"
+
+
 class TooMuchError(Exception):
     """A request asks for more than is allowed; the text is the reply to the agent."""
 
@@ -98,6 +101,9 @@ class EhrSession(Protocol):
 
 class Ehr(Protocol):
     """The FHIR data that sessions read."""
+
+    async def check(self) -> None:
+        """Raises UserError if the data cannot be read."""
 
     def session(self, seed: str, change: Amendment = ()) -> AbstractAsyncContextManager[EhrSession]:
         """An episode's view; all its random values derive from `seed`. `change` is the item's own change of the data,

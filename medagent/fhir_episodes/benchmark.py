@@ -7,6 +7,7 @@ adapters for MCP, A2A, Harbor, Inspect and training.
 from __future__ import annotations
 
 import json
+import os
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,17 +18,20 @@ from urllib.parse import urlsplit
 
 from medagent.agents.choice import NO_MODEL, AgentChoice, check_arguments
 from medagent.core.errors import UserError
+from medagent.core.fhir_token import bearer_token, scope_that_writes
 from medagent.core.options import Setting, checked, options
 from medagent.core.writing import file_digest
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block, ConversationBlock, FactsBlock, Message, RecordBlock
 from medagent.engine.folder import Run, read_run
 from medagent.engine.pairs import selected_pairs
+from medagent.engine.patient_data import check_destinations, check_own_code
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import ShownMessage
 from medagent.engine.scores import Grader, Score
 from medagent.engine.settings import mixed, selected
 from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
+from medagent.fhir_data.record import ONLY_EMBEDDED
 from medagent.fhir_episodes.code_session import CodeRules
 from medagent.fhir_episodes.episode import (
     Acting,
@@ -37,6 +41,7 @@ from medagent.fhir_episodes.episode import (
     EpisodeUnit,
     Scripted,
     conversation,
+    server_choice,
 )
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.own_loop import OWN_LOOP, check_settings
@@ -44,6 +49,8 @@ from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.settings import FhirSettings
 from medagent.fhir_episodes.task import FhirItem
 from medagent.fhir_episodes.tools import Toolbox
+from medagent.judging.panel import PanelSettings
+from medagent.models.keys import base_urls
 from medagent.sandbox.choose import choose
 from refsol.medagentbench.constants import PUBLISHED
 
@@ -199,6 +206,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
             check_settings(own_loop, settings)
         folder = settings.run_folder(self.folder_name(settings), who.label)
         settings = as_begun(settings, folder)
+        check_patient_data(settings, who)
         code = await self._code(settings)
         ehr = await self._record(settings, say)
         left_out = self.left_out(settings, items, ehr, say)
@@ -239,6 +247,8 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
                 **(who.digests() if isinstance(who, AgentChoice) else {}),
             },
             command=self.command,
+            warnings=token_warnings() if settings.private else (),
+            owner_only=settings.private,
         )
 
     def _check_twins(self, settings: SettingsT, items: Sequence[FhirItem]) -> None:
@@ -249,11 +259,11 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         if settings.sequential:
             raise UserError("--sequential: an agent that learns from one twin would know the answer to the other")
         if settings.fhir is not None:
-            raise UserError("--fhir: twins need the embedded server, which changes their charts; leave --fhir out")
+            raise UserError(ONLY_EMBEDDED)
         ehr = EmbeddedEhr.open(self.patients(settings, lambda _: None).path, API_BASE, self.now(settings))
         try:
             for item in changed:
-                ehr.check(item.id, item.change)
+                ehr.check_change(item.id, item.change)
         finally:
             ehr.close()
 
@@ -309,7 +319,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     def _who(self, settings: SettingsT, items: Sequence[FhirItem]) -> AgentChoice | Scripted:
         """The agent in effect. Raises UserError, with the choices, if the settings name none, or if they do not fit."""
         if settings.model is not None and settings.agent in self.agents[1:]:
-            raise UserError("--model has no use with --agent other than text")
+            raise UserError(f"--agent {settings.agent} does not use a model: leave --model or --agent out")
         alone = settings.protocol in ("text", "code") or settings.agent in self.tool_agents
         if settings.model is None and not alone:
             raise UserError(f"--protocol {settings.protocol} needs --model")
@@ -338,15 +348,45 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         if settings.fhir is None:
             file = self.patients(settings, say)
             return EhrChoice(file=file.path, digest=file.digest, now=self.now(settings))
-        choice = EhrChoice(url=settings.fhir, headers=tuple(settings.fhir_headers.items()), ca_file=settings.ca_file)
-        from medagent.fhir_data.http import HttpEhr
-
+        choice = server_choice(settings, self.now(settings))
         host = urlsplit(settings.fhir).hostname
         if other := next((one for one in settings.allow_writes if one.lower() != host), None):
             raise UserError(f"--allow-writes {other}: --fhir is on {host}")
-        async with HttpEhr(choice.url, choice.url, headers=dict(choice.headers), ca_file=choice.ca_file) as ehr:
+        async with choice.open(choice.url) as ehr:
             await ehr.check()
         return choice
+
+
+def check_patient_data(settings: FhirSettings, who: AgentChoice | Scripted) -> None:
+    """Raises UserError if a run over a hospital's own data would send them to an address that is not allowed."""
+    if not settings.private:
+        return
+    allowed = settings.send_patient_data
+    agent, model = (who.agent, who.model) if isinstance(who, AgentChoice) else (None, None)
+    for plugin in (agent, None if model is None else model.plugin):
+        if plugin is not None:
+            check_own_code(f"{plugin.name}, code of your own,", allowed)
+    named = [one for one in options(type(settings)) if one.option.kind == "address" and one.name not in _OF_THE_RECORD]
+    stated = [(one.written, getattr(settings, one.name) or []) for one in named]
+    addresses = [(name, text) for name, value in stated for text in ([value] if isinstance(value, str) else value)]
+    calls_model = model is not None and model.plugin is None and not model.settings.name.startswith("scripted:")
+    models = [model.settings] if model is not None and calls_model else []
+    if isinstance(settings, PanelSettings):
+        models += settings.judges(settings)
+    located = [(f"{one.name}, a model,", url) for one in models for url in base_urls(one, os.environ)]
+    check_destinations([*addresses, *located], allowed)
+
+
+_OF_THE_RECORD = ("fhir", "allow_writes", "send_patient_data")
+"""Options with addresses that get no patient data."""
+
+
+def token_warnings() -> Sequence[str]:
+    """A warning if the token for the hospital's server allows writes, which are never sent."""
+    scope = scope_that_writes(bearer_token() or "")
+    if scope is None:
+        return ()
+    return (f"the token's scope allows writes ({scope}); medagent sends none, so a token that only reads is safer",)
 
 
 def as_begun(settings: SettingsT, folder: Path) -> SettingsT:

@@ -238,7 +238,7 @@ class CodeSession(Session):
         try:
             return json.loads(body)
         except (ValueError, RecursionError):
-            raise CallError("the reply is no JSON") from None
+            raise CallError("the reply is not JSON") from None
 
     async def _write(self, url: str, body: str) -> str:
         action = f"POST {url}\n{body}"
@@ -280,10 +280,10 @@ class CodeSession(Session):
     def _url(self, value: Any) -> str:
         """An absolute URL for an action; a relative URL is below the base."""
         if not isinstance(value, str) or not value:
-            raise CallError("the url is a text")
+            raise CallError("the url must be a text")
         url = value if "://" in value else self._base.shown + value.lstrip("/")
         if _NO_URL.search(url):
-            raise CallError("a url holds no blanks or control characters; write %20 for a blank")
+            raise CallError("a url must not contain blanks or control characters; write %20 for a blank")
         return url
 
     def _turn(self, role: Literal["agent", "user"], content: str) -> None:

@@ -34,6 +34,7 @@ from medagent.fhir_episodes.session import (
     Write,
     clean,
 )
+from medagent.fhir_episodes.settings import FhirSettings
 from medagent.fhir_episodes.task import FhirTask
 from medagent.fhir_episodes.tools import Toolbox, ToolsAgent
 from medagent.models.base import ChatModel
@@ -150,7 +151,9 @@ class EhrChoice:
     headers: tuple[tuple[str, str], ...] = ()
     ca_file: Path | None = None
     now: datetime = PUBLISHED.now
-    """The clock of the embedded server."""
+    """The clock of the embedded server, or of the private layers."""
+    private: bool = False
+    """Whether an external server gets only reads, and writes go into a private layer of each episode."""
 
     @asynccontextmanager
     async def open(self, shown: str) -> AsyncIterator[Ehr]:
@@ -166,8 +169,27 @@ class EhrChoice:
         else:
             from medagent.fhir_data.http import HttpEhr
 
-            async with HttpEhr(self.url, shown, headers=dict(self.headers), ca_file=self.ca_file) as http:
-                yield http
+            server = HttpEhr(
+                self.url, shown, headers=dict(self.headers), ca_file=self.ca_file, hides_targets=self.private
+            )
+            async with server as http:
+                if not self.private:
+                    yield http
+                    return
+                from medagent.fhir_data.private.session import PrivateEhr
+
+                yield PrivateEhr(http, shown, self.now)
+
+
+def server_choice(settings: FhirSettings, now: datetime) -> EhrChoice:
+    """The external server of these settings, which name one. Raises UserError."""
+    return EhrChoice(
+        url=settings.fhir or "",
+        headers=tuple(settings.fhir_headers.items()),
+        ca_file=settings.ca_file,
+        now=now,
+        private=settings.private,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,13 @@ from typing import Any, TypeVar
 from medagent.core.errors import UserError
 from medagent.core.options import checked, option_of, options
 from medagent.core.waiting import blocking
+from medagent.engine.patient_data import check_own_code
 from medagent.engine.scores import Grader, Score, graded
 from medagent.engine.settings import mixed
 from medagent.fhir_data.embedded import EmbeddedEhr
 from medagent.fhir_data.record import Ehr, EhrSession
 from medagent.fhir_episodes.benchmark import FhirBenchmark
-from medagent.fhir_episodes.episode import EpisodeRow
+from medagent.fhir_episodes.episode import EpisodeRow, server_choice
 from medagent.fhir_episodes.protocol import Protocol
 from medagent.fhir_episodes.session import Outcome, Session, Turn
 from medagent.fhir_episodes.settings import FhirSettings
@@ -190,16 +191,15 @@ class EpisodeContext:
 
     async def __aenter__(self) -> Episode:
         settings = self._source.settings
-        ehr: Ehr
-        if settings.fhir is None:
-            ehr = self._source.embedded
-        else:
-            from medagent.fhir_data.http import HttpEhr
-
-            server = HttpEhr(settings.fhir, settings.api_base, headers=settings.fhir_headers)
-            ehr = await self._stack.enter_async_context(server)
+        ehr: Ehr = self._source.embedded if settings.fhir is None else await self._server(settings)
         record = await self._stack.enter_async_context(ehr.session(self._key, self._item.change))
         return self._opened(Episode, record)
+
+    async def _server(self, settings: FhirSettings) -> Ehr:
+        if settings.private:
+            check_own_code("a program that opens episodes", settings.send_patient_data)
+        choice = server_choice(settings, self._source.benchmark.now(settings))
+        return await self._stack.enter_async_context(choice.open(settings.api_base))
 
     async def __aexit__(self, *error: Any) -> None:
         await self._stack.__aexit__(*error)

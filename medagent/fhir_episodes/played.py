@@ -18,6 +18,7 @@ from medagent.core.named_paths import remember_options
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Say
 from medagent.engine.folder import Journals, Run, RunFolder
+from medagent.engine.patient_data import owner_only
 from medagent.engine.plan import JOURNAL, Plan
 from medagent.engine.report import write_report
 from medagent.engine.results import Graded, Standing, compose
@@ -90,6 +91,7 @@ class PlayedRun:
     def __enter__(self) -> Self:
         plan, settings = self._plan, self._plan.settings
         remember_options(settings)
+        self._stack.enter_context(owner_only(plan.owner_only))
         self._folder = self._stack.enter_context(
             RunFolder(
                 plan.folder,

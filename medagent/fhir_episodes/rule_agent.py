@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from medagent.agents.base import Agent, AgentContext
+from medagent.agents.base import AgentContext
 from medagent.fhir_episodes.code_session import fenced
 from medagent.fhir_episodes.own_agents import Solver, SolverAgent, bundle_in
 from medagent.fhir_episodes.task import FhirTask
@@ -48,21 +48,18 @@ text = str({{{{"resourceType": "Bundle", "entry": entries, "link": page.get("lin
 _PRINT = "print('⟦' + text[{start}:{end}] + '⟧' + str(len(text)))\n"
 
 
-def steps(task: FhirTask, solve: Solve) -> Generator[str, Any, Solution]:
-    """Yields each URL that the rule of a task needs, gets its JSON, and returns the right reply."""
-    replies: dict[str, Any] = {}
+def step(task: FhirTask, solve: Solve, replies: Mapping[str, Any]) -> Solution | str:
+    """The right reply; or the next URL that the rule of a task needs, if its JSON is not in `replies`."""
 
     def get(url: str) -> Any:
         if url not in replies:
             raise Pending(url)
         return replies[url]
 
-    while True:
-        try:
-            return solve(task, get)
-        except Pending as pending:
-            url = str(pending)
-        replies[url] = yield url
+    try:
+        return solve(task, get)
+    except Pending as pending:
+        return str(pending)
 
 
 class RuleAgent(SolverAgent):
@@ -74,44 +71,28 @@ class RuleAgent(SolverAgent):
 
     def solver(self, task: FhirTask) -> Solver:
         """See `SolverAgent.solver`."""
-        reading = steps(task, self._solve)
-        reply: Any = None
-        while True:
-            try:
-                url = reading.send(reply)
-            except StopIteration as done:
-                solution: Solution = done.value
-                break
-            reply = bundle_in((yield f"GET {url}"))
-        for url, body in solution.posts:
+        replies: dict[str, Any] = {}
+        while isinstance(reached := step(task, self._solve, replies), str):
+            replies[reached] = bundle_in((yield f"GET {reached}"))
+        for url, body in reached.posts:
             yield f"POST {url}\n{json.dumps(body, ensure_ascii=False)}"
-        answers: list[Any] = solution.answer
+        answers: list[Any] = reached.answer
         return answers
 
 
-class CodeRuleAgent(Agent):
+class CodeRuleAgent(RuleAgent):
     """Acts by programs, which run in every sandbox: one or more for each search, then one that orders and finishes."""
-
-    def __init__(self, context: AgentContext, solve: Solve) -> None:
-        super().__init__(context)
-        self._solve = solve
 
     async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
         """See `Agent.play`."""
-        reading = steps(task, self._solve)
-        page: Any = None
-        while True:
-            try:
-                url = reading.send(page)
-            except StopIteration as done:
-                solution: Solution = done.value
-                break
-            program, text, length = _READ.format(url=url), "", 1
+        replies: dict[str, Any] = {}
+        while isinstance(reached := step(task, self._solve, replies), str):
+            program, text, length = _READ.format(url=reached), "", 1
             while len(text) < length:
                 shown = _PRINT.format(start=len(text), end=len(text) + _SLICE)
                 reply: str = yield fenced(program + shown)  # type: ignore[assignment]  # `yield` returns the reply
                 part, _, rest = reply.partition("⟦")[2].rpartition("⟧")
                 text, length, program = text + part, int(rest.split()[0]), ""
-            page = ast.literal_eval(text)
-        posts = "".join(f"post({url!r}, {body!r})\n" for url, body in solution.posts)
-        yield fenced(f"{posts}finish({solution.answer!r})\n")
+            replies[reached] = ast.literal_eval(text)
+        posts = "".join(f"post({url!r}, {body!r})\n" for url, body in reached.posts)
+        yield fenced(f"{posts}finish({reached.answer!r})\n")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from medagent.core.errors import UserError
+from medagent.core.fhir_token import bearer_token
 from medagent.core.options import ALL_USES, Option, RunOption, Setting, options, placed
 from medagent.core.wire import without_password
 from medagent.engine.settings import WHO, Count, Positive, RunSettings
@@ -18,7 +18,7 @@ from medagent.fhir_episodes.session import MAX_ROUNDS, CarriedOut, Loop, Session
 from medagent.models.settings import ModelSettings
 from medagent.sandbox.base import Limits, SandboxName
 
-Writes = Literal["ack", "execute"]
+Writes = Literal["ack", "execute", "private"]
 RECORD = "The record"
 CODE = "Agents that act in code"
 
@@ -37,6 +37,7 @@ class FhirSettings(RunSettings):
     ways: ClassVar[Mapping[str, str]] = {
         "acts_in_code": "--protocol code",
         "acts_by_text": "--protocol text: the published runner has no other",
+        "private": "--writes private",
         "acts_alone": "a model that acts by itself: --model NAME, without --agent",
     }
     """How a user sets a property that an option needs."""
@@ -91,13 +92,15 @@ class FhirSettings(RunSettings):
     max_rounds: Annotated[Count, Option(WHO, kind="value", for_=("run", "episode"))] = MAX_ROUNDS
     """The most messages that an agent may send; with --protocol code, programs."""
     writes: Annotated[Writes, Option(RECORD, kind="value", for_=("run", "episode"), metavar="HOW")] = "ack"
-    """How to answer writes: ack (acknowledge a POST, as published) or execute (carry out creates, updates, patches,
-    deletes, transactions and batches; over --fhir creates only).
-    """
+    """How to answer writes: ack (acknowledge a POST), execute, or private (execute, in this process only)."""
     allow_writes: Annotated[
         list[str], Option(RECORD, "place", kind="address", for_=("run", "episode"), needs="fhir", metavar="HOST")
     ] = Field(default_factory=list)
     """With --writes execute, a host of --fhir on which agents may carry out all writes; repeatable."""
+    send_patient_data: Annotated[
+        list[str], Option(RECORD, "place", kind="address", for_=("run", "episode"), needs="private", metavar="HOST")
+    ] = Field(default_factory=list)
+    """With --writes private, a host beyond this machine that may get patient data; repeatable."""
     creates_only: bool = False
     """Whether `execute` means creates only, because an earlier version began the run."""
     prompt: Annotated[Path | None, RunOption(WHO, "place", metavar="FILE", kind="path")] = None
@@ -114,6 +117,17 @@ class FhirSettings(RunSettings):
     """'Name: value', a header for the server of --fhir. For a bearer token, set MEDAGENT_FHIR_TOKEN."""
     ca_file: Annotated[Path | None, RunOption(RECORD, "place", kind="path", needs="fhir")] = None
     """Certificates to trust for the server of --fhir."""
+
+    @model_validator(mode="after")
+    def _private_writes_need_a_server(self) -> Self:
+        if self.private and self.fhir is None:
+            raise UserError("--writes private needs --fhir URL; without a server, use --writes execute")
+        return self
+
+    @property
+    def private(self) -> bool:
+        """Whether writes stay in a private layer over a hospital's own server."""
+        return self.writes == "private"
 
     @property
     def acts_in_code(self) -> bool:
@@ -145,7 +159,7 @@ class FhirSettings(RunSettings):
         """Which writes an episode carries out. On a server of others, all of them only if its host is named."""
         if self.writes == "ack":
             return "ack"
-        foreign = self.fhir is not None and not self.allow_writes
+        foreign = self.writes == "execute" and self.fhir is not None and not self.allow_writes
         return "creates" if self.creates_only or foreign else "execute"
 
     @property
@@ -188,12 +202,7 @@ class FhirSettings(RunSettings):
         }
 
 
-def fhir_token() -> str | None:
-    """The bearer token for an external FHIR server, from `MEDAGENT_FHIR_TOKEN`."""
-    return os.environ.get("MEDAGENT_FHIR_TOKEN") or None
-
-
 def server_headers(texts: list[str]) -> dict[str, str]:
     """The headers for a FHIR server from the options, and the token from the environment. Raises UserError."""
-    token = fhir_token()
+    token = bearer_token()
     return {**dict(map(_header, texts)), **({"Authorization": f"Bearer {token}"} if token else {})}

@@ -44,7 +44,7 @@ class Prompt:
         except (OSError, ValueError) as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
             raise UserError(f"{path}: cannot be read as a judge prompt: {error}") from None
         if not texts or not all(isinstance(text, str) for text in texts.values()):
-            raise UserError(f"{path}: a judge prompt has only texts, such as user = '…'")
+            raise UserError(f"{path}: a judge prompt may contain only texts, such as user = '…'")
         return cls(texts)
 
     @property

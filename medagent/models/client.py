@@ -62,6 +62,10 @@ class NoReplyError(openai.APIConnectionError):
         super().__init__(message=words, request=request)
 
 
+class NobodyListensError(NoReplyError):
+    """The connection was refused."""
+
+
 class TooLongError(NoReplyError):
     """A reply exceeds the size limit."""
 
@@ -148,7 +152,12 @@ def connection_errors(request: Any) -> Iterator[None]:
     except openai.OpenAIError:
         raise
     except Exception as error:  # of httpx or httpx2, with aiohttp's as its cause, or aiohttp's own
-        raise NoReplyError(_words(error.__cause__ or error), request) from error
+        cause = error.__cause__ or error
+        raise (NobodyListensError if _refused(cause) else NoReplyError)(_words(cause), request) from error
+
+
+def _refused(error: BaseException) -> bool:
+    return isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError)
 
 
 def _words(error: BaseException) -> str:
@@ -158,7 +167,7 @@ def _words(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"the certificate of {error.host} is not trusted: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorError):
-        if isinstance(error.os_error, ConnectionRefusedError):
+        if _refused(error):
             return f"nothing listens on {error.host}:{error.port}; start the server, or correct the base URL"
         return f"no connection to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
     if isinstance(error, aiohttp.ServerDisconnectedError):

@@ -20,7 +20,7 @@ from medagent.core.clock import wall_clock
 from medagent.core.errors import ContextLimitError, ModelError, RefusedError, StopRunError
 from medagent.core.scrub import error_text
 from medagent.models.base import Completion, Message, Tool, Usage
-from medagent.models.client import NoReplyError, Replica, TooLongError, open_replicas
+from medagent.models.client import NobodyListensError, NoReplyError, Replica, TooLongError, open_replicas
 from medagent.models.dialects import dialect as dialect_of
 from medagent.models.dialects.base import ApiRequest, Dialect, Unsupported
 from medagent.models.endings import cost_of, delivered, whole
@@ -76,6 +76,8 @@ class ChatEndpoint:
         self._unsupported = Unsupported()
         self._estimator = Estimator()
         self._refused_in_a_row = 0
+        self._reached = False
+        """Whether there was a reply: then a refused connection may be a server that starts again."""
         self._stopped: StopRunError | None = None
         """The error that stops the run: calls that are still waiting for a slot are not sent."""
 
@@ -135,7 +137,11 @@ class ChatEndpoint:
             except TimeoutError:
                 raise EndpointFailure(f"{replica.shown}: no answer in {self.settings.timeout_s:g} s") from None
             except NoReplyError as error:
-                raise unanswered(error, replica) from None
+                failure = unanswered(error, replica)
+                if isinstance(error, NobodyListensError) and not self._reached:
+                    raise StopRunError(str(failure)) from None
+                raise failure from None
+            self._reached = True
             if not response.is_success:
                 if response.status_code in (400, 422) and self._learn(body, provider_words(response)):
                     continue

@@ -173,14 +173,15 @@ def compare(
     """
     shared = _shared(first, second)
     steps = {item: second[item] - first[item] for item in shared}
+    scale = max(1.0, *map(abs, steps.values()))  # scores of other tools may be of any size
     types, units = types or {}, units or {}
     parts: list[Steps] = [
         *strata(
-            (types.get(item, ""), units.get(item, item), (max(step, 0.0), max(-step, 0.0), 1.0))
+            (types.get(item, ""), units.get(item, item), (max(step, 0.0) / scale, max(-step, 0.0) / scale, 1.0))
             for item, step in steps.items()
         )
     ]
-    number, tested = sum(map(len, parts)), paired_difference(parts)
+    number, tested = sum(map(len, parts)), paired_difference(parts).scaled(scale)
     same = tuple(item for item in shared if not steps[item])
     return Comparison(
         tasks=len(shared),
@@ -200,12 +201,12 @@ def compare(
 
 def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> Comparison:
     """Compare the items of two runs: by verdict; by the share of right trials if items flip between trials; or by the
-    mean score of the trials. Raises UserError if nothing can be paired.
+    mean value of the trials if an item has a score. Raises UserError if nothing can be paired.
     """
     first, second = counting(first), counting(second)
     items = (*first, *second)
     types, units = places(items)
-    if any(item.correct is not None for item in items):
+    if all(item.correct is not None for item in items if item.value is not None):
         runs = by_trial(first), by_trial(second)
         shared = _shared(*runs)
         a, b = ({item: run[item] for item in shared} for run in runs)
@@ -215,7 +216,7 @@ def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]
             figures = [_trial_figures(run, types, units) for run in (a, b)]
             comparison = replace(comparison, trials=(figures[0], figures[1]))
     else:
-        one, other = (item_means(run, lambda item: item.score) for run in (first, second))
+        one, other = (item_means(run, lambda item: item.value) for run in (first, second))
         comparison = compare(one, other, types, units, kind="scores")
     compared = {*comparison.gained, *comparison.lost, *comparison.same}
     uncompared = sorted({item.item for item in items} - compared, key=natural)

@@ -25,6 +25,7 @@ from medagent.reports.compare import (
     compare_groups,
     compare_outcomes,
 )
+from medagent.reports.power import noise_line
 from medagent.reports.tables import WIDTH, Cell, Table, bounds, markdown_cell, markdown_table, named, print_table, put
 from refsol.intervals import FEWEST_TYPES
 from refsol.stats import Interval
@@ -43,8 +44,10 @@ def document(compared: Compared) -> str:
     return json.dumps(documents[0] if len(documents) == 1 else documents, indent=1)
 
 
-def print_compared(first: Path, compared: Compared) -> None:
-    """Print the comparisons of runs with the first one: those over sibling sets, then all others."""
+def print_compared(first: Path, compared: Compared, *, full: bool = False) -> None:
+    """Print the comparisons of runs with the first one: those over sibling sets, then all others. `full`: with the
+    names of all items that are not compared.
+    """
     paired: dict[Path, Comparison] = {}
     for path, one in compared.items():
         if isinstance(one, SetComparison):
@@ -52,7 +55,7 @@ def print_compared(first: Path, compared: Compared) -> None:
         else:
             paired[path] = one
     if len(paired) == 1:
-        _print_pair(first, *paired.popitem())
+        _print_pair(first, *paired.popitem(), full=full)
     elif paired:
         _print_several(first, paired)
 
@@ -77,7 +80,7 @@ def _set_rows(one: SetComparison, difference: Callable[[float], str]) -> list[li
     ]
 
 
-def _print_pair(a: Path, b: Path, one: Comparison) -> None:
+def _print_pair(a: Path, b: Path, one: Comparison, *, full: bool) -> None:
     put(f"A: {a}\nB: {b}")
     better, column = "{} right more often", ""
     rows: list[list[Cell]] = []
@@ -108,6 +111,9 @@ def _print_pair(a: Path, b: Path, one: Comparison) -> None:
     put(f"B − A: {_tested(one)}")
     if one.kind != "scores":
         put(f"The interval is that of these types and other patients. {_other_types(one.other_types)}")
+    turned = len(one.gained) + len(one.lost)
+    if one.kind == "verdicts" and one.clusters is None and turned:
+        put(f"{noise_line(one.tasks, turned / one.tasks).capitalize()} if runs differ on {turned} of them")
     if one.grounded is not None:
         put(_grounded(one.grounded))
     flips = [(f"Flip between the trials of {name}", run.flipping) for name, run in runs if one.kind == "shares"]
@@ -115,7 +121,8 @@ def _print_pair(a: Path, b: Path, one: Comparison) -> None:
         if items:
             put(_wrapped(f"{name}: {', '.join(items)}"))
     if one.uncompared:
-        put(f"Not compared: {len(one.uncompared)} of {one.tasks + len(one.uncompared)}: {named(one.uncompared)}")
+        names = named(one.uncompared, len(one.uncompared) if full else NAMED)
+        put(f"Not compared: {len(one.uncompared)} of {one.tasks + len(one.uncompared)}: {names}")
 
 
 def _tested(one: Comparison) -> str:

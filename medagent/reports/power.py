@@ -31,7 +31,7 @@ def noise_before(plan: Plan, benchmark: Benchmark[Any, Any]) -> str:
 def print_power(n: int, discordant: float | None) -> None:
     """Print the differences that two runs over `n` items can show. Raises UserError for an invalid number or share."""
     if n < 1 or (discordant is not None and not 0 < discordant <= 1):
-        raise UserError("medagent power takes a number of items from 1 on, and a --discordant share above 0 up to 1")
+        raise UserError("the number of items must be at least 1, and --discordant above 0 and at most 1")
     put(f"{noise_line(n, discordant or DISCORDANT).capitalize()}.")
     rows = []
     for share in sorted({*_SHARES, *([discordant] if discordant else [])}):

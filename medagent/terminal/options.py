@@ -10,6 +10,10 @@ from medagent.terminal.groups import show_all
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Scorer = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="In logs of other tools with several scorers, metrics or rewards: which one."),
+]
 BenchmarkCode = Annotated[
     str | None,
     typer.Option(
@@ -21,6 +25,22 @@ BenchmarkCode = Annotated[
 ]
 HelpAll = Annotated[
     bool, typer.Option("--help-all", is_eager=True, callback=show_all, help="Show all options, not only frequent ones.")
+]
+WithPatientData = Annotated[
+    bool,
+    typer.Option(
+        "--with-patient-data",
+        help="Include the texts of a run over a hospital's own data (--writes private); otherwise scores, kinds and "
+        "counts only.",
+    ),
+]
+SendPatientData = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--send-patient-data",
+        metavar="HOST",
+        help="A host beyond this machine that may get a hospital's data; repeatable.",
+    ),
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")]
 Host = Annotated[str, typer.Option(help="The address to listen on.")]

@@ -44,7 +44,7 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
             _drive(loop, task)
         if task.cancelled():
             if signals.first is None:
-                raise UserError(f"foreign code cancelled the run. {CONTINUES}")
+                raise UserError(f"an agent, a model class or a grader cancelled the run. {CONTINUES}")
             print("medagent: interrupted", file=sys.stderr)
             raise typer.Exit(128 + signals.first)
         return task.result()

@@ -5,25 +5,165 @@ A benchmark whose published grader reads a chart in its own way has a subclass.
 
 from __future__ import annotations
 
-import math
+import operator
 import re
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, NamedTuple, Self
 
 from refsol.clinical.codes import Code, Lab
-from refsol.clinical.faults import DataFault
-from refsol.clinical.records import Event, How, Number, Record, Search, drug_text, ordered
-from refsol.clinical.rules import RuleSet
-from refsol.clinical.sources import Resource, Source, ref
+from refsol.clinical.meanings import RuleSet
+from refsol.clinical.sources import Resource, Source
+from refsol.errors import DataFault
 from refsol.json_values import as_object
 from refsol.stats import sequential_mean
+from refsol.verdict import Fact, Needed
 
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+How = Literal["last", "all", "mean", "first"]
+"""How a read uses what it found."""
 
 
-class Chart(Record):
+class Search(NamedTuple):
+    """A search of one patient's resources: of a type, with one of some codes, with a status, since `start`."""
+
+    kind: str
+    codes: tuple[Code, ...] = ()
+    status: str = ""
+    start: datetime | None = None
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The parameters, without the patient."""
+        parts = {"code": ",".join(one.code for one in self.codes), "status": self.status}
+        return {name: value for name, value in parts.items() if value}
+
+    def __str__(self) -> str:
+        query = "&".join(f"{name}={value}" for name, value in self.query.items())
+        return f"{self.kind}?{query}" if query else self.kind
+
+
+class Looked(NamedTuple):
+    """One read: its search, and the resources on which the ruling rests. Without any, it rests on their absence.
+
+    `what` names what was looked for, if not the code; `role` is what a resource is for the rule.
+    """
+
+    search: Search
+    used: tuple[Resource, ...]
+    how: How = "first"
+    what: str = ""
+    role: str = ""
+
+    @property
+    def lab(self) -> Lab | None:
+        """The laboratory test, if it was a search for one."""
+        return next((code for code in self.search.codes if isinstance(code, Lab)), None)
+
+
+class Compared(NamedTuple):
+    """A comparison: of which resources, what (a value or a time), the operator, the limit, and the outcome.
+
+    `words` describe a time on this side of its limit: `older than 365 days`.
+    """
+
+    used: tuple[Resource, ...]
+    what: Literal["value", "time"]
+    actual: Any
+    op: str
+    limit: Any
+    outcome: bool
+    words: str = ""
+
+
+def _recorded(op: str, test: Callable[[float, float], bool]) -> Callable[[Any, float], bool]:
+    def compare(one: Any, limit: float) -> bool:
+        number: Number = one.number
+        outcome = test(float(number), float(limit))
+        number.chart.compared.append(Compared(number.used, "value", float(number), op, float(limit), outcome))
+        return outcome
+
+    return compare
+
+
+class _Comparable:
+    """What has a `number`. The chart records each comparison with a limit."""
+
+    __lt__ = _recorded("<", operator.lt)
+    __le__ = _recorded("<=", operator.le)
+    __gt__ = _recorded(">", operator.gt)
+    __ge__ = _recorded(">=", operator.ge)
+
+
+class Number(_Comparable, float):
+    """A number read from a chart. It records its comparisons; otherwise it is a float.
+
+    Sums and differences are rounded to 9 digits, because 64.1 − 62.1 must not be below 2.
+    """
+
+    chart: Chart
+    used: tuple[Resource, ...]
+
+    @classmethod
+    def of(cls, value: float, chart: Chart, used: tuple[Resource, ...]) -> Self:
+        """A number that was read from these resources."""
+        number = cls(value)
+        number.chart, number.used = chart, used
+        return number
+
+    @property
+    def number(self) -> Number:
+        """The number itself."""
+        return self
+
+    def __add__(self, other: float) -> Number:
+        used = other.used if isinstance(other, Number) else ()
+        return Number.of(round(float(self) + float(other), 9), self.chart, (*self.used, *used))
+
+    def __neg__(self) -> Number:
+        return Number.of(-float(self), self.chart, self.used)
+
+    def __sub__(self, other: float) -> Number:
+        return self + -other
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Event(_Comparable):
+    """Something done or measured: its resource, its time as stored (`text`) and parsed, and the value of a reading.
+
+    Comparing it with a number compares its value. Both this and `before` are recorded.
+    """
+
+    resource: Resource
+    text: str
+    time: datetime
+    chart: Chart = field(repr=False)
+    value: Any = None
+
+    @property
+    def number(self) -> Number:
+        """The value as a number that records its comparisons."""
+        return Number.of(self.value, self.chart, (self.resource,))
+
+    def before(self, moment: datetime, words: str = "") -> bool:
+        """Whether this was before a moment. `words` say so: `older than a year`.
+
+        Raises DataFault for a time without a zone.
+        """
+        outcome = not between([self], moment)
+        self.chart.compared.append(Compared((self.resource,), "time", self.time, "<", moment, outcome, words))
+        return outcome
+
+    def older_than(self, **length: float) -> bool:
+        """Whether this was longer ago than a length of time (`days=365`, `hours=48`)."""
+        words = " and ".join(f"{value:g} {unit}" for unit, value in length.items())
+        return self.before(self.chart.now - timedelta(**length), f"older than {words}")
+
+
+class Chart:
     """A patient's chart. `patient` is the id of the Patient, `now` the clock of the task.
 
     `base` is the FHIR base URL of orders, with a slash at its end; `task` has the fields of the task.
@@ -31,20 +171,22 @@ class Chart(Record):
 
     identifier = "_id"
     """The search parameter that finds the Patient."""
+    units = True
+    """Whether a reading in another unit is a fault of the data."""
+    until_now = True
+    """Whether readings later than now are left out."""
 
     def __init__(
-        self,
-        source: Source,
-        patient: str,
-        now: datetime,
-        rules: RuleSet,
-        *,
-        base: str = "",
-        task: Any = None,
+        self, source: Source, patient: str, now: datetime, rules: RuleSet, *, base: str = "", task: Any = None
     ) -> None:
-        super().__init__(now)
-        self.source, self.patient, self.rules, self.base = source, patient, rules, base
+        self.source, self.patient, self.now, self.rules, self.base = source, patient, now, rules, base
         self.task = as_object(task)
+        self.looked: list[Looked] = []
+        self.compared: list[Compared] = []
+        self.required: list[tuple[Needed, Fact]] = []
+        """What an agent must have read besides, each with its fact. Only for types with evidence of their own."""
+        self.touched: dict[int, Resource] = {}
+        """All resources that a search found, by identity."""
 
     # Hooks for published graders
 
@@ -54,7 +196,7 @@ class Chart(Record):
 
     def is_number(self, value: Any) -> bool:
         """Whether a value can be compared."""
-        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
     def mentions(self, text: str, *words: str) -> bool:
         """Whether a text names one of some words (all in lower case), each as a whole word."""
@@ -62,22 +204,23 @@ class Chart(Record):
 
     # Reads
 
-    def find(self, kind: str, *codes: Code, status: str = "") -> list[Resource]:
-        """The resources that a search finds and that count. They are not recorded as decisive; see `note`."""
-        return self._found(Search(kind, codes, status))
+    def note(self, search: Search, *used: Resource, how: How = "first", what: str = "", role: str = "") -> None:
+        """Record that the ruling rests on these resources, or without any on the absence of what the search finds."""
+        look = Looked(search, used, how, what, role)
+        if look not in self.looked:
+            self.looked.append(look)
 
-    def _found(self, search: Search) -> list[Resource]:
-        found = self.source.search(search.kind, patient=self.patient, **search.query)
-        counting = [one for one in found if self.counts(one)]
+    def find(self, search: Search) -> list[Resource]:
+        """The resources that a search finds and that count. They are not recorded as decisive; see `note`."""
+        matches = self.source.search(search.kind, patient=self.patient, **search.query)
+        counting = [one for one in matches if self.counts(one)]
         self.touched |= {id(one): one for one in counting}
         return counting
 
     def readings(self, lab: Lab) -> list[Event]:
         """All measurements in the server's order, not recorded. Raises DataFault if one cannot be read."""
-        events = [self.reading(one, lab) for one in self.find("Observation", lab)]
-        if self.rules.until_now:
-            events = [one for one in events if ordered(one, self.now, lambda time, now: time <= now)]
-        return events
+        events = [self.reading(one, lab) for one in self.find(Search("Observation", (lab,)))]
+        return between(events, end=self.now) if self.until_now else events
 
     def reading(self, resource: Resource, lab: Lab) -> Event:
         """A resource as a measurement. Raises DataFault if it cannot be read."""
@@ -85,7 +228,7 @@ class Chart(Record):
         value, unit = quantity.get("value"), quantity.get("unit")
         if not self.is_number(value):
             raise DataFault(f"the Observation of {lab.code} at {text} has no usable valueQuantity.value")
-        if self.rules.units and lab.unit and unit != lab.unit:
+        if self.units and lab.unit and unit != lab.unit:
             raise DataFault(f"the Observation of {lab.code} at {text} is in {unit}, not in {lab.unit}")
         return Event(resource, str(text), self.moment(text, resource), self, value)
 
@@ -96,22 +239,9 @@ class Chart(Record):
         except (TypeError, ValueError):
             raise DataFault(f"{resource.get('resourceType')}: {text!r} is not a time") from None
 
-    def since(self, events: Sequence[Event], start: datetime | None) -> list[Event]:
-        """The events at or after a moment."""
-        if start is None:
-            return list(events)
-        return [one for one in events if ordered(one, start, lambda time, begin: time >= begin)]
-
     def all(self, lab: Lab, within: timedelta | None = None) -> list[Event]:
         """All measurements, or those since `within` before now, in the server's order."""
         return self._window(lab, within, "all")
-
-    def _window(self, lab: Lab, within: timedelta | None, how: How) -> list[Event]:
-        start = None if within is None else self.now - within
-        events = self.since(self.readings(lab), start)
-        used = events if how != "last" else [one for one in [newest(events)] if one is not None]
-        self.note(Search("Observation", (lab,), start=start), *(one.resource for one in used), how=how)
-        return used
 
     def latest(self, lab: Lab, within: timedelta | None = None) -> Event | None:
         """The last measurement; of equal times the first in the server's order. None if there is none."""
@@ -121,12 +251,20 @@ class Chart(Record):
         """The mean of the measurements, summed in the server's order. None if there are none."""
         return mean(self._window(lab, within, "mean"))
 
+    def _window(self, lab: Lab, within: timedelta | None, how: How) -> list[Event]:
+        start = None if within is None else self.now - within
+        events = between(self.readings(lab), start)
+        if how == "last" and (last := newest(events)) is not None:
+            events = [last]
+        self.note(Search("Observation", (lab,), start=start), *(one.resource for one in events), how=how)
+        return events
+
     def last_done(self, *codes: Code, kind: str = "Procedure") -> Event | None:
         """The last resource of a type (Procedure, Immunization) with one of these codes. Those without a time are
         left out.
         """
         search = Search(kind, codes)
-        last = newest(self.timed((one, performed(one)) for one in self._found(search)))
+        last = newest(self.timed((one, performed(one)) for one in self.find(search)))
         self.note(search, *([last.resource] if last else []), how="last")
         return last
 
@@ -134,25 +272,23 @@ class Chart(Record):
         """Resources with their stored times as events. Those without a time (None) are left out."""
         return [Event(one, str(text), self.moment(text, one), self) for one, text in items if text is not None]
 
-    def orders(self, *words: str, status: str = "active") -> list[Resource]:
-        """The drug orders whose text names one of these words."""
-        found = [one for one in self.find("MedicationRequest", status=status) if self.mentions(drug_text(one), *words)]
-        self.note(Search("MedicationRequest", status=status), *found, what=" or ".join(words))
-        return found
+    def orders(self, *words: str, status: str = "active", most: int | None = None) -> list[Resource]:
+        """The drug orders whose text names one of these words; of these the first `most`."""
+        search = Search("MedicationRequest", status=status)
+        matches = [one for one in self.find(search) if self.mentions(drug_text(one), *words)][:most]
+        self.note(search, *matches, what=" or ".join(words))
+        return matches
 
     def active_order(self, *words: str) -> Resource | None:
         """The first active drug order whose text names one of these words."""
-        active = self.find("MedicationRequest", status="active")
-        found = [one for one in active if self.mentions(drug_text(one), *words)][:1]
-        self.note(Search("MedicationRequest", status="active"), *found, what=" or ".join(words))
-        return found[0] if found else None
+        return next(iter(self.orders(*words, most=1)), None)
 
     def first(self, kind: str, code: Code, status: str = "") -> Resource | None:
         """The first resource of a type with a code: a condition, a service order."""
         search = Search(kind, (code,), status)
-        found = self._found(search)
-        self.note(search, *found[:1])
-        return found[0] if found else None
+        matches = self.find(search)[:1]
+        self.note(search, *matches)
+        return next(iter(matches), None)
 
     def has_condition(self, code: Code) -> bool:
         """Whether the chart has this condition."""
@@ -161,17 +297,16 @@ class Chart(Record):
     @cached_property
     def birth_date(self) -> date:
         """The patient's birth date. Raises DataFault if it is not a full date."""
-        found = self.source.search("Patient", **{self.identifier: self.patient})
-        if not found:
+        matches = self.source.search("Patient", **{self.identifier: self.patient})
+        if not matches:
             raise DataFault(f"no patient has the identifier {self.patient}")
-        text = found[0].get("birthDate")
-        self.touched[id(found[0])] = found[0]
-        self.note(Search("Patient"), found[0], what="birthDate", role="the patient's birth date")
-        try:
-            if isinstance(text, str) and _DAY.fullmatch(text):
-                return date.fromisoformat(text)
-        except ValueError:
-            pass
+        text: Any = matches[0].get("birthDate")
+        self.touched[id(matches[0])] = matches[0]
+        self.note(Search("Patient"), matches[0], what="birthDate", role="the patient's birth date")
+        with suppress(TypeError, ValueError):
+            born = date.fromisoformat(text)
+            if born.isoformat() == text:
+                return born
         raise DataFault(f"the birth date of {self.patient} is {text or 'missing'}, not a full date")
 
     @property
@@ -180,11 +315,18 @@ class Chart(Record):
         born, today = self.birth_date, self.now.date()
         return today.year - born.year - ((today.month, today.day) < (born.month, born.day))
 
-    # Times
-
     def tomorrow(self, hour: int, minute: int = 0) -> datetime:
         """A time on the next day."""
         return (self.now + timedelta(days=1)).replace(hour=hour, minute=minute, second=0, microsecond=0)
+
+
+def between(events: Sequence[Event], start: datetime | None = None, end: datetime | None = None) -> list[Event]:
+    """The events from `start` to `end`. Raises DataFault if only one of two times has a zone."""
+    try:
+        later = [one for one in events if start is None or one.time >= start]
+        return [one for one in later if end is None or one.time <= end]
+    except TypeError:
+        raise _mixed(events) from None
 
 
 def newest(events: Sequence[Event]) -> Event | None:
@@ -192,8 +334,12 @@ def newest(events: Sequence[Event]) -> Event | None:
     try:
         return max(events, key=lambda one: one.time, default=None)
     except TypeError:
-        naive = next(one for one in events if one.time.utcoffset() is None)
-        raise DataFault(f"the time {naive.text} has no zone, but others have one: they cannot be compared") from None
+        raise _mixed(events) from None
+
+
+def _mixed(events: Sequence[Event]) -> DataFault:
+    naive = next((one for one in events if one.time.utcoffset() is None), events[0])
+    return DataFault(f"the time {naive.text} has no zone, but others have one: they cannot be compared")
 
 
 def mean(events: Sequence[Event]) -> Number | None:
@@ -212,4 +358,18 @@ def performed(resource: Resource) -> Any:
     period = resource.get("performedPeriod") or {}
     if not isinstance(period, dict):
         raise DataFault(f"{ref(resource)}: performedPeriod is not an object")
-    return period.get("end") if period.get("end") is not None else period.get("start")
+    return period.get("start") if period.get("end") is None else period["end"]
+
+
+def ref(resource: Mapping[str, Any]) -> str:
+    """The reference to a resource, such as `Procedure/12`."""
+    return f"{resource.get('resourceType')}/{resource.get('id')}"
+
+
+def drug_text(resource: Resource) -> str:
+    """`medicationCodeableConcept.text` in lower case; empty if it is missing. Raises DataFault."""
+    concept = resource.get("medicationCodeableConcept")
+    text = concept.get("text", "") if isinstance(concept, dict) else None
+    if not isinstance(text, str):
+        raise DataFault(f"{ref(resource)} has no readable medicationCodeableConcept")
+    return text.lower()

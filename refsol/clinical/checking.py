@@ -9,17 +9,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from refsol.clinical.chart import Chart
+from refsol.clinical.chart import Chart, ref
 from refsol.clinical.evidence import because
-from refsol.clinical.faults import DataFault
-from refsol.clinical.meanings import Is
+from refsol.clinical.meanings import CLINICAL, Is
 from refsol.clinical.orders import Order
-from refsol.clinical.rules import CLINICAL, Reply
-from refsol.clinical.rulings import Ruling
-from refsol.clinical.sources import Resource, Resources, Source, ref
+from refsol.clinical.rulings import Reply, Ruling
+from refsol.clinical.sources import Resource, Resources, Source
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.trial import check_type, tried
 from refsol.clinical.twins import MakeChart, Twin, moved, signature, time_of, twin, valued
+from refsol.errors import DataFault
 from refsol.history import Post
 from refsol.verdict import Verdict
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from refsol._moments import distance_words, length_words, margin_words
-from refsol.clinical.chart import Chart, performed
+from refsol.clinical.chart import Chart, Compared, Looked, drug_text, performed, ref
 from refsol.clinical.codes import Lab
-from refsol.clinical.faults import DataFault
-from refsol.clinical.records import Compared, Looked, drug_text
 from refsol.clinical.rulings import Ruling
-from refsol.clinical.sources import Resource, ref
+from refsol.clinical.sources import Resource
+from refsol.errors import DataFault
 from refsol.json_values import as_object, objects
 from refsol.reads import Query, Read, has_read, has_reading, searched
 from refsol.stats import sequential_mean
@@ -22,8 +20,7 @@ from refsol.verdict import Because, Fact, Needed
 ONE_HOUR = timedelta(hours=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """One read of a rule, which an agent must have made too: its resources, or a search that shows their absence."""
 
     look: Looked
@@ -33,23 +30,20 @@ class Evidence:
     def unread(self, reads: Sequence[Read]) -> list[str]:
         """What is missing from these reads, as texts."""
         if self.look.search.kind == "Patient":
-            return [] if any(self._has_birth_date(read) for read in reads) else [f"the birthDate of {self.patient}"]
+            seen = (one for read in reads for one in read.resources if is_patient(one, self.patient))
+            return [] if any(one.get("birthDate") for one in seen) else [f"the birthDate of {self.patient}"]
         if self.look.used:
-            return [self._named(one) for one in self.look.used if not self._is_read(one, reads)]
+            return [text for one in self.look.used for text in self._unread(one, reads)]
         return [text for query, text in self._queries() if not searched(reads, query)]
 
-    def _has_birth_date(self, read: Read) -> bool:
-        return any(is_patient(one, self.patient) and one.get("birthDate") for one in read.resources)
-
-    def _is_read(self, resource: Resource, reads: Sequence[Read]) -> bool:
-        lab, time = self.look.lab, resource.get("effectiveDateTime")
+    def _unread(self, resource: Resource, reads: Sequence[Read]) -> Iterator[str]:
+        lab, time, name = self.look.lab, resource.get("effectiveDateTime"), ref(resource)
         if lab is not None and isinstance(time, str):
-            return has_reading(reads, self.patient, lab.code, time)
-        return has_read(reads, ref(resource))
-
-    def _named(self, resource: Resource) -> str:
-        lab, time = self.look.lab, resource.get("effectiveDateTime")
-        return f"{lab.code} at {time}" if lab is not None and time else ref(resource)
+            seen, name = has_reading(reads, self.patient, lab.code, time), f"{lab.code} at {time}"
+        else:
+            seen = has_read(reads, name)
+        if not seen:
+            yield name
 
     def _queries(self) -> Iterator[tuple[Query, str]]:
         """The searches that show the absence, one for each code."""
@@ -71,16 +65,16 @@ def is_patient(resource: Resource, patient: str) -> bool:
 def evidence(chart: Chart) -> tuple[Needed, ...]:
     """What an agent must have read. Empty if the rule read nothing."""
     own = (needed for needed, _ in chart.required)
-    return (*(Evidence(look, chart.patient, chart.now) for look in _looked(chart)), *own)
+    return (*(Evidence(look, chart.patient, chart.now) for look in chart.looked), *own)
 
 
 def because(chart: Chart, ruling: Ruling) -> Because:
     """The reason of a ruling: the reads, the limits that decided, and what follows."""
-    looked = [fact for look in _looked(chart) for fact in _facts(look, chart)]
+    looked = [fact for look in chart.looked for fact in _facts(look, chart)]
     facts = (*looked, *(fact for _, fact in chart.required))
     if ruling.because:
         return Because(ruling.because, facts)
-    reads = [_read_words(look, chart) for look in _looked(chart)]
+    reads = [_read_words(look, chart) for look in chart.looked]
     limits = [f"{words}{margin}" for words, margin in _limits(_decisive(chart))]
     parts = "; ".join([*reads, *([", ".join(limits)] if limits else [])])
     follows = {
@@ -93,15 +87,9 @@ def because(chart: Chart, ruling: Ruling) -> Because:
     return Because(f"{parts}{arrow}{consequence}" if consequence and parts else parts or consequence, facts)
 
 
-def _looked(chart: Chart) -> list[Looked]:
-    """The reads of a rule, each once."""
-    once = {(look.search, look.what, tuple(map(id, look.used))): look for look in chart.looked}
-    return list(once.values())
-
-
 def _decisive(chart: Chart) -> list[Compared]:
     """The comparisons of the resources on which the ruling rests."""
-    used = {id(one) for look in _looked(chart) for one in look.used}
+    used = {id(one) for look in chart.looked for one in look.used}
     return [one for one in chart.compared if used.issuperset(map(id, one.used))]
 
 
@@ -134,29 +122,25 @@ def _read_words(look: Looked, chart: Chart) -> str:
 
 def _used_words(look: Looked, resource: Resource, chart: Chart) -> str:
     """`last magnesium 1.2 mg/dL at 2023-11-13T05:12:00+00:00, 5 h before now`."""
-    fact = _fact(look, resource, "")
-    value = "" if fact.value is None else f" {fact.value}"
-    what = f"last {_name(look)}" if look.how == "last" else look.search.status if look.what else _name(look)
-    unit = f" {fact.unit}" if fact.unit and fact.value is not None else ""
+    fact, name = _fact(look, resource, ""), _name(look)
+    what = f"last {name}" if look.how == "last" else (look.what and look.search.status) or name
+    unit = None if fact.value is None else fact.unit
+    words = " ".join(str(one) for one in (what, fact.value, unit) if one is not None)
     if fact.time is None:
-        return f"{what}{value}{unit}"
-    return f"{what}{value}{unit} at {fact.time}{_distance(fact.time, chart.now)}"
-
-
-def _distance(text: str, now: datetime) -> str:
+        return words
     try:
-        return f", {distance_words(datetime.fromisoformat(text), now)}"
+        return f"{words} at {fact.time}, {distance_words(datetime.fromisoformat(fact.time), chart.now)}"
     except ValueError:
-        return ""
+        return f"{words} at {fact.time}"
 
 
 def _facts(look: Looked, chart: Chart) -> Iterator[Fact]:
-    window = _window(look, chart)
-    lab = look.lab
+    window, lab = _window(look, chart), look.lab
     if not look.used:
-        name = lab.code if lab else str(look.search)
-        yield Fact(name, None, lab.unit or None if lab else None, None, f"none {window}")
-    role = {"last": "latest", "all": "one", "mean": "one", "first": "first"}[look.how]
+        yield Fact(
+            lab.code if lab else str(look.search), None, lab.unit or None if lab else None, None, f"none {window}"
+        )
+    role = {"last": "latest", "first": "first"}.get(look.how, "one")
     for one in look.used:
         yield _fact(look, one, look.role or f"{role} {window}")
 
@@ -203,35 +187,31 @@ def branch_words(chart: Chart) -> str:
     """The branch of a rule in words: what it did not find, and the limits that decided. Patients of one branch have the
     same words.
     """
-    absent = [f"no {_name(look)}" for look in _looked(chart) if not look.used]
+    absent = [f"no {_name(look)}" for look in chart.looked if not look.used]
     return ", ".join([*absent, *dict.fromkeys(words for words, _ in _limits(_decisive(chart)))]) or "any"
 
 
 def is_edge(chart: Chart) -> bool:
     """Whether a decision was close: a value at its limit, a time within an hour of its limit or of a window's start."""
     starts = [look.search.start for look in chart.looked if look.search.start is not None]
-    times = [time for one in chart.touched.values() if (time := _moment(_time(one))) is not None]
-    near = any(abs(time - start) < ONE_HOUR for start in starts for time in times)
-    return near or any(_is_close(one) for one in chart.compared)
+    return any(map(_is_close, chart.compared)) or any(
+        _is_near(_time(one), start) for one in chart.touched.values() for start in starts
+    )
+
+
+def _is_near(text: str | None, moment: datetime) -> bool:
+    try:
+        return abs(datetime.fromisoformat(text or "") - moment) < ONE_HOUR
+    except (TypeError, ValueError):
+        return False
 
 
 def _is_close(one: Compared) -> bool:
-    if one.what == "value":
-        return bool(abs(one.actual - one.limit) <= 10.0 ** -_decimals(one.limit) + 1e-9)
-    return bool(abs(one.actual - one.limit) < ONE_HOUR)
-
-
-def _decimals(limit: float) -> int:
-    """The digits behind the point of a limit, at least those of a value that is one step away from it."""
-    return len(f"{limit:.9g}".partition(".")[2]) or 1
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else None
+    distance = abs(one.actual - one.limit)
+    if one.what == "time":
+        return bool(distance < ONE_HOUR)
+    decimals = len(f"{one.limit:.9g}".partition(".")[2]) or 1  # at least those of a value one step away from the limit
+    return bool(distance <= 10.0**-decimals + 1e-9)
 
 
 def range_words(compared: Sequence[Compared]) -> str:
@@ -257,9 +237,8 @@ def _excludes(one: Compared) -> bool:
     return (one.op in ("<", ">")) == one.outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Deciding:
-    """The laboratory test that decided, for a picture: its window, the limits with words, and the readings used.
+class Deciding(NamedTuple):
+    """The laboratory test that decided, for a picture: its window, and the limits with words.
 
     `start` is the start of the window or the limit of age, None if every reading counts; `window` describes it.
     """
@@ -268,22 +247,24 @@ class Deciding:
     start: datetime | None
     window: str
     limits: tuple[tuple[float, str], ...]
-    used: tuple[Mapping[str, Any], ...]
     is_mean: bool
 
     @classmethod
     def of(cls, chart: Chart) -> Deciding | None:
         """The first test that a rule read. None if it read none."""
-        look = next((one for one in _looked(chart) if one.lab is not None), None)
+        look = next((one for one in chart.looked if one.lab is not None), None)
         if look is None or look.lab is None:
             return None
-        own = set(map(id, look.used))
-        values = [one for one in chart.compared if one.what == "value" and own & set(map(id, one.used))]
-        limits = {one.limit: range_words([one]) for one in values}
+        limits: dict[float, str] = {}
         start, window = look.search.start, "the latest reading counts, however old"
         if start is not None:
             window = f"the last {length_words(chart.now - start)} count"
+        own = set(map(id, look.used))
         for one in chart.compared:
-            if one.what == "time" and own & set(map(id, one.used)):
+            if own.isdisjoint(map(id, one.used)):
+                continue
+            if one.what == "value":
+                limits[one.limit] = range_words([one])
+            else:
                 start, window = one.limit, f"not {one.words or 'before the limit'}"
-        return cls(look.lab, start, window, tuple(limits.items()), look.used, look.how == "mean")
+        return cls(look.lab, start, window, tuple(limits.items()), look.how == "mean")

@@ -9,21 +9,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from refsol.clinical.chart import Chart
-from refsol.clinical.faults import DataFault
 from refsol.clinical.meanings import plain
-from refsol.clinical.rules import Reply
 from refsol.clinical.rulings import Ruling
-from refsol.clinical.task_type import TaskType
-from refsol.errors import FactsError
-from refsol.history import Post
-from refsol.json_values import json_value
-from refsol.verdict import MISSING
+from refsol.clinical.task_type import Solution, TaskType, UngradableError
+from refsol.errors import DataFault, FactsError
 
 NOP_ANSWER = "[]"
 BaselineName = Literal["nop", "constant", "blind"]
@@ -33,8 +28,7 @@ _GUESSES = 5
 _PATIENT = "{patient}"
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behaviour(NamedTuple):
     """What an agent does on every item of a type: it gives an answer (JSON text) and places orders (JSON texts with
     `{patient}`), if the text states what they need.
     """
@@ -44,108 +38,97 @@ class Behaviour:
     stated: tuple[str, ...] = ()
 
 
-NOTHING = Behaviour(NOP_ANSWER)
-
-
-@dataclass(frozen=True, slots=True)
-class FloorItem:
-    """An item: its id, its type, the texts that an agent is shown, and a new chart of it."""
+class FloorItem(NamedTuple):
+    """An item: its id, its type, the texts that an agent is shown, and its chart."""
 
     id: str
     kind: TaskType
     words: str
-    chart: Callable[[], Chart]
+    chart: Chart
+
+
+Ruled = Collection[tuple[FloorItem, Ruling]]
+"""Items of a type with their rulings."""
 
 
 class Baselines:
     """The baselines of one task set. Each is computed on first access."""
 
     def __init__(self, items: Sequence[FloorItem]) -> None:
-        self._items = {item.id: item for item in items}
-        self._by_type: dict[str, list[FloorItem]] = {}
-        for item in items:
-            self._by_type.setdefault(item.kind.name, []).append(item)
-        self._rulings: dict[str, tuple[Ruling, Chart] | None] = {}
-        self._outcomes: dict[tuple[str, Behaviour], bool | None] = {}
+        self._items = items
+
+    @classmethod
+    def of(
+        cls, tasks: Sequence[Mapping[str, Any]], opened: Callable[[Mapping[str, Any]], tuple[TaskType, Chart]]
+    ) -> Baselines:
+        """The baselines of a benchmark's tasks. `opened` returns a task's type and chart, or raises UngradableError."""
+        items = []
+        for task in tasks:
+            with suppress(UngradableError):
+                kind, chart = opened(task)
+                words = f"{task.get('context') or ''}\n{task.get('instruction') or ''}"
+                items.append(FloorItem(str(task["id"]), kind, words, chart))
+        return cls(items)
+
+    @cached_property
+    def _types(self) -> dict[str, dict[str, tuple[FloorItem, Ruling]]]:
+        """The items of each type by id, without those whose charts allow no ruling."""
+        types: dict[str, dict[str, tuple[FloorItem, Ruling]]] = {}
+        for item in self._items:
+            ruled = types.setdefault(item.kind.name, {})
+            with suppress(DataFault, FactsError):
+                ruled[item.id] = item, item.kind.ruled(item.chart)
+        return types
 
     def outcomes(self, item: str) -> dict[str, bool | None]:
         """Whether each baseline is right on an item (by id); None if the item cannot be graded."""
-        if item not in self._items:
-            return dict.fromkeys(BASELINES)
-        kind = self._items[item].kind.name
-        behaviours = {"nop": NOTHING, "constant": self.constant[kind], "blind": self.blind[kind]}
-        return {name: self._outcome(self._items[item], behaviours[name]) for name in BASELINES}
+        for kind, ruled in self._types.items():
+            if item in ruled:
+                behaviours = Behaviour(NOP_ANSWER), self.constant[kind], self.blind[kind]
+                return {name: _is_right(*ruled[item], one) for name, one in zip(BASELINES, behaviours, strict=True)}
+        return dict.fromkeys(BASELINES)
 
     @cached_property
     def constant(self) -> Mapping[str, Behaviour]:
         """For each type, the answer that is right most often without a POST; the first one if several are."""
-        return {kind: self._answer(items) for kind, items in self._by_type.items()}
+        return {kind: _constant(ruled.values()) for kind, ruled in self._types.items()}
 
     @cached_property
     def blind(self) -> Mapping[str, Behaviour]:
         """For each type, what is right most often: the constant answer, or orders that the text spells out."""
-        chosen = {}
-        for kind, items in self._by_type.items():
-            tries = [self.constant[kind], *self._orders(items)]
-            chosen[kind] = max(tries, key=lambda one: self._right(items, one))
-        return chosen
+        return {kind: _blind(self.constant[kind], ruled.values()) for kind, ruled in self._types.items()}
 
-    def _right(self, items: Sequence[FloorItem], behaviour: Behaviour) -> int:
-        return sum(self._outcome(item, behaviour) is True for item in items)
 
-    def _answer(self, items: Sequence[FloorItem]) -> Behaviour:
-        tally = Counter({NOP_ANSWER: 0})
-        for item in items:
-            ruled = self._ruled(item)
-            if ruled is not None and ruled[0].branch != "order":
-                tally.update({json.dumps(plain(answer)) for answer in ruled[0].answers or ([],)})
-        return Behaviour(max(tally, key=lambda answer: tally[answer]))
+def _constant(ruled: Ruled) -> Behaviour:
+    tally = Counter({NOP_ANSWER: 0})
+    for _, ruling in ruled:
+        if ruling.branch != "order":
+            tally.update({json.dumps(plain(answer)) for answer in ruling.answers or ([],)})
+    return Behaviour(max(tally, key=lambda answer: tally[answer]))
 
-    def _orders(self, items: Sequence[FloorItem]) -> Iterator[Behaviour]:
-        """The most frequent orders of a type, with the answer of each."""
-        tally: Counter[Behaviour] = Counter()
-        for item in items:
-            ruled = self._ruled(item)
-            if ruled is None or not ruled[0].due:
-                continue
-            ruling, chart = ruled
-            orders = tuple(json.dumps(one.json()).replace(chart.patient, _PATIENT) for one in ruling.due)
+
+def _blind(constant: Behaviour, ruled: Ruled) -> Behaviour:
+    tries = [constant, *_orders(ruled)]
+    return max(tries, key=lambda one: sum(_is_right(item, ruling, one) for item, ruling in ruled))
+
+
+def _orders(ruled: Ruled) -> Iterator[Behaviour]:
+    """The most frequent orders of a type, with the answer of each."""
+    tally: Counter[Behaviour] = Counter()
+    for item, ruling in ruled:
+        if ruling.due:
+            orders = tuple(json.dumps(one.json()).replace(item.chart.patient, _PATIENT) for one in ruling.due)
             stated = tuple(text for one in ruling.due for text in one.stated)
-            for answer in ruling.answers or ([],):
-                tally[Behaviour(json.dumps(plain(answer)), orders, stated)] += 1
-        yield from (behaviour for behaviour, _ in tally.most_common(_GUESSES))
-
-    def _ruled(self, item: FloorItem) -> tuple[Ruling, Chart] | None:
-        """The ruling on an item before any agent acts; None if its chart allows none."""
-        if item.id not in self._rulings:
-            chart = item.chart()
-            try:
-                self._rulings[item.id] = item.kind.ruled(chart), chart
-            except (DataFault, FactsError):
-                self._rulings[item.id] = None
-        return self._rulings[item.id]
-
-    def _outcome(self, item: FloorItem, behaviour: Behaviour) -> bool | None:
-        key = (item.id, behaviour)
-        if key not in self._outcomes:
-            ruled = self._ruled(item)
-            self._outcomes[key] = None if ruled is None else self._judged(item, behaviour, *ruled)
-        return self._outcomes[key]
-
-    def _judged(self, item: FloorItem, behaviour: Behaviour, ruling: Ruling, chart: Chart) -> bool:
-        posts = tuple(_posts(behaviour, chart)) if self._can_order(item, behaviour, chart) else ()
-        if bool(posts) != bool(ruling.due):
-            return False  # an order that is not due, or no order where one is due
-        answer = json_value(behaviour.answer, MISSING)
-        reply = Reply(answer, posts, attempted=bool(posts), unanswered=False, raw=behaviour.answer)
-        return all(check.passed for check in chart.rules.checks(ruling, reply, chart))
-
-    def _can_order(self, item: FloorItem, behaviour: Behaviour, chart: Chart) -> bool:
-        needed = (chart.patient, *behaviour.stated)
-        return bool(behaviour.orders) and all(text in item.words for text in needed)
+            tally.update(Behaviour(json.dumps(plain(answer)), orders, stated) for answer in ruling.answers or ([],))
+    yield from (behaviour for behaviour, _ in tally.most_common(_GUESSES))
 
 
-def _posts(behaviour: Behaviour, chart: Chart) -> Iterator[Post]:
-    for text in behaviour.orders:
-        body: Any = json.loads(text.replace(_PATIENT, chart.patient))
-        yield Post(chart.base + body["resourceType"], body)
+def _is_right(item: FloorItem, ruling: Ruling, behaviour: Behaviour) -> bool:
+    chart = item.chart
+    can_order = all(text in item.words for text in (chart.patient, *behaviour.stated))
+    bodies = [json.loads(text.replace(_PATIENT, chart.patient)) for text in behaviour.orders if can_order]
+    if bool(bodies) != bool(ruling.due):
+        return False  # an order that is not due, or no order where one is due
+    posts = tuple((chart.base + body["resourceType"], body) for body in bodies)
+    reply = Solution(json.loads(behaviour.answer), posts).reply
+    return all(check.passed for check in ruling.checks(reply, chart))

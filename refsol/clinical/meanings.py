@@ -8,26 +8,27 @@ fails it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, ClassVar, Literal
 
-from refsol.clinical.case import Case
-from refsol.clinical.codes import Code
 from refsol.json_values import as_object, objects
 from refsol.verdict import MISSING, show
 
 
+@dataclass(frozen=True, slots=True)
 class Meaning:
-    """A requirement for one value."""
+    """A requirement for one value: exactly this JSON value, or, in a subclass, what means the same."""
+
+    value: Any
 
     def json(self) -> Any:
         """The value in a right reply."""
-        raise NotImplementedError
+        return self.value
 
-    def accepts(self, actual: Any, chart: Case) -> bool:
-        """Whether a value means the same."""
+    def accepts(self, actual: Any, chart: Any) -> bool:
+        """Whether a value means the same, for the patient and the rules of a `Chart`."""
         return bool(actual == self.json())
 
     @property
@@ -41,52 +42,40 @@ class Meaning:
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Is(Meaning):
-    """Exactly this JSON value."""
-
-    value: Any
-
-    def json(self) -> Any:
-        """See `Meaning.json`."""
-        return self.value
+Is = Meaning
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class OneOf(Meaning):
     """One of some JSON values; the first one is written."""
 
-    values: tuple[Any, ...]
-
     def __init__(self, *values: Any) -> None:
-        object.__setattr__(self, "values", values)
+        super().__init__(values)
 
     def json(self) -> Any:
         """See `Meaning.json`."""
-        return self.values[0]
+        return self.value[0]
 
-    def accepts(self, actual: Any, chart: Case) -> bool:
+    def accepts(self, actual: Any, chart: Any) -> bool:
         """See `Meaning.accepts`."""
-        return any(actual == value for value in self.values)
+        return actual in self.value
 
     @property
     def expected(self) -> str:
         """See `Meaning.expected`."""
-        return " or ".join(map(show, self.values))
+        return " or ".join(map(show, self.value))
 
 
 @dataclass(frozen=True, slots=True)
 class Near(Meaning):
     """A number at most `tolerance` away."""
 
-    value: float
     tolerance: float
 
     def json(self) -> Any:
         """See `Meaning.json`."""
         return float(self.value)
 
-    def accepts(self, actual: Any, chart: Case) -> bool:
+    def accepts(self, actual: Any, chart: Any) -> bool:
         """See `Meaning.accepts`."""
         return distance(actual, self.value) <= self.tolerance
 
@@ -96,37 +85,36 @@ class Near(Meaning):
         return f"{float(self.value)!r} ± {self.tolerance}"
 
 
-@dataclass(frozen=True, slots=True)
 class Coded(Meaning):
-    """A CodeableConcept with this code among its codings; with its system, if the code has one."""
-
-    code: Code
+    """A CodeableConcept with this `Code` among its codings; with its system, if the code has one."""
 
     def json(self) -> Any:
         """See `Meaning.json`."""
-        coding = {"system": self.code.system, "code": self.code.code, "display": self.code.name}
-        named = {"text": self.code.name} if self.code.name else {}
+        code = self.value
+        coding = {"system": code.system, "code": code.code, "display": code.name}
+        named = {"text": code.name} if code.name else {}
         return {"coding": [{name: value for name, value in coding.items() if value}], **named}
 
-    def accepts(self, actual: Any, chart: Case) -> bool:
+    def accepts(self, actual: Any, chart: Any) -> bool:
         """See `Meaning.accepts`."""
-        return any(
-            one.get("code") == self.code.code and self.code.system in ("", one.get("system"))
-            for one in objects(as_object(actual).get("coding"))
-        )
+        codings = objects(as_object(actual).get("coding"))
+        system, code = self.value.system, self.value.code
+        return any(one.get("code") == code and system in ("", one.get("system")) for one in codings)
 
     @property
     def expected(self) -> str:
         """See `Meaning.expected`."""
-        return f"{self.code.system}|{self.code.code}"
+        return f"{self.value.system}|{self.value.code}"
 
     @property
     def stated(self) -> tuple[str, ...]:
         """See `Meaning.stated`."""
-        return (self.code.code,)
+        return (self.value.code,)
 
 
 Unit = Literal["second", "minute", "hour"]
+WIDTHS: Mapping[Unit, int] = {"second": 19, "minute": 16, "hour": 14}
+"""The width of a time as text, to the second, minute or hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,32 +123,23 @@ class At(Meaning):
     time to the second needs one.
     """
 
-    time: datetime
     to: Unit = "minute"
 
     def json(self) -> Any:
         """See `Meaning.json`."""
-        return self.time.isoformat()
+        return self.value.isoformat()
 
-    def accepts(self, actual: Any, chart: Case) -> bool:
+    def accepts(self, actual: Any, chart: Any) -> bool:
         """See `Meaning.accepts`."""
+        zone, width = self.value.tzinfo, WIDTHS[self.to]
         try:
             moment = datetime.fromisoformat(actual)
-        except (TypeError, ValueError):
+            exact = moment.tzinfo is not None and actual[16:17] == ":"  # FHIR requires both, and the T
+            own = moment.astimezone(zone) if moment.tzinfo else moment
+        except (TypeError, ValueError, OverflowError):
             return False
-        if actual[10:11] != "T" or (self.to == "second" and actual[16:17] != ":"):
-            return False  # FHIR requires both
-        if moment.tzinfo is None:
-            if self.to == "second":
-                return False
-            moment = moment.replace(tzinfo=self.time.tzinfo)
-        length = timedelta(**{f"{self.to}s": 1})
-        start = self.time.replace(microsecond=0)
-        if self.to != "second":
-            start = start.replace(second=0)
-        if self.to == "hour":
-            start = start.replace(minute=0)
-        return start <= moment < start + length
+        same = own.isoformat()[:width] == self.json()[:width]
+        return same and actual[10:11] == "T" and (exact or self.to != "second")
 
     @property
     def expected(self) -> str:
@@ -168,32 +147,20 @@ class At(Meaning):
         return show(self.json()) + ("" if self.to == "second" else f" (to the {self.to})")
 
 
-@dataclass(frozen=True, slots=True)
 class Instant(Meaning):
     """A time as the chart writes it; the same instant in another form counts."""
 
-    text: str
-
-    def json(self) -> Any:
-        """See `Meaning.json`."""
-        return self.text
-
-    def accepts(self, actual: Any, chart: Case) -> bool:
+    def accepts(self, actual: Any, chart: Any) -> bool:
         """See `Meaning.accepts`."""
-        if actual == self.text:
-            return True
         try:
-            moment = datetime.fromisoformat(actual)
-            return moment.replace(microsecond=0) == datetime.fromisoformat(self.text).replace(microsecond=0)
+            moments = [datetime.fromisoformat(one).replace(microsecond=0) for one in (actual, self.value)]
         except (TypeError, ValueError):
-            return False
+            return bool(actual == self.value)
+        return moments[0] == moments[1]
 
 
-@dataclass(frozen=True, slots=True)
 class Route(Meaning):
     """A route of a drug: `IV`, `oral`, `SC`, or any other as text. As a text, or as a CodeableConcept."""
-
-    text: str
 
     WORDS: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "IV": ("iv", "intravenous", "intravenous route"),
@@ -209,18 +176,14 @@ class Route(Meaning):
     }
     """Codes of SNOMED CT and of HL7 v3 RouteOfAdministration."""
 
-    def json(self) -> Any:
-        """See `Meaning.json`."""
-        return self.text
-
-    def accepts(self, actual: Any, chart: Case) -> bool:
+    def accepts(self, actual: Any, chart: Any) -> bool:
         """See `Meaning.accepts`."""
         concept = as_object(actual)
         codings = objects(concept.get("coding"))
         texts = [actual, concept.get("text"), *(one.get("display") for one in codings)]
-        words = self.WORDS.get(self.text, (self.text.lower(),))
+        words = self.WORDS.get(self.value, (self.value.lower(),))
         named = any(isinstance(text, str) and text.strip().lower() in words for text in texts)
-        return named or any(one.get("code") in self.CODES.get(self.text, ()) for one in codings)
+        return named or any(one.get("code") in self.CODES.get(self.value, ()) for one in codings)
 
 
 UCUM = "http://unitsofmeasure.org"
@@ -233,16 +196,15 @@ _SPELLINGS = {"mEq": ("meq",), "h": ("h", "hr", "hour", "hours"), "g": ("g", "gr
 def same_unit(quantity: Mapping[str, Any], unit: str) -> bool:
     """Whether a Quantity has this unit, as its text or as its UCUM code."""
     spellings = {unit.lower(), *_SPELLINGS.get(unit, ())}
-    given = [one for one in (quantity.get("unit"), quantity.get("code")) if one is not None]
+    texts = [one for one in (quantity.get("unit"), quantity.get("code")) if one is not None]
     known = quantity.keys() <= _QUANTITY and quantity.get("system", UCUM) == UCUM
-    return known and bool(given) and all(isinstance(one, str) and one.lower() in spellings for one in given)
+    return known and bool(texts) and all(isinstance(one, str) and one.lower() in spellings for one in texts)
 
 
 @dataclass(frozen=True, slots=True)
 class Amount(Meaning):
     """A Quantity: a number within a tolerance, and its unit, with or without the unit's system and code (UCUM)."""
 
-    value: float
     unit: str
     tolerance: float = 0.0
 
@@ -251,7 +213,7 @@ class Amount(Meaning):
         value = round(float(self.value), 2)
         return {"value": int(value) if value.is_integer() else value, "unit": self.unit}
 
-    def accepts(self, actual: Any, chart: Case) -> bool:
+    def accepts(self, actual: Any, chart: Any) -> bool:
         """See `Meaning.accepts`."""
         quantity = as_object(actual)
         near = distance(quantity.get("value"), self.value) <= max(self.tolerance, 1e-9)
@@ -267,7 +229,6 @@ class Amount(Meaning):
 class Over(Meaning):
     """An amount given over some hours, at `doseAndRate`: as a duration, a rate per hour, or a ratio."""
 
-    amount: float
     unit: str
     hours: float
 
@@ -275,34 +236,32 @@ class Over(Meaning):
         """See `Meaning.json`."""
         return {"rateQuantity": {"value": self.hours, "unit": "h"}}
 
-    def accepts(self, actual: Any, chart: Case) -> bool:
+    def accepts(self, actual: Any, chart: Any) -> bool:
         """See `Meaning.accepts`."""
         dosage = as_object(actual)
         quantity, ratio = as_object(dosage.get("rateQuantity")), as_object(dosage.get("rateRatio"))
         if quantity:
-            return self._is_duration(quantity) or self._is_rate(quantity)
+            is_duration = distance(quantity.get("value"), self.hours) < 1e-9 and same_unit(quantity, "h")
+            return is_duration or self._is_rate(quantity)
         numerator, denominator = as_object(ratio.get("numerator")), as_object(ratio.get("denominator"))
         length = denominator.get("value", 1)
         if not (same_unit(numerator, self.unit) and same_unit(denominator, "h")) or not _is_positive(length):
             return False
-        return distance(numerator.get("value"), self.amount / self.hours * length) < 1e-6
-
-    def _is_duration(self, quantity: Mapping[str, Any]) -> bool:
-        return distance(quantity.get("value"), self.hours) < 1e-9 and same_unit(quantity, "h")
+        return distance(numerator.get("value"), self.value / self.hours * length) < 1e-6
 
     def _is_rate(self, quantity: Mapping[str, Any]) -> bool:
-        given = [one for one in (quantity.get("unit"), quantity.get("code")) if one is not None]
-        parts = [str(one).replace(" per ", "/").partition("/") for one in given]
+        texts = [one for one in (quantity.get("unit"), quantity.get("code")) if one is not None]
+        parts = [str(one).replace(" per ", "/").partition("/") for one in texts]
         units = bool(parts) and all(
             same_unit({"unit": unit.strip()}, self.unit) and same_unit({"unit": time.strip()}, "h")
             for unit, _, time in parts
         )
-        return units and distance(quantity.get("value"), self.amount / self.hours) < 1e-6
+        return units and distance(quantity.get("value"), self.value / self.hours) < 1e-6
 
     @property
     def expected(self) -> str:
         """See `Meaning.expected`."""
-        rate = f"{self.amount / self.hours:g} {self.unit}/h"
+        rate = f"{self.value / self.hours:g} {self.unit}/h"
         return f"over {self.hours:g} h (a rateQuantity of {self.hours:g} h, or {rate})"
 
 
@@ -310,68 +269,57 @@ def _is_positive(value: Any) -> bool:
     return isinstance(value, int | float) and 0 < value < math.inf
 
 
-@dataclass(frozen=True, slots=True)
 class Note(Meaning):
     """An Annotation, or a list of them, with a text that contains this text."""
 
-    text: str
-
     def json(self) -> Any:
         """See `Meaning.json`."""
-        return {"text": self.text}
+        return {"text": self.value}
 
-    def accepts(self, actual: Any, chart: Case) -> bool:
+    def accepts(self, actual: Any, chart: Any) -> bool:
         """See `Meaning.accepts`."""
         notes = [as_object(actual), *objects(actual)]
-        return any(isinstance(text := one.get("text"), str) and self.text in text for one in notes)
+        return any(isinstance(text := one.get("text"), str) and self.value in text for one in notes)
 
     @property
     def expected(self) -> str:
         """See `Meaning.expected`."""
-        return f"a text that contains {show(self.text)}"
+        return f"a text that contains {show(self.value)}"
 
     @property
     def stated(self) -> tuple[str, ...]:
         """See `Meaning.stated`."""
-        return (self.text,)
+        return (self.value,)
 
 
-@dataclass(frozen=True, slots=True)
 class About(Meaning):
     """A reference to a patient, relative or on this server; it may have a display, a type and an identifier."""
 
-    patient: str
-
     def json(self) -> Any:
         """See `Meaning.json`."""
-        return {"reference": f"Patient/{self.patient}"}
+        return {"reference": f"Patient/{self.value}"}
 
-    def accepts(self, actual: Any, chart: Case) -> bool:
+    def accepts(self, actual: Any, chart: Any) -> bool:
         """See `Meaning.accepts`."""
-        given = as_object(actual)
-        return given.keys() <= _REFERENCE and given.get("reference") in (
-            f"Patient/{self.patient}",
-            f"{chart.base}Patient/{self.patient}",
-        )
+        subject = as_object(actual)
+        bases = ("", chart.base)
+        same = subject.get("reference") in [f"{one}Patient/{self.value}" for one in bases]
+        return same and subject.keys() <= _REFERENCE
 
 
 @dataclass(frozen=True, slots=True)
 class Names(Meaning):
-    """JSON whose text, in lower case, names all of some words; a tuple of words are alternatives.
-
-    `writes` is the value in a right reply, because a search for words cannot write one.
+    """JSON whose text names all of some words; a tuple of words are alternatives. Words in lower case count in
+    any case. The value is what a right reply has, because a search for words cannot write one.
     """
 
     words: tuple[str | tuple[str, ...], ...]
-    writes: Any = None
 
-    def json(self) -> Any:
-        """See `Meaning.json`."""
-        return self.writes
-
-    def accepts(self, actual: Any, chart: Case) -> bool:
+    def accepts(self, actual: Any, chart: Any) -> bool:
         """See `Meaning.accepts`."""
-        text = "" if actual is MISSING else str(actual).lower()
+        text, spelled = "" if actual is MISSING else str(actual), str(self.words)
+        if spelled == spelled.lower():
+            text = text.lower()
         return all(chart.mentions(text, *([word] if isinstance(word, str) else word)) for word in self.words)
 
     @property
@@ -379,6 +327,46 @@ class Names(Meaning):
         """See `Meaning.expected`."""
         words = (show(word) if isinstance(word, str) else " or ".join(map(show, word)) for word in self.words)
         return f"a text with {' and '.join(words)}"
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """What a rule set accepts. The default accepts what a clinician would accept.
+
+    `forms` compare a type of meaning as a published grader does; if `lenient`, the meaning's own forms count too.
+    """
+
+    name: str = "clinical"
+    forms: Mapping[type[Meaning], Callable[[Any, Any], bool]] = field(default_factory=dict)
+    lenient: bool = True
+    urls: bool = False
+    """Whether the URL of a post and the time of an order are compared."""
+    in_order: bool = False
+    """Whether several posts must have the order of the due ones."""
+    prose_counts: bool = False
+    """Whether the word POST anywhere in a message is an attempt."""
+    stored: bool = False
+    """Whether posts are read from what the server stored."""
+
+    def accepts(self, meaning: Meaning, actual: Any, chart: Any) -> bool:
+        """Whether a value has a meaning."""
+        form = self.forms.get(type(meaning))
+        if form is None:
+            return meaning.accepts(actual, chart)
+        return form(meaning, actual) or (self.lenient and meaning.accepts(actual, chart))
+
+    def is_answer(self, accepted: Any, actual: Any, chart: Any) -> bool:
+        """Whether an answer is this accepted one."""
+        if isinstance(accepted, Meaning):
+            return self.accepts(accepted, actual, chart)
+        if isinstance(accepted, list) and isinstance(actual, list):
+            pairs = zip(accepted, actual, strict=False)
+            return len(accepted) == len(actual) and all(self.is_answer(one, other, chart) for one, other in pairs)
+        return bool(accepted == actual)
+
+
+CLINICAL = RuleSet()
+"""The rules of own task types."""
 
 
 def distance(actual: Any, expected: float) -> float:

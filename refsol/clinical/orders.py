@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 from refsol.changes import Change
-from refsol.clinical.case import Case
+from refsol.clinical.chart import Chart, drug_text
 from refsol.clinical.codes import Code, Drug
 from refsol.clinical.meanings import About, Amount, At, Coded, Is, Meaning, Names, Note, OneOf, Over, Route, Unit
-from refsol.clinical.records import drug_text
 from refsol.history import Post
 from refsol.verdict import MISSING, Check, show
 
@@ -33,9 +31,9 @@ class Field:
     meaning: Meaning
     optional: bool = False
 
-    def check(self, payload: Any, kind: str, chart: Case) -> Check:
+    def check(self, payload: Any, kind: str, chart: Chart) -> Check:
         """Check the field of a payload. The check's name starts with `kind`, the expected resource type."""
-        actual = chart.rules.look(payload, self.path)
+        actual = lookup(payload, self.path)
         right = (self.optional and actual is MISSING) or chart.rules.accepts(self.meaning, actual, chart)
         return Check(f"{kind} {self.path}".strip(), right, self.meaning.expected, show(actual))
 
@@ -53,7 +51,7 @@ class Order:
     ends: tuple[str, ...] = ()
     """The words of a drug that the order ends. Ending an active order in the chart counts as well."""
 
-    def is_met_by(self, change: Change, chart: Case) -> bool:
+    def is_met_by(self, change: Change, chart: Chart) -> bool:
         """Whether a change of the chart is what the order asks for: an active order of the drug was ended."""
         before, after = change.before or {}, change.after or {}
         if not self.ends or before.get("resourceType") != "MedicationRequest" or before.get("status") != "active":
@@ -69,17 +67,20 @@ class Order:
         """A right order."""
         body: dict[str, Any] = {"resourceType": self.kind}
         for one in self.fields:
-            _put(body, steps(one.path), one.meaning.json())
+            value = one.meaning.json()
+            for step in reversed(steps(one.path)):
+                value = {step: value} if isinstance(step, str) else [value]
+            _merge(body, value)
         return body
 
-    def check(self, post: Post | None, chart: Case) -> Iterator[Check]:
+    def check(self, post: Post | None, chart: Chart) -> Iterator[Check]:
         """All checks of the order on a post. Without a post, all fail."""
         url, payload = (post.url, post.payload) if post else (MISSING, MISSING)
         if chart.rules.urls:
             expected = [chart.base + kind for kind in self.kinds]
-            given = url.rstrip("/") if post and chart.rules.lenient else url
-            yield Check(f"{self.kind} url", given in expected, " or ".join(map(show, expected)), show(url))
-        actual = chart.rules.look(payload, "resourceType")
+            address = url.rstrip("/") if post and chart.rules.lenient else url
+            yield Check(f"{self.kind} url", address in expected, " or ".join(map(show, expected)), show(url))
+        actual = lookup(payload, "resourceType")
         yield Check(f"{self.kind} resourceType", actual in self.kinds, " or ".join(map(show, self.kinds)), show(actual))
         for one in self.fields:
             yield one.check(payload, self.kind, chart)
@@ -108,34 +109,26 @@ def lookup(value: Any, path: str) -> Any:
     return value
 
 
-def _put(body: Any, path: tuple[str | int, ...], value: Any) -> None:
-    """Write a value at a path; lists get one item. An object is merged into one that is already there."""
-    for step, following in pairwise(path):
-        new: Any = [] if isinstance(following, int) else {}
-        if isinstance(body, list):
-            if not body:
-                body.append(new)
-            body = body[0]
+def _merge(body: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add JSON to JSON, in depth. Lists have one item."""
+    for name, value in more.items():
+        old = body.get(name)
+        if isinstance(old, list) and isinstance(value, list):
+            _merge(old[0], value[0])
+        elif isinstance(old, dict) and isinstance(value, dict):
+            _merge(old, value)
         else:
-            body = body.setdefault(step, new)
-    if isinstance(body, list):
-        if not body:
-            body.append({})
-        body[0].update(value)
-    elif not path:
-        body.update(value)
-    else:
-        body[path[-1]] = value
+            body[name] = value
 
 
-Draft = Callable[[Case], Order]
+Draft = Callable[[Chart], Order]
 """An order for any patient and time. A chart makes it an order for its patient, now."""
 
 
 def _draft(
     kind: str, words: str, *fields: Field, status: Meaning = _ACTIVE, to: Unit = "second", ends: tuple[str, ...] = ()
 ) -> Draft:
-    def order(chart: Case) -> Order:
+    def order(chart: Chart) -> Order:
         common = (
             Field("status", status),
             Field("intent", Is("order")),
@@ -197,7 +190,7 @@ def stop(drug: Drug) -> Draft:
     """A new MedicationRequest that names a drug and has a status that ends it. If writes are executed, an update or
     patch that ends the active order counts as well.
     """
-    names = Names((drug.named_by,), writes={"text": drug.name})
+    names = Names({"text": drug.name}, (drug.named_by,))
     drug_field = Field("medicationCodeableConcept", names)
     return _draft(
         "MedicationRequest", f"stop {drug.label}", drug_field, status=OneOf(*ENDINGS), to="minute", ends=drug.named_by

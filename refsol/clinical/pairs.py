@@ -14,17 +14,15 @@ from itertools import chain, islice, zip_longest
 from random import Random
 from typing import Any
 
-from refsol.clinical.chart import Chart
+from refsol.clinical.chart import Chart, Compared, Looked, drug_text, ref
 from refsol.clinical.evidence import branch_words, evidence
-from refsol.clinical.faults import DataFault
 from refsol.clinical.meanings import Coded, plain
-from refsol.clinical.records import Compared, Looked, drug_text
-from refsol.clinical.rules import Reply
-from refsol.clinical.rulings import Ruling
-from refsol.clinical.sources import Amendment, Changed, Resource, Resources, Source, ref
+from refsol.clinical.rulings import Reply, Ruling
+from refsol.clinical.sources import Amendment, Resource, Resources, Source
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.texts import quoted, requoted
-from refsol.clinical.twins import time_of
+from refsol.clinical.twins import Changed, time_of
+from refsol.errors import DataFault
 from refsol.history import Post
 from refsol.json_values import as_object
 from refsol.resources import codes, subject_id
@@ -523,7 +521,7 @@ def is_answered(change: Amendment, rulings: Sequence[Ruling], chart: Chart, hosp
     drugs = [
         one for ruling in rulings for order in ruling.due for one in order.fields if isinstance(one.meaning, Coded)
     ]
-    words = {one.meaning.code.label.lower().split()[0] for one in drugs if isinstance(one.meaning, Coded)}
+    words = {one.meaning.value.label.lower().split()[0] for one in drugs if isinstance(one.meaning, Coded)}
     old = [hospital.by_ref.get(one if isinstance(one, str) else ref(one)) for one in change]
     times = [time for one in old if one and one["resourceType"] == "Observation" and (time := _time(one)) is not None]
     orders = [one for one in hospital.of.get(chart.patient, []) if one["resourceType"] == "MedicationRequest"]

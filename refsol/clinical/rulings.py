@@ -1,21 +1,46 @@
-"""What is right for a task: the accepted answers and the due orders."""
+"""What is right for a task, the accepted answers and the due orders, and how a reply is compared with it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import permutations
+from typing import Any, NamedTuple
 
 from refsol.changes import Change
-from refsol.clinical.case import Case
-from refsol.clinical.meanings import Is, Meaning
+from refsol.clinical.chart import Chart, ref
+from refsol.clinical.meanings import Is, Meaning, RuleSet, in_words
 from refsol.clinical.orders import Draft, Order, lookup
-from refsol.clinical.sources import Resource, ref
-from refsol.verdict import Branch, Check
+from refsol.clinical.sources import Resource
+from refsol.errors import DataFault
+from refsol.history import HistoryMessage, Post, ends_in_attempt, extract_posts
+from refsol.json_values import json_value
+from refsol.verdict import MISSING, NO_ANSWER, Branch, Check, show
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class Reply:
+    """What an agent did. `answer` is parsed JSON, MISSING if it is not JSON, NO_ANSWER if there is none; `raw` is the
+    answer as the runner kept it. `attempted`: something counts as a POST. `unanswered`: the last message is a POST.
+    """
+
+    answer: Any
+    posts: tuple[Post, ...]
+    attempted: bool
+    unanswered: bool
+    raw: Any = None
+    changes: tuple[Change, ...] | None = None
+    """How the chart changed; None if that is not known, because writes were only acknowledged."""
+
+    @classmethod
+    def of(cls, raw: Any, messages: Sequence[HistoryMessage], rules: RuleSet, acknowledgement: str) -> Reply:
+        """The reply in a stored history."""
+        parsed = json_value(raw, MISSING) if isinstance(raw, str) else NO_ANSWER if raw is None else MISSING
+        attempts = [one.is_attempt if rules.prose_counts else one.is_post_action for one in messages]
+        return cls(parsed, extract_posts(messages, acknowledgement), any(attempts), ends_in_attempt(messages), raw)
+
+
+class Edit(NamedTuple):
     """A due change of a resource in the chart: the values of its elements afterwards, or None if it is deleted."""
 
     resource: Resource
@@ -30,16 +55,15 @@ class Edit:
             f"{name} {one.expected}" for name, one in self.values.items()
         )
 
-    def check(self, changes: Sequence[Change], chart: Case) -> Check:
+    def check(self, changes: Sequence[Change], chart: Chart) -> Check:
         """Whether the changes of an episode have this one."""
         name = ref(self.resource)
         made = next((one for one in changes if one.before is not None and ref(one.before) == name), None)
         if made is None:
             return Check(name, False, self.words, "no change")
-        if self.values is None or made.after is None:
-            return Check(name, self.values is None and made.after is None, self.words, made.words)
-        right = all(chart.rules.accepts(one, lookup(made.after, path), chart) for path, one in self.values.items())
-        return Check(name, right, self.words, made.words)
+        values, after = self.values or {}, made.after
+        right = all(chart.rules.accepts(one, lookup(after, path), chart) for path, one in values.items())
+        return Check(name, right and (after is None) == (self.values is None), self.words, made.words)
 
 
 def update(resource: Resource, **values: Any) -> Edit:
@@ -69,15 +93,63 @@ class Ruling:
     only: bool = False
     """Whether nothing else may have changed."""
 
-    def on(self, chart: Case) -> Ruling:
+    def on(self, chart: Chart) -> Ruling:
         """The ruling with its orders made for the chart's patient and time."""
         orders = tuple(one if isinstance(one, Order) else one(chart) for one in self.orders)
-        return replace(self, orders=orders)
+        return self if orders == self.orders else replace(self, orders=orders)
 
     @property
     def due(self) -> tuple[Order, ...]:
         """The orders, once they were made for a chart."""
         return tuple(one for one in self.orders if isinstance(one, Order))
+
+    def checks(self, reply: Reply, chart: Chart) -> Iterator[Check]:
+        """The checks of a reply: the posts one to one with the due orders, then the answer. Raises ReplyFault."""
+        answered, rules = reply.answer is not NO_ANSWER, chart.rules
+        yield Check("completed", answered, "an answer", "an answer" if answered else "none")
+        if not self.orders and not self.edits:
+            yield Check("no POST", not reply.attempted, "no POST", "a POST" if reply.attempted else "no POST")
+        else:
+            yield from _orders(self.due, reply, chart)
+        if self.edits or self.only:
+            yield from _changes(self, reply, chart)
+        if self.answers is not None:
+            right = any(rules.is_answer(one, reply.answer, chart) for one in self.answers)
+            actual = "text that is not JSON" if reply.answer is MISSING else show(reply.answer)
+            yield Check("answer", right, " or ".join(map(in_words, self.answers)), actual)
+
+
+def _orders(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]:
+    """Exactly the due posts, in their order if the rule set requires it. Every field of each post is checked."""
+    ended = [one for one in due if any(one.is_met_by(change, chart) for change in reply.changes or ())]
+    due = [one for one in due if one not in ended]
+    posts, same = reply.posts, len(reply.posts) == len(due)
+    end = "a POST without a reply" if reply.unanswered else "fine"
+    yield Check("last message", not reply.unanswered, "no POST without a reply", end)
+    yield Check("posts", same, f"{len(due)} accepted", f"{len(posts)} accepted")
+    ways = permutations(posts) if same and not chart.rules.in_order else [posts]
+    yield from min(
+        (_in_sequence(due, way, chart) for way in ways), key=lambda checks: sum(not one.passed for one in checks)
+    )
+
+
+def _changes(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
+    """The due changes of the chart, and that there are no others. Raises DataFault if the changes are not known."""
+    if reply.changes is None:
+        raise DataFault("the changes of the chart are not known: run with --writes execute")
+    for edit in ruling.edits:
+        yield edit.check(reply.changes, chart)
+    if ruling.only:
+        meant = {ref(edit.resource) for edit in ruling.edits}
+        others = [one for one in reply.changes if one.before is not None and ref(one.before) not in meant]
+        others = [one for one in others if not any(order.is_met_by(one, chart) for order in ruling.due)]
+        actual = "; ".join(f"{one.name}: {one.words}" for one in others) or "none"
+        yield Check("other changes", not others, "none", actual)
+
+
+def _in_sequence(due: Sequence[Order], posts: Sequence[Post], chart: Chart) -> list[Check]:
+    padded = [*posts, *[None] * len(due)]
+    return [check for order, post in zip(due, padded, strict=False) for check in order.check(post, chart)]
 
 
 def answer(*accepted: Any) -> Ruling:

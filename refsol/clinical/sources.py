@@ -7,6 +7,7 @@ A search has the parameters `patient`, `code` (one, or several joined by commas)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,22 +38,22 @@ class Resources:
     """
 
     def __init__(self, resources: Iterable[Resource]) -> None:
-        self._found: dict[tuple[str, ...], dict[int, Resource]] = {}
-        for place, resource in enumerate(resources):
+        self._found: dict[tuple[str, ...], list[Resource]] = {}
+        for resource in resources:
             for key in _keys(resource):
-                self._found.setdefault(key, {})[place] = resource
+                self._found.setdefault(key, []).append(resource)
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
         """See `Source.search`."""
         if kind == "Patient":
             ((name, value),) = query.items()
-            return list(self._found.get((kind, name, value), {}).values())
-        matches: dict[int, Resource] = {}
-        for code in query.get("code", "").split(","):
-            matches.update(self._found.get((kind, query["patient"], code), {}))
-        found = [matches[place] for place in sorted(matches)]
-        status = query.get("status")
-        return [one for one in found if one.get("status") == status] if status else found
+            return self._found.get((kind, name, value), [])
+        code, status = query.get("code", ""), query.get("status")
+        several = set(code.split(",")) if "," in code else set()
+        matches = self._found.get((kind, query["patient"], "" if several else code), [])
+        if several:
+            matches = [one for one in matches if several & codes(one)]
+        return [one for one in matches if one.get("status") == status] if status else matches
 
 
 def _keys(resource: Resource) -> Iterator[tuple[str, ...]]:
@@ -60,12 +61,10 @@ def _keys(resource: Resource) -> Iterator[tuple[str, ...]]:
     if kind == "Patient":
         yield kind, "_id", str(resource.get("id"))
         yield kind, "birthdate", str(resource.get("birthDate"))
-        for identifier in objects(resource.get("identifier")):
-            if isinstance(value := identifier.get("value"), str):
-                yield kind, "identifier", value
+        values = {str(identifier.get("value")) for identifier in objects(resource.get("identifier"))}
+        yield from ((kind, "identifier", value) for value in values)
     elif (patient := subject_id(resource)) is not None:
-        for code in ("", *codes(resource)):
-            yield kind, patient, code
+        yield from ((kind, patient, code) for code in {"", *codes(resource)})
 
 
 class NdjsonEhr:
@@ -73,21 +72,12 @@ class NdjsonEhr:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self._resources: Resources | None = None
-        self._problem: FactsError | None = None
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
         """See `Source.search`. Raises FactsError if the file is damaged."""
-        if self._problem is not None:
-            raise self._problem
-        if self._resources is None:
-            try:
-                self._resources = self._read()
-            except FactsError as error:
-                self._problem = error
-                raise
-        return self._resources.search(kind, **query)
+        return self._read.search(kind, **query)
 
+    @cached_property
     def _read(self) -> Resources:
         with InputFile(self.path, error=FactsError) as file:
             resources = [resource for _, resource in file.json_lines(json_object)]
@@ -127,44 +117,10 @@ class SessionEhr:
         """See `Source.search`."""
         parts = [f"{name}={value}" for name, value in query.items() if value]
         url: str | None = f"{self._base}/{kind}?{'&'.join(parts)}&_count={PAGE}"
-        found: list[Resource] = []
+        matches: list[Resource] = []
         while url:
             bundle = self._get(url)
-            found += [as_object(entry.get("resource")) for entry in objects(bundle.get("entry"))]
+            matches += [as_object(entry.get("resource")) for entry in objects(bundle.get("entry"))]
             links = objects(bundle.get("link"))
             url = next((str(link["url"]) for link in links if link.get("relation") == "next"), None)
-        return found
-
-
-class Changed:
-    """A source in which some resources have another content, or are missing. See `Amendment`.
-
-    A resource of the patient stays in its place; one that was another patient's comes last.
-    """
-
-    def __init__(self, source: Source, change: Amendment) -> None:
-        self._source = source
-        self._own = {one if isinstance(one, str) else ref(one): one for one in change}
-        self._kinds = {name.partition("/")[0] for name in self._own}
-
-    def search(self, kind: str, **query: str) -> Sequence[Resource]:
-        """See `Source.search`."""
-        stored = self._source.search(kind, **query)
-        if kind not in self._kinds:
-            return stored
-        matches = {ref(one): one for one in stored if ref(one) not in self._own}
-        new = Resources(one for one in self._own.values() if not isinstance(one, str)).search(kind, **query)
-        matches |= {ref(one): one for one in new}
-        wide = {name: value for name, value in query.items() if name != "status"}
-        order = [ref(one) for one in self._source.search(kind, **wide)]
-        return [matches[name] for name in dict.fromkeys([*order, *matches]) if name in matches]
-
-
-def changed(source: Source, change: Amendment | None) -> Source:
-    """The source with a change, if there is one."""
-    return Changed(source, change) if change else source
-
-
-def ref(resource: Resource) -> str:
-    """The reference to a resource, such as `Procedure/12`."""
-    return f"{resource.get('resourceType')}/{resource.get('id')}"
+        return matches

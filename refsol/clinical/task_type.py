@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import because, evidence
-from refsol.clinical.faults import DataFault, ReplyFault
 from refsol.clinical.meanings import plain
-from refsol.clinical.rules import Reply
-from refsol.clinical.rulings import Ruling
-from refsol.errors import InputError, RefsolError
+from refsol.clinical.rulings import Reply, Ruling
+from refsol.errors import DataFault, FactsError, InputError, RefsolError, ReplyFault
+from refsol.history import HistoryError, Post
 from refsol.verdict import Check, Verdict, decide, ungraded
+
+T = TypeVar("T")
 
 
 class RuleError(InputError):
@@ -47,22 +48,20 @@ class TaskType:
 
     def ruled(self, chart: Chart) -> Ruling:
         """Run the rule. Raises DataFault, FactsError, and RuleError with the rule's file and line."""
+        own = f"the rule of {self.name or type(self).__name__}"
         try:
             ruling: object = self.rule(chart)
         except (DataFault, RefsolError):
             raise
         except Exception as error:
             *_, frame = traceback.extract_tb(error.__traceback__)
-            raise RuleError(
-                f"{frame.filename}:{frame.lineno}: the rule of {self.name or type(self).__name__} failed: {error!r}"
-            ) from error
-        if not isinstance(ruling, Ruling):
-            code = type(self).rule.__code__
-            raise RuleError(
-                f"{code.co_filename}:{code.co_firstlineno}: the rule of {self.name or type(self).__name__} returned "
-                f"{type(ruling).__name__}; return nothing(…), answer(…) or order(…)"
-            )
-        return ruling.on(chart)
+            raise RuleError(f"{frame.filename}:{frame.lineno}: {own} failed: {error!r}") from error
+        if isinstance(ruling, Ruling):
+            return ruling.on(chart)
+        code, what = type(self).rule.__code__, type(ruling).__name__
+        raise RuleError(
+            f"{code.co_filename}:{code.co_firstlineno}: {own} returned {what}; return nothing(…), answer(…) or order(…)"
+        )
 
     def judge(self, chart: Chart, reply: Reply) -> Verdict:
         """Grade a reply. If the chart is at fault, the item is ungraded. Raises FactsError."""
@@ -76,8 +75,7 @@ class TaskType:
         return Solution.of(self.ruled(chart), chart)
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
+class Solution(NamedTuple):
     """A right reply: the answer, and the posts as pairs of URL and JSON."""
 
     answer: Any
@@ -90,23 +88,48 @@ class Solution:
         posts = tuple((chart.base + one.kind, one.json()) for one in ruling.due)
         return cls(plain(first), posts)
 
+    @property
+    def reply(self) -> Reply:
+        """The reply of an agent that does this."""
+        posts = tuple(Post(url, body) for url, body in self.posts)
+        return Reply(self.answer, posts, attempted=bool(posts), unanswered=False, raw=json.dumps(self.answer))
+
 
 def verdict(ruling: Ruling, reply: Reply, chart: Chart) -> Verdict:
     """Compare a reply with a ruling on a chart. A ReplyFault is a failed check, unless an earlier one failed."""
-    reason = because(chart, ruling)
     accepted = tuple(map(plain, ruling.answers or ()))
     needed = evidence(chart) or None
     checks: list[Check] = []
     try:
-        checks.extend(chart.rules.checks(ruling, reply, chart))
+        checks.extend(ruling.checks(reply, chart))
     except ReplyFault as error:
         if all(check.passed for check in checks):
             checks.append(Check(error.check, False, "a reply that can be read", str(error)))
-    return decide(checks, ruling.branch, reason, accepted, needed)
+    return decide(checks, ruling.branch, partial(because, chart, ruling), accepted, needed)
 
 
-def history_of(posts: Sequence[tuple[str, Mapping[str, Any]]], acknowledgement: str) -> Iterator[dict[str, str]]:
-    """The messages of an agent that sends these posts, each accepted."""
-    for url, body in posts:
-        yield {"role": "agent", "content": f"POST {url}\n{json.dumps(body)}"}
-        yield {"role": "user", "content": acknowledgement}
+class UngradableError(ValueError):
+    """The item itself cannot be graded. The text gives the reason."""
+
+
+def task_type(task: Mapping[str, Any]) -> str:
+    """The type of a benchmark's task: its field `type`, otherwise the part of its id before `_`."""
+    return str(task.get("type") or str(task.get("id")).partition("_")[0])
+
+
+def known_type(task: Mapping[str, Any], types: Mapping[str, T]) -> T:
+    """The type of a benchmark's task. Raises UngradableError."""
+    kind = task_type(task)
+    if kind not in types:
+        raise UngradableError(f"unknown task type {kind!r}; known: {', '.join(types)}")
+    return types[kind]
+
+
+def graded(grade: Callable[[], Verdict]) -> Verdict:
+    """A verdict, or the reason why there is none."""
+    try:
+        return grade()
+    except (UngradableError, HistoryError) as error:
+        return ungraded(str(error))
+    except FactsError as error:
+        return ungraded(f"the facts could not be read: {str(error).partition(chr(10))[0]}")

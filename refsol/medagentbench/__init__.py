@@ -3,12 +3,13 @@
 from refsol.clinical.evidence import Deciding
 from refsol.clinical.floor import BASELINES, Baselines
 from refsol.clinical.sources import NdjsonEhr, Resources, SearchEhr, Source
+from refsol.clinical.task_type import task_type
 from refsol.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind
 from refsol.grounds import Grounds, grounds
 from refsol.medagentbench._failures import failure_of
 from refsol.medagentbench._key import KeyEhr, build_key, key_text, read_key, write_key
 from refsol.medagentbench.constants import PUBLISHED, Constants
-from refsol.medagentbench.grade import baselines, deciding, grade_item, task_type
+from refsol.medagentbench.grade import baselines, deciding, grade_item
 from refsol.medagentbench.recorded import (
     RecordedEpisode,
     RecordedRun,

@@ -10,19 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from refsol.clinical.faults import DataFault
 from refsol.clinical.sources import Resource, Source
-from refsol.errors import FactsError, InputError
+from refsol.clinical.task_type import UngradableError, task_type
+from refsol.errors import DataFault, FactsError, InputError
 from refsol.files import read_json
 from refsol.json_values import as_object
 from refsol.medagentbench.constants import PUBLISHED, Constants
-from refsol.medagentbench.grade import UngradableError, chart_of, task_type, type_of
+from refsol.medagentbench.grade import chart_of, type_of
 from refsol.medagentbench.rules import OFFICIAL
 from refsol.schema import validator
 
@@ -61,7 +61,11 @@ class KeyEhr:
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
         """The patient with an identifier, or a patient's readings of a code that can decide. Raises FactsError."""
         if kind == "Patient":
-            return self._patients(query["identifier"])
+            mrn = query["identifier"]
+            if mrn not in self._key.patients:
+                raise FactsError(f"{self.path}: does not have the patient {mrn}")
+            entry = self._key.patients[mrn]
+            return [] if entry is None else [{"resourceType": "Patient", "birthDate": entry[0]}]
         name = f"{query['patient']} {query['code']}"
         if name not in self._key.readings:
             raise FactsError(f"{self.path}: does not have the readings of {query['code']} of {query['patient']}")
@@ -69,12 +73,6 @@ class KeyEhr:
             {"resourceType": "Observation", "effectiveDateTime": time, "valueQuantity": {"value": value}}
             for time, value in self._key.readings[name]
         ]
-
-    def _patients(self, mrn: str) -> Sequence[Resource]:
-        if mrn not in self._key.patients:
-            raise FactsError(f"{self.path}: does not have the patient {mrn}")
-        entry = self._key.patients[mrn]
-        return [] if entry is None else [{"resourceType": "Patient", "birthDate": entry[0]}]
 
 
 def digest_tasks(tasks: Sequence[Mapping[str, Any]]) -> str:
@@ -85,9 +83,8 @@ def digest_tasks(tasks: Sequence[Mapping[str, Any]]) -> str:
     return hashlib.sha256(json.dumps(used, separators=(",", ":")).encode()).hexdigest()
 
 
-def _own_type(task: Mapping[str, Any]) -> list[str]:
-    kind = task_type(task)
-    return [] if kind == str(task["id"]).partition("_")[0] else [kind]
+def _own_type(task: Mapping[str, Any]) -> set[str]:
+    return {task_type(task)} - {task_type({"id": task["id"]})}
 
 
 def build_key(tasks: Sequence[Mapping[str, Any]], facts: Source, constants: Constants = PUBLISHED) -> AnswerKey:
@@ -97,9 +94,10 @@ def build_key(tasks: Sequence[Mapping[str, Any]], facts: Source, constants: Cons
         recorder = _Recorder(facts)
         used: dict[int, Resource] = {}
         complete = True
-        for rules in (OFFICIAL, replace(OFFICIAL, until_now=True)):
+        for until_now in (False, True):
             try:
-                chart = chart_of(task, recorder, rules, constants)
+                chart = chart_of(task, recorder, OFFICIAL, constants)
+                chart.until_now = until_now
                 type_of(task, constants).ruled(chart)
             except UngradableError:
                 continue
@@ -126,17 +124,16 @@ class _Recorder:
 
     def write(self, key: AnswerKey, used: Mapping[int, Resource] | None) -> None:
         """Write the results into a key; of the readings only those that are used. None: all are used."""
-        for (kind, patient, *rest), found in self.results.items():
+        for (kind, patient, *rest), matches in self.results.items():
             if kind == "Patient":
-                key.patients[patient] = (_text(found[0].get("birthDate")),) if found else None
+                key.patients[patient] = (_text(matches[0].get("birthDate")),) if matches else None
             else:
                 place = f"{patient} {''.join(rest)}"
-                kept = [*key.readings.get(place, []), *(_reading(one) for one in found if _is_in(one, used))]
-                key.readings[place] = [one for one in map(_reading, found) if one in kept]
-
-
-def _is_in(resource: Resource, used: Mapping[int, Resource] | None) -> bool:
-    return used is None or id(resource) in used
+                readings = [
+                    *key.readings.get(place, []),
+                    *(_reading(one) for one in matches if used is None or id(one) in used),
+                ]
+                key.readings[place] = [one for one in map(_reading, matches) if one in readings]
 
 
 def _reading(resource: Resource) -> tuple[str | None, int | float | None]:

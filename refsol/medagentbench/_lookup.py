@@ -33,16 +33,15 @@ _NAME = re.compile(
 _NAME_PARAMETER = re.compile(r"(?P<field>family|given)(:(exact|contains))?")
 
 
-def find_patient(chart: Chart) -> str | None:
-    """The id of the patient whose name and birth date the instruction states. None if no patient has both."""
+def find_patient(chart: Chart) -> str:
+    """The id of the patient whose name and birth date the instruction states, or that there is none."""
     instruction = str(chart.task.get("instruction") or "")
     born = next(_dates(instruction), None)
-    if born is None:
-        return None
-    for patient in chart.source.search("Patient", birthdate=born.date().isoformat()):
+    patients = chart.source.search("Patient", birthdate=born.date().isoformat()) if born else ()
+    for patient in patients:
         if any(_is_named(name, instruction) for name in objects(patient.get("name"))):
             return str(patient["id"])
-    return None
+    return _NOT_FOUND
 
 
 def other_patients(chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:

@@ -9,24 +9,20 @@ from typing import Any
 
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import Deciding
-from refsol.clinical.faults import DataFault
-from refsol.clinical.floor import Baselines, FloorItem
+from refsol.clinical.floor import Baselines
+from refsol.clinical.meanings import RuleSet
 from refsol.clinical.orders import lookup
-from refsol.clinical.rules import Reply, RuleSet
-from refsol.clinical.sources import Source, changed
-from refsol.clinical.task_type import verdict
-from refsol.errors import FactsError
-from refsol.history import HistoryError, Post, extract_posts, read_messages
-from refsol.json_values import json_value
+from refsol.clinical.rulings import Reply
+from refsol.clinical.sources import Source
+from refsol.clinical.task_type import UngradableError, graded, known_type, task_type, verdict
+from refsol.clinical.twins import changed
+from refsol.errors import DataFault, FactsError
+from refsol.history import Post, read_messages
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.recorded import RecordedEpisode
-from refsol.medagentbench.rules import RULE_SETS, RuleName, TaskChart, rule_name
+from refsol.medagentbench.rules import OFFICIAL, RULE_SETS, RuleName, TaskChart, rule_name
 from refsol.medagentbench.types import TYPES, MabType
-from refsol.verdict import MISSING, NO_ANSWER, Check, Verdict, show, ungraded
-
-
-class UngradableError(ValueError):
-    """The item itself cannot be graded. The text gives the reason."""
+from refsol.verdict import MISSING, Check, Verdict, show
 
 
 def grade_item(
@@ -47,32 +43,24 @@ def grade_item(
     reason. The only error is InputError, for an unknown rule set.
     """
     rule_set = RULE_SETS[rule_name(rules)]
-    try:
+
+    def grade() -> Verdict:
         reply = _reply(answer, history, rule_set, constants, episode)
         kind, chart = type_of(task, constants), chart_of(task, facts, rule_set, constants, base)
-        graded = _judge(kind, chart, reply)
-        if rule_set.lenient and not graded.correct:
-            bounded = chart_of(task, facts, replace(rule_set, until_now=True), constants, base)
-            other = _judge(kind, bounded, reply)
-            graded = other if other.correct else graded
-    except (UngradableError, HistoryError) as error:
-        return ungraded(str(error))
-    except FactsError as error:
-        return ungraded(f"the facts could not be read: {str(error).partition(chr(10))[0]}")
-    return graded
+        verdict = _judge(kind, chart, reply)
+        if rule_set.lenient and not verdict.correct:
+            chart = chart_of(task, facts, rule_set, constants, base)
+            chart.until_now = True
+            other = _judge(kind, chart, reply)
+            verdict = other if other.correct else verdict
+        return verdict
 
-
-def task_type(task: Mapping[str, Any]) -> str:
-    """A task's type: its field `type`, otherwise the part of its id before `_`."""
-    return str(task.get("type") or str(task.get("id")).partition("_")[0])
+    return graded(grade)
 
 
 def type_of(task: Mapping[str, Any], constants: Constants = PUBLISHED) -> MabType:
     """The type of a task, with the constants of its data set. Raises UngradableError."""
-    kind = task_type(task)
-    if kind not in TYPES:
-        raise UngradableError(f"unknown task type {kind!r}; known: {', '.join(TYPES)}")
-    return TYPES[kind](constants)
+    return known_type(task, TYPES)(constants)
 
 
 def chart_of(
@@ -98,30 +86,17 @@ def chart_of(
 
 def baselines(tasks: Sequence[Mapping[str, Any]], facts: Source, constants: Constants = PUBLISHED) -> Baselines:
     """The scores of agents that read nothing, for one task set under the official rules."""
-    items = []
-    for task in tasks:
-        try:
-            chart_of(task, facts, RULE_SETS["official"], constants)
-            kind = type_of(task, constants)
-        except UngradableError:
-            continue
-        words = f"{task.get('context') or ''}\n{task.get('instruction') or ''}"
-        items.append(FloorItem(str(task["id"]), kind, words, _charts(task, facts, constants)))
-    return Baselines(items)
+    return Baselines.of(tasks, lambda task: (type_of(task, constants), chart_of(task, facts, OFFICIAL, constants)))
 
 
 def deciding(task: Mapping[str, Any], facts: Source, constants: Constants = PUBLISHED) -> Deciding | None:
     """The laboratory test that decides a task, for a picture. None if no test does, or if the facts allow none."""
     try:
-        chart = chart_of(task, facts, RULE_SETS["official"], constants)
+        chart = chart_of(task, facts, OFFICIAL, constants)
         type_of(task, constants).ruled(chart)
     except (UngradableError, DataFault, FactsError):
         return None
     return Deciding.of(chart)
-
-
-def _charts(task: Mapping[str, Any], facts: Source, constants: Constants) -> Any:
-    return lambda: chart_of(task, facts, RULE_SETS["official"], constants)
 
 
 def _judge(kind: MabType, chart: Chart, reply: Reply) -> Verdict:
@@ -141,14 +116,13 @@ def _reply(
 ) -> Reply:
     if episode is not None and episode.failed_elsewhere:
         raise UngradableError(f"the episode ended as {episode.status}: not the agent's doing")
+    reply = Reply.of(answer, read_messages(history), rules, constants.acknowledgement)
     if not rules.stored:
-        return Reply.of(answer, read_messages(history), rules, constants.acknowledgement)
+        return reply
     if episode is None or episode.created is None:
         raise UngradableError("no record of what the server stored: `state` reads episodes.jsonl beside the results")
-    parsed = json_value(answer, MISSING) if isinstance(answer, str) else NO_ANSWER if answer is None else MISSING
-    sent = extract_posts(read_messages(history), constants.acknowledgement)
-    posts = tuple(_with_route(post, other) for post, other in zip_longest(episode.stored_posts, sent) if post)
-    return Reply(parsed, posts, attempted=bool(posts), unanswered=False, raw=answer)
+    posts = tuple(_with_route(post, other) for post, other in zip_longest(episode.stored_posts, reply.posts) if post)
+    return replace(reply, posts=posts, attempted=bool(posts), unanswered=False)
 
 
 def _with_route(stored: Post, sent: Post | None) -> Post:

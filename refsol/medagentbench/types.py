@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from refsol.clinical.case import Case
-from refsol.clinical.chart import Chart
+from refsol.clinical.chart import Chart, Event
 from refsol.clinical.codes import LABORATORY, LOINC, NDC, SNOMED, Code, Lab, hours
 from refsol.clinical.meanings import About, At, Instant, Is, Meaning, Near
-from refsol.clinical.orders import Field, Order, lab_test, medication, referral
-from refsol.clinical.records import Event
+from refsol.clinical.orders import Field, Order, lab_test, lookup, medication, referral
 from refsol.clinical.rulings import Ruling, answer, nothing, order
 from refsol.clinical.task_type import TaskType
 from refsol.medagentbench._lookup import find_patient, note_patient
@@ -20,7 +17,6 @@ from refsol.verdict import show
 
 NO_RESULT: list[Any] = [-1]
 """The answer to a query without a matching measurement."""
-NOT_FOUND = "Patient not found"
 
 
 class MabType(TaskType):
@@ -48,7 +44,7 @@ class FindPatient(MabType):
         """See `TaskType.rule`."""
         sol = chart.task.get("sol")
         if sol is None:
-            return answer([find_patient(chart) or NOT_FOUND])
+            return answer([find_patient(chart)])
         note_patient(chart, sol)
         return Ruling("query", (sol,), because=f"the right answer is {show(sol)}")
 
@@ -64,26 +60,19 @@ class Age(MabType):
         return Ruling("query", ([age],), because=f"born {born}, so {age} years old on {chart.now.date()}")
 
 
-@dataclass(frozen=True, slots=True)
 class _OneCategory(Meaning):
     """A list of one concept with one coding. A missing display counts, if the rules are lenient."""
 
-    coding: dict[str, str]
-
     def json(self) -> Any:
-        return [{"coding": [self.coding]}]
+        return [{"coding": [self.value]}]
 
-    def accepts(self, actual: Any, chart: Case) -> bool:
-        concept = actual[0] if isinstance(actual, list) and len(actual) == 1 else None
-        codings = concept.get("coding") if isinstance(concept, dict) else None
-        if codings == [self.coding]:
-            return True
-        bare = {name: self.coding[name] for name in ("system", "code")}
-        return bool(chart.rules.lenient and codings == [bare])
+    def accepts(self, actual: Any, chart: Any) -> bool:
+        codings = lookup(actual, "[0].coding") if isinstance(actual, list) and len(actual) == 1 else None
+        bare = {name: self.value[name] for name in ("system", "code")}
+        return codings == [self.value] or (chart.rules.lenient and codings == [bare])
 
 
-@dataclass(frozen=True, slots=True)
-class _Stated(Is):
+class _Stated(Meaning):
     """A value that the instruction states."""
 
     @property
@@ -212,18 +201,5 @@ class Hba1c(MabType):
         return order(lab_test(test, priority="stat"), answers=answers)
 
 
-_CLASSES = (
-    FindPatient,
-    Age,
-    RecordPressure,
-    LastMagnesium,
-    ReplaceMagnesium,
-    MeanGlucose,
-    LastGlucose,
-    OrderReferral,
-    ReplacePotassium,
-    Hba1c,
-)
-TYPES: dict[str, type[MabType]] = {one.name: one for one in _CLASSES}
+TYPES: dict[str, type[MabType]] = {kind.name: kind for kind in MabType.__subclasses__()}
 """The types by id."""
-TITLES: dict[str, str] = {one.name: one.title for one in _CLASSES}

@@ -290,13 +290,13 @@ def _frozen_unordered(value: object) -> Hashable:
 
 def _label(answer: object) -> str:
     if not isinstance(answer, str):
-        raise InputError("a label is no text")
+        raise InputError("a label is not text")
     return answer
 
 
 def _text(answer: object) -> str:
     if not isinstance(answer, str):
-        raise InputError("an answer is no text")
+        raise InputError("an answer is not text")
     return answer
 
 

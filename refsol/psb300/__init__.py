@@ -6,17 +6,17 @@ It needs no network and has no state. docs/psb-300.md describes the rules.
 from refsol.clinical.failures import failure_of
 from refsol.clinical.floor import BASELINES, Baselines
 from refsol.clinical.sources import NdjsonEhr, Resources, SearchEhr, Source
+from refsol.clinical.task_type import UngradableError as TaskError
+from refsol.clinical.task_type import task_type
 from refsol.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind
 from refsol.psb300._charts import Stored, StoredFacts, save, stored
 from refsol.psb300.grade import (
     PUBLISHED,
     Constants,
-    TaskError,
     baselines,
     chart_of,
     grade_item,
     stated_now,
-    task_type,
     type_of,
 )
 from refsol.psb300.rules import RULE_SETS, RuleName, rule_name

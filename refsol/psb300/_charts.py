@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from refsol.clinical.records import Search
+from refsol.clinical.chart import Search
 from refsol.clinical.sources import Resource, Source
+from refsol.clinical.task_type import task_type
 from refsol.errors import FactsError
 from refsol.json_values import as_object
-from refsol.psb300.grade import task_type
 from refsol.psb300.types import TYPES
 
 _READ = (
@@ -48,8 +48,7 @@ class StoredFacts:
             raise FactsError(f"the saved facts have no search for {kind} of patient {patient}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """How many resources of some tasks' charts count, because they were stored before the cut-off.
 
     `late` has the patients whose resources were all stored after it.
@@ -67,10 +66,6 @@ class Stored:
 
 def save(tasks: Sequence[Mapping[str, Any]], facts: Source) -> dict[str, Any]:
     """The resources that the rules may read for these tasks, as the document of `StoredFacts`. Raises FactsError."""
-    searches = {
-        (search, patient): facts.search(search.kind, patient=patient, **search.query)
-        for patient, search in _searches(tasks)
-    }
     return {
         "searches": [
             {
@@ -80,32 +75,30 @@ def save(tasks: Sequence[Mapping[str, Any]], facts: Source) -> dict[str, Any]:
                 "status": search.query.get("status"),
                 "resources": [_slim(resource) for resource in resources],
             }
-            for (search, patient), resources in searches.items()
+            for patient, search, resources in _found(tasks, facts)
         ]
     }
 
 
 def stored(tasks: Sequence[Mapping[str, Any]], facts: Source, cut_off: datetime) -> Stored:
     """Count the resources that the rules may read for these tasks, by the cut-off. Raises FactsError."""
-    totals: dict[str, int] = {}
-    counting: dict[str, int] = {}
-    for patient, search in _searches(tasks):
-        resources = facts.search(search.kind, patient=patient, **search.query)
-        totals[patient] = totals.get(patient, 0) + len(resources)
-        counting[patient] = counting.get(patient, 0) + sum(not _is_late(one, cut_off) for one in resources)
+    totals, counting = Counter[str](), Counter[str]()
+    for patient, _, resources in _found(tasks, facts):
+        totals[patient] += len(resources)
+        counting[patient] += sum(not _is_late(one, cut_off) for one in resources)
     late = tuple(patient for patient, count in totals.items() if count and not counting[patient])
-    return Stored(sum(totals.values()), sum(counting.values()), late)
+    return Stored(totals.total(), counting.total(), late)
 
 
-def _searches(tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Search]]:
-    """Each distinct pair of patient and search that the tasks need."""
-    pairs = ((str(task["eval_MRN"]), search) for task in tasks if task.get("eval_MRN") for search in _of_type(task))
-    yield from dict.fromkeys(pairs)
-
-
-def _of_type(task: Mapping[str, Any]) -> tuple[Search, ...]:
-    kind = TYPES.get(task_type(task))
-    return kind.searches if kind else ()
+def _found(tasks: Sequence[Mapping[str, Any]], facts: Source) -> Iterator[tuple[str, Search, Sequence[Resource]]]:
+    """Each distinct pair of patient and search that the tasks need, and what it finds."""
+    known = [
+        (task["eval_MRN"], TYPES[task_type(task)])
+        for task in tasks
+        if task.get("eval_MRN") and task_type(task) in TYPES
+    ]
+    for patient, search in dict.fromkeys((str(patient), search) for patient, kind in known for search in kind.searches):
+        yield patient, search, facts.search(search.kind, patient=patient, **search.query)
 
 
 def _slim(resource: Resource) -> dict[str, Any]:

@@ -9,19 +9,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
-from refsol.clinical.faults import DataFault
-from refsol.clinical.floor import Baselines, FloorItem
-from refsol.clinical.rules import Reply, RuleSet
-from refsol.clinical.sources import Source, changed
-from refsol.clinical.task_type import verdict
-from refsol.errors import FactsError
-from refsol.history import HistoryError, read_messages
+from refsol.clinical.floor import Baselines
+from refsol.clinical.meanings import RuleSet
+from refsol.clinical.rulings import Reply
+from refsol.clinical.sources import Source
+from refsol.clinical.task_type import UngradableError, graded, known_type, task_type, verdict
+from refsol.clinical.twins import changed
+from refsol.errors import DataFault
+from refsol.history import read_messages
 from refsol.psb300.rules import OFFICIAL, RULE_SETS, PsbChart, RuleName, rule_name
 from refsol.psb300.types import TYPES, PsbType
-from refsol.verdict import Check, Verdict, ungraded
+from refsol.verdict import Check, Verdict
 
 _BASE = "http://localhost:8080/fhir/"
 """The base URL of orders in a right reply. The grader does not compare it."""
@@ -58,10 +58,6 @@ def stated_now(context: str) -> datetime | None:
         return None
 
 
-class TaskError(ValueError):
-    """A task cannot be graded because its type, patient or context is missing or invalid. The text says which."""
-
-
 def grade_item(
     task: Mapping[str, Any],
     history: Sequence[Any],
@@ -79,45 +75,36 @@ def grade_item(
     reason. Raises InputError for an unknown rule set.
     """
     rule_set = RULE_SETS[rule_name(rules)]
-    try:
+
+    def grade() -> Verdict:
         kind, chart = type_of(task), chart_of(task, facts, rule_set, clock, constants)
-        ruling = kind.ruled(chart)
-        reply = Reply.of(result, read_messages(history), rule_set, constants.acknowledgement)
-    except DataFault as error:
-        check = Check("chart", False, "a chart that can be read", str(error))
-        return Verdict(False, (check,), f"the chart is at fault: {error}")
-    except (TaskError, HistoryError) as error:
-        return ungraded(str(error))
-    except FactsError as error:
-        return ungraded(f"the facts could not be read: {str(error).partition(chr(10))[0]}")
-    return verdict(ruling, reply, chart)
+        try:
+            ruling = kind.ruled(chart)
+        except DataFault as error:
+            check = Check("chart", False, "a chart that can be read", str(error))
+            return Verdict(False, (check,), f"the chart is at fault: {error}")
+        return verdict(ruling, Reply.of(result, read_messages(history), rule_set, constants.acknowledgement), chart)
 
-
-def task_type(task: Mapping[str, Any]) -> str:
-    """A task's type: its field `type`, otherwise the part of its id before `_`."""
-    return str(task.get("type") or str(task.get("id")).partition("_")[0])
+    return graded(grade)
 
 
 def type_of(task: Mapping[str, Any]) -> PsbType:
-    """The type of a task. Raises TaskError."""
-    kind = task_type(task)
-    if kind not in TYPES:
-        raise TaskError(f"unknown task type {kind!r}; known: {', '.join(TYPES)}")
-    return TYPES[kind]
+    """The type of a task. Raises UngradableError."""
+    return known_type(task, TYPES)
 
 
 def chart_of(
     task: Mapping[str, Any], facts: Source, rules: RuleSet, clock: datetime, constants: Constants = PUBLISHED
 ) -> PsbChart:
-    """The chart of a task's patient. Raises TaskError if the task names no patient."""
+    """The chart of a task's patient. Raises UngradableError if the task names no patient."""
     patient, context = task.get("eval_MRN"), task.get("context", "")
     if not isinstance(patient, str) or not patient:
-        raise TaskError(f"{task.get('id')} names no patient (eval_MRN)")
+        raise UngradableError(f"{task.get('id')} names no patient (eval_MRN)")
     if not isinstance(context, str):
-        raise TaskError(f"{task.get('id')}: context is not text")
+        raise UngradableError(f"{task.get('id')}: context is not text")
     by_clock = task_type(task) == "task1" and rules is OFFICIAL
     now = clock if by_clock else stated_now(context) or constants.default_now
-    chart = PsbChart(changed(facts, task.get("change")), patient, now, rules, base=_BASE, task=task)
+    chart = PsbChart(changed(facts, task.get("change")), patient, now, rules, base=_BASE)
     chart.cut_off = constants.cut_off
     return chart
 
@@ -131,14 +118,5 @@ def baselines(
     constants: Constants = PUBLISHED,
 ) -> Baselines:
     """The scores of agents that read nothing, for one task set."""
-    items = []
-    for task in tasks:
-        make = partial(chart_of, task, facts, RULE_SETS[rules], clock, constants)
-        try:
-            make()
-            kind = type_of(task)
-        except TaskError:
-            continue
-        words = f"{task.get('context') or ''}\n{task.get('instruction') or ''}"
-        items.append(FloorItem(str(task["id"]), kind, words, make))
-    return Baselines(items)
+    rule_set = RULE_SETS[rules]
+    return Baselines.of(tasks, lambda task: (type_of(task), chart_of(task, facts, rule_set, clock, constants)))

@@ -2,6 +2,8 @@
 
 `official` does what the published grader does; its verdicts on recorded items are equal. `fair` matches codes and whole
 words, uses the context's now and the time at which a reading was taken, and requires what the instruction requires.
+The published grader searches texts for words, and fails on a field that it cannot read. The meanings here do the same,
+so they may raise ReplyFault.
 """
 
 from __future__ import annotations
@@ -15,28 +17,32 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal
 
-from refsol.clinical.case import Case
-from refsol.clinical.chart import Chart
-from refsol.clinical.faults import DataFault, ReplyFault
-from refsol.clinical.meanings import in_words
+from refsol.clinical.chart import Chart, ref
+from refsol.clinical.meanings import Meaning, Names, OneOf, RuleSet, in_words
 from refsol.clinical.orders import Field, Order, lookup
-from refsol.clinical.rules import Reply, RuleSet
-from refsol.clinical.rulings import Ruling
-from refsol.clinical.sources import Resource, ref
-from refsol.errors import InputError
+from refsol.clinical.rulings import Reply, Ruling
+from refsol.clinical.sources import Resource
+from refsol.errors import DataFault, InputError, ReplyFault
 from refsol.history import Post
 from refsol.json_values import json_value
-from refsol.psb300.meanings import is_fair
 from refsol.resources import codes
-from refsol.verdict import Check, show
+from refsol.verdict import MISSING, Check, show
 
 RuleName = Literal["official", "fair"]
 HEART_RATE = "HEARTRATE"
+TOLERANCE = 0.1
+"""How far a mean may be off."""
+
+
+def is_fair(chart: Chart) -> bool:
+    """Whether the rule set is `fair`, whose rules differ from the published grader's."""
+    return chart.rules is FAIR
 
 
 class PsbChart(Chart):
     """A chart as the published grader reads it. Resources stored after `cut_off` do not count; None: all count."""
 
+    units, until_now = False, False
     cut_off: datetime | None = None
 
     def counts(self, resource: Resource) -> bool:
@@ -73,6 +79,122 @@ def _number(word: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.,-]){re.escape(word)}(?:\.0+)?(?!\d|[.,]\d)")
 
 
+def _lower(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise ReplyFault(f"{what} is {show(value)}, not text")
+    return value.lower()
+
+
+class Word(OneOf):
+    """One of some words, in any case. A missing field is an empty text."""
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        return super().accepts("" if actual is MISSING else _lower(actual, "a status or intent"), chart)
+
+
+class Written(Meaning):
+    """Any value; a right reply has this one."""
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        return True
+
+
+class LabCode(Names):
+    """`code`, an object with a text, names the words."""
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        if actual is not MISSING and not (isinstance(actual, dict) and isinstance(actual.get("text", ""), str)):
+            raise ReplyFault(f"code is {show(actual)}, not an object with a text")
+        return super().accepts(actual, chart)
+
+
+class DrugText(Names):
+    """A concept with a text that names the words."""
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        text = actual.get("text", "") if isinstance(actual, dict) else None
+        return super().accepts(_lower(text, "medicationCodeableConcept.text"), chart)
+
+
+class CodeOrDrug(Names):
+    """`code` or `medicationCodeableConcept` names the words, each on its own."""
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        return any(Names.accepts(self, actual.get(name, ""), chart) for name in ("code", "medicationCodeableConcept"))
+
+
+class Indication(Names):
+    """The first text of a reason or a note that names the words. Texts after it are not looked at."""
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        note = actual.get("note", [])
+        items = [
+            (actual.get("reasonCode", []), "text"),
+            (actual.get("reasonReference", []), "display"),
+            ([note] if isinstance(note, dict) else note, "text"),
+        ]
+        if not all(isinstance(one, list) and all(isinstance(item, dict) for item in one) for one, _ in items):
+            raise ReplyFault("reasonCode, reasonReference or note is not a list of objects")
+        texts = (item.get(name, "") for one, name in items for item in one)
+        return any(Names.accepts(self, _lower(text, "the indication"), chart) for text in texts)
+
+
+class Vaccine(Names):
+    """The text names one of the words, or the first coding of `code` has the code that is written.
+
+    `fair` accepts this code anywhere in `code`.
+    """
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        concept, code = actual.get("code", {}), lookup(self.value, "code.coding[0].code")
+        if not isinstance(concept, str | list | dict):
+            raise ReplyFault(f"code is {show(concept)}, not an object")
+        if isinstance(concept, dict) and "coding" in concept:
+            first = lookup(concept, "coding[0]")
+            if not isinstance(first, dict):
+                raise ReplyFault("no code.coding[0]")
+            if first.get("code") == code:
+                return True
+        return super().accepts(actual, chart) or (is_fair(chart) and chart.mentions(str(concept), code))
+
+
+@dataclass(frozen=True, slots=True)
+class NamesOrder(Names):
+    """The text names an order of the chart by its drug, or it has the order's id."""
+
+    id: Any
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        return (self.id is not None and actual.get("id") == self.id) or Names.accepts(self, actual, chart)
+
+
+class Mean(Meaning):
+    """A mean, at most `TOLERANCE` away, as a number or a text. Without readings (None), null and -1 are right."""
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        absent = actual is None or actual == -1 or (isinstance(actual, str) and actual.strip() == "-1")
+        if absent or self.value is None:
+            return absent and self.value is None
+        try:
+            return bool(abs(float(actual) - self.value) <= TOLERANCE)
+        except (TypeError, ValueError, OverflowError):
+            return False
+
+    @property
+    def expected(self) -> str:
+        """See `Meaning.expected`."""
+        return "null or -1" if self.value is None else f"{self.value!r} ± {TOLERANCE}"
+
+
 @dataclass(frozen=True)
 class Due(Order):
     """A due order: at least `least` posts must be it. With `only`, no more posts may be it."""
@@ -86,10 +208,13 @@ class Due(Order):
     url: str = ""
     """What the URL must contain."""
 
-    def check(self, post: Post | None, chart: Case) -> Iterator[Check]:
-        """See `Order.check`."""
-        if post and self.url:
+    def check(self, post: Post | None, chart: Chart) -> Iterator[Check]:
+        """See `Order.check`. Raises ReplyFault if the post is not an object."""
+        assert post is not None
+        if self.url:
             yield Check(f"{self.kind} url", self.url in post.url, f"a URL with {self.url}", show(post.url))
+        if not isinstance(post.payload, dict):
+            raise ReplyFault(f"a post is {show(post.payload)}, not an object")
         yield from super().check(post, chart)
 
 
@@ -108,30 +233,19 @@ class PsbRuling(Ruling):
     attempts: bool = False
     """Whether `official` counts POSTs that were not accepted, if none is due."""
 
-
-def look(payload: Any, path: str) -> Any:
-    """The value at a path of a post, which must be an object."""
-    if not isinstance(payload, dict):
-        raise ReplyFault(f"a post is {show(payload)}, not an object")
-    return lookup(payload, path)
-
-
-def compare(ruling: Ruling, reply: Reply, chart: Case) -> Iterator[Check]:
-    """The checks of a reply, in the published grader's order. A check that is not reached cannot fail."""
-    assert isinstance(ruling, PsbRuling)
-    try:
-        yield from _orders(ruling, reply, chart) if ruling.due else _no_post(ruling, reply, chart)
-    except RecursionError:
-        raise ReplyFault("a post is nested too deeply to be read") from None
-    for one in ruling.answers or ():
-        yield Check("answer", chart.rules.is_answer(one, _values(reply.raw), chart), in_words(one), show(reply.raw))
+    def checks(self, reply: Reply, chart: Chart) -> Iterator[Check]:
+        """The checks of a reply, in the published grader's order. A check that is not reached cannot fail."""
+        try:
+            yield from _orders(self, reply, chart) if self.due else _no_post(self, reply, chart)
+        except RecursionError:
+            raise ReplyFault("a post is nested too deeply to be read") from None
+        for one in self.answers or ():
+            yield Check("answer", chart.rules.is_answer(one, _values(reply.raw), chart), in_words(one), show(reply.raw))
 
 
-def _no_post(ruling: PsbRuling, reply: Reply, chart: Case) -> Iterator[Check]:
-    if ruling.attempts and not is_fair(chart):
-        sent = reply.attempted
-    else:
-        sent = bool(reply.posts if is_fair(chart) else _accepted(reply))
+def _no_post(ruling: PsbRuling, reply: Reply, chart: Chart) -> Iterator[Check]:
+    fair = is_fair(chart)
+    sent = reply.attempted if ruling.attempts and not fair else bool(reply.posts if fair else _accepted(reply))
     yield Check("no POST", not sent, "no POST", "a POST" if sent else "no POST")
 
 
@@ -141,7 +255,7 @@ def _accepted(reply: Reply) -> Sequence[Post]:
     return reply.posts
 
 
-def _orders(ruling: PsbRuling, reply: Reply, chart: Case) -> Iterator[Check]:
+def _orders(ruling: PsbRuling, reply: Reply, chart: Chart) -> Iterator[Check]:
     posts = _accepted(reply)
     enough = len(posts) == 1 if ruling.single else len(posts) >= ruling.posts
     more = "" if ruling.single else " or more"
@@ -158,12 +272,12 @@ def _orders(ruling: PsbRuling, reply: Reply, chart: Case) -> Iterator[Check]:
         yield from (field.check(post.payload, "", chart) for post in posts)
 
 
-def _misfit(order: Due, post: Post, chart: Case) -> Check | None:
+def _misfit(order: Due, post: Post, chart: Chart) -> Check | None:
     """The first failed check of a post; None if it is the order."""
     return next((check for check in order.check(post, chart) if not check.passed), None)
 
 
-def _count(order: Due, posts: Sequence[Post], chart: Case) -> Check:
+def _count(order: Due, posts: Sequence[Post], chart: Chart) -> Check:
     """The check that enough posts are this order."""
     misfits: list[Check | None] = []
     for post in posts:
@@ -177,7 +291,7 @@ def _count(order: Due, posts: Sequence[Post], chart: Case) -> Check:
     return Check(order.words, passed, expected, f"{fits}" if fits or not reasons else f"0 ({reasons})")
 
 
-def _apart(orders: Sequence[Due], posts: Sequence[Post], chart: Case) -> Iterator[Check]:
+def _apart(orders: Sequence[Due], posts: Sequence[Post], chart: Chart) -> Iterator[Check]:
     """The checks that each of these orders has a post of its own (a maximum bipartite matching)."""
     fits = [[place for place, post in enumerate(posts) if _misfit(one, post, chart) is None] for one in orders]
     taken: dict[int, int] = {}
@@ -206,9 +320,7 @@ def _values(result: Any) -> Any:
     return list(result) if isinstance(result, tuple) else result
 
 
-OFFICIAL = RuleSet(
-    "official", lenient=False, prose_counts=True, units=False, until_now=False, look=look, compare=compare
-)
+OFFICIAL = RuleSet("official", lenient=False, prose_counts=True)
 FAIR = replace(OFFICIAL, name="fair")
 RULE_SETS: dict[RuleName, RuleSet] = {"official": OFFICIAL, "fair": FAIR}
 

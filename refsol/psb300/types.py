@@ -6,32 +6,30 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from refsol.clinical.chart import Chart, mean, newest, performed
+from refsol.clinical.chart import Chart, Compared, Event, Search, between, drug_text, mean, newest, performed, ref
 from refsol.clinical.codes import CPT, LABORATORY, LOINC, SNOMED, VITAL_SIGNS, Code, Lab, days, hours
-from refsol.clinical.faults import DataFault
 from refsol.clinical.meanings import Coded, Is, Meaning, Names, OneOf
 from refsol.clinical.orders import ENDINGS, Field
-from refsol.clinical.records import Compared, Event, Search, drug_text, ordered
 from refsol.clinical.rulings import Ruling
-from refsol.clinical.sources import Resource, ref
+from refsol.clinical.sources import Resource
 from refsol.clinical.task_type import TaskType
+from refsol.errors import DataFault
 from refsol.json_values import as_object
-from refsol.psb300.meanings import (
-    CodeNames,
+from refsol.psb300.rules import (
+    HEART_RATE,
     CodeOrDrug,
     DrugText,
-    FirstCode,
-    InCode,
+    Due,
     Indication,
-    Laboratory,
+    LabCode,
     Mean,
     NamesOrder,
+    PsbRuling,
     Vaccine,
     Word,
     Written,
     is_fair,
 )
-from refsol.psb300.rules import HEART_RATE, Due, PsbRuling
 
 SERVICE, DRUG = "ServiceRequest", "MedicationRequest"
 CT = Code("74177", CPT, "CT of abdomen and pelvis with contrast")
@@ -102,9 +100,8 @@ def _active(chart: Chart) -> tuple[Field, ...]:
     )
 
 
-def _due(chart: Chart, kinds: tuple[str, ...], what: str, *meanings: Meaning, **more: Any) -> Due:
+def _due(chart: Chart, kinds: tuple[str, ...], what: str, *fields: Field, **more: Any) -> Due:
     """An active order for the patient."""
-    fields = (Field("", one) for one in meanings)
     return Due(kinds, (*_active(chart), *fields), f"order {what}", **more)
 
 
@@ -136,8 +133,9 @@ class OldCt(PsbType):
         """See `TaskType.rule`."""
         if _is_recent(chart.last_done(*OLD_CTS), days=365):
             return NO_ATTEMPT
-        why = Indication(("renal mass follow-up",), {"reasonCode": [{"text": "Renal mass follow-up"}]})
-        return _one(_due(chart, (SERVICE,), CT.name, FirstCode((CT.code,), _service(CT)), why, url=SERVICE))
+        why = Indication({"reasonCode": [{"text": "Renal mass follow-up"}]}, ("renal mass follow-up",))
+        code = (Field("code", Written(Coded(CT).json())), Field("code.coding[0].code", Is(CT.code)))
+        return _one(_due(chart, (SERVICE,), CT.name, *code, Field("", why), url=SERVICE))
 
 
 class OneAnticoagulant(PsbType):
@@ -152,7 +150,7 @@ class OneAnticoagulant(PsbType):
         right = [one for one in taken if self._is_heparin(one, chart)]
         keep = max(right, key=lambda one: _written(one, chart), default=None) if fair else next(iter(taken), None)
         stops = tuple(self._stop(one, chart) for one in taken if one is not keep)
-        names = Names((HEPARIN, DOSE if fair else "5000"), _drug("heparin 5000 units subcutaneously every 8 hours"))
+        names = Names(_drug("heparin 5000 units subcutaneously every 8 hours"), (HEPARIN, DOSE if fair else "5000"))
         least = 0 if right else 1
         heparin = _loose(chart, DRUG, "order heparin 5000", Word("active"), names, least=least, only=fair)
         if taken and not right:
@@ -176,7 +174,7 @@ class OneAnticoagulant(PsbType):
     def _stop(order: Resource, chart: Chart) -> Due:
         fair, text = is_fair(chart), drug_text(order)
         drugs = tuple(word for word in ANTICOAGULANTS if chart.mentions(text, word))
-        names = NamesOrder((drugs,), _drug(text), order.get("id")) if fair else Written(_drug(text))
+        names = NamesOrder(_drug(text), (drugs,), order.get("id")) if fair else Written(_drug(text))
         return _loose(chart, DRUG, f"stop {text}", Word(*ENDINGS), names, own=fair)
 
 
@@ -188,13 +186,11 @@ class HeartRate(PsbType):
 
     def rule(self, chart: Chart) -> Ruling:
         """See `TaskType.rule`."""
-        whole = [one for one in chart.find("Observation", HEART) if _is_whole(one, chart)]
-        readings = [chart.reading(one, HEART) for one in whole]
-        past = [one for one in readings if ordered(one, chart.now, lambda time, now: time <= now)]
-        start = chart.now - hours(12)
-        recent = chart.since(past, start)
-        means = [mean(chart.since(recent, chart.now - hours(6))), mean(recent)]
-        chart.note(Search("Observation", (HEART,), start=start), *(one.resource for one in recent), how="mean")
+        (search,), start = self.searches, chart.now - hours(12)
+        readings = [chart.reading(one, HEART) for one in chart.find(search) if _is_whole(one, chart)]
+        recent = between(readings, start, chart.now)
+        means = [mean(between(recent, chart.now - hours(6))), mean(recent)]
+        chart.note(search._replace(start=start), *(one.resource for one in recent), how="mean")
         words = ["none" if one is None else f"{float(one):.6g}" for one in means]
         because = f"mean heart rate of the past 6 h: {words[0]}, of the past 12 h: {words[1]} ({len(recent)} readings)"
         accepted = [Mean(None if one is None else float(one)) for one in means]
@@ -210,10 +206,10 @@ class RemoveCatheter(PsbType):
     def rule(self, chart: Chart) -> Ruling:
         """See `TaskType.rule`."""
         placed = chart.last_done(CATHETER)
-        chart.find(SERVICE, CATHETER, status="active")  # the published grader fails on these even without a catheter
+        chart.find(self.searches[1])  # the published grader fails on these even without a catheter
         if placed is None or not placed.older_than(hours=48) or chart.first(SERVICE, CATHETER, "active"):
             return NOTHING
-        code = InCode((CATHETER.code.lower(),), _service(CATHETER))
+        code = Field("code", Names(Coded(CATHETER).json(), (CATHETER.code.lower(),)))
         return PsbRuling("order", orders=(_due(chart, (SERVICE,), "the removal of the catheter", code, lazy=True),))
 
 
@@ -229,9 +225,11 @@ class LeftKidney(PsbType):
             return NO_ATTEMPT
         if _is_recent(chart.last_done(*OLD_CTS, CT), days=90):
             return NOTHING
-        due = {code: CodeNames((code.code,), _service(code)) for code in (CT, REFERRAL)}
-        orders = tuple(_due(chart, (SERVICE, DRUG), code.name, names) for code, names in due.items())
-        return PsbRuling("order", orders=orders)
+        orders = [
+            _due(chart, (SERVICE, DRUG), code.name, Field("code", Names(Coded(code).json(), (code.code,))))
+            for code in (CT, REFERRAL)
+        ]
+        return PsbRuling("order", orders=tuple(orders))
 
 
 class Thyroid(PsbType):
@@ -247,8 +245,9 @@ class Thyroid(PsbType):
         pair = self._high_pair(readings)
         if pair is not None:
             chart.note(Search("Observation", (TSH,)), *(one.resource for one in pair), how="all")
-            drug = DrugText(("levothyroxine", "25"), _drug("levothyroxine 25 mcg by mouth daily"))
-            fields = (Field("", drug), *_active(chart))  # in this order: a drug that cannot be read is at fault
+            drug = DrugText({"text": "levothyroxine 25 mcg by mouth daily"}, ("levothyroxine", "25"))
+            # The drug first: one that cannot be read is at fault.
+            fields = (Field("medicationCodeableConcept", drug), *_active(chart))
             levothyroxine = Due((DRUG,), fields, "order levothyroxine 25 mcg", lazy=True)
             return PsbRuling("order", orders=(levothyroxine, *self._tests(chart, 42)), posts=3)
         tsh = chart.latest(TSH)
@@ -272,12 +271,12 @@ class Thyroid(PsbType):
     @staticmethod
     def _tests(chart: Chart, after: int) -> tuple[Due, ...]:
         """Both tests again. `official` wants two, of either kind."""
-        when, fair = {"occurrenceDateTime": (chart.now + days(after)).isoformat()}, is_fair(chart)
+        when, fair = Written((chart.now + days(after)).isoformat()), is_fair(chart)
         tests = []
         for lab in (TSH, FT4):
             words = (lab.code.lower(),) if fair else ((TSH.code.lower(), FT4.code.lower()),)
-            names = Laboratory(words, {"code": {"text": lab.code}, **when})
-            tests.append(_due(chart, (SERVICE,), lab.name, names, least=2, own=fair))
+            fields = (Field("occurrenceDateTime", when), Field("code", LabCode({"text": lab.code}, words)))
+            tests.append(_due(chart, (SERVICE,), lab.name, *fields, least=2, own=fair))
         return tuple(tests)
 
 
@@ -302,9 +301,9 @@ class LongQtc(PsbType):
         texts = [drug_text(one) for one in chart.orders(*PROLONGING)] if fair else [PROLONGING[0]]
         drugs = tuple(word for word in PROLONGING if not fair or any(chart.mentions(text, word) for text in texts))
         when = {"occurrenceDateTime": (chart.now + hours(24)).isoformat()}
-        names = Names(((ECG.code, "ecg"),), {**_service(ECG), **when})
+        names = Names({**_service(ECG), **when}, ((ECG.code, "ecg"),))
         ecg = _loose(chart, SERVICE, "order an ECG", Word("active"), names)
-        stops = [_loose(chart, DRUG, f"stop {text}", ends, Names((drugs,), _drug(text))) for text in texts]
+        stops = [_loose(chart, DRUG, f"stop {text}", ends, Names(_drug(text), (drugs,))) for text in texts]
         every = (Field("resourceType", OneOf(SERVICE, DRUG)), Field("subject", Is(_subject(chart))))
         read = Due((DRUG,), (Field("status", ends),), "stop", least=0)  # at fault even if no stop is due
         return PsbRuling("order", orders=(ecg, *stops), posts=2 if stops else 1, every=every, besides=(read,))
@@ -320,8 +319,8 @@ class NaloxoneBesideOpioid(PsbType):
         """See `TaskType.rule`."""
         if not chart.active_order(*OPIOIDS) or chart.active_order(*NALOXONE):
             return NOTHING
-        names = Names((NALOXONE,), _drug("naloxone 4 mg nasal spray"))
-        return _one(_due(chart, (DRUG, SERVICE), "naloxone", names))
+        names = Names(_drug("naloxone 4 mg nasal spray"), (NALOXONE,))
+        return _one(_due(chart, (DRUG, SERVICE), "naloxone", Field("", names)))
 
 
 class FluVaccine(PsbType):
@@ -334,8 +333,8 @@ class FluVaccine(PsbType):
         """See `TaskType.rule`."""
         if _is_recent(chart.last_done(FLU), days=365):
             return NOTHING
-        vaccine = Vaccine((("flu", "influenza"),), _service(FLU))
-        return _one(_due(chart, (SERVICE, DRUG), FLU.name, vaccine))
+        vaccine = Vaccine(_service(FLU), (("flu", "influenza"),))
+        return _one(_due(chart, (SERVICE, DRUG), FLU.name, Field("", vaccine)))
 
 
 class CovidBooster(PsbType):
@@ -347,17 +346,16 @@ class CovidBooster(PsbType):
     def rule(self, chart: Chart) -> Ruling:
         """See `TaskType.rule`."""
         words = ("covid-19 vac", "covid-19 vacc", "covid-19 vaccine")
-        drugs = [one for one in chart.find(DRUG, status="completed") if chart.mentions(drug_text(one), *words)]
-        vaccines = [*chart.find("Procedure", COVID), *drugs]
-        last = newest(chart.timed((one, _given(one)) for one in vaccines))
         procedures, orders = self.searches
+        drugs = [one for one in chart.find(orders) if chart.mentions(drug_text(one), *words)]
+        last = newest(chart.timed((one, _given(one)) for one in [*chart.find(procedures), *drugs]))
         chart.note(procedures, *([last.resource] if last else []), how="last")
         if last is None:
             chart.note(orders, what="COVID-19 vaccine")
         elif not self._is_old(last, chart):
             return NOTHING
         names = ("covid", "covid19", "covidvaccine", *((BOOSTER.code,) if is_fair(chart) else ()))
-        return _one(_due(chart, (SERVICE, DRUG), BOOSTER.name, CodeOrDrug((names,), _service(BOOSTER))))
+        return _one(_due(chart, (SERVICE, DRUG), BOOSTER.name, Field("", CodeOrDrug(_service(BOOSTER), (names,)))))
 
     @staticmethod
     def _is_old(last: Event, chart: Chart) -> bool:
@@ -392,9 +390,10 @@ def _is_whole(resource: Resource, chart: Chart) -> bool:
 
 def _stored_last(chart: Chart, lab: Lab) -> Event | None:
     """The reading with the greatest `meta.lastUpdated`, compared as text. Its time is not read."""
-    readings = chart.find("Observation", lab)
+    search = Search("Observation", (lab,))
+    readings = chart.find(search)
     last = max(readings, key=lambda one: str(as_object(one.get("meta")).get("lastUpdated") or ""), default=None)
-    chart.note(Search("Observation", (lab,)), *([last] if last else []), how="last")
+    chart.note(search, *([last] if last else []), how="last")
     if last is None:
         return None
     value = as_object(last.get("valueQuantity")).get("value")
@@ -403,17 +402,5 @@ def _stored_last(chart: Chart, lab: Lab) -> Event | None:
     return Event(last, str(last.get("effectiveDateTime")), chart.now, chart, value)
 
 
-_TYPES: tuple[PsbType, ...] = (
-    OldCt(),
-    OneAnticoagulant(),
-    HeartRate(),
-    RemoveCatheter(),
-    LeftKidney(),
-    Thyroid(),
-    LongQtc(),
-    NaloxoneBesideOpioid(),
-    FluVaccine(),
-    CovidBooster(),
-)
-TYPES: dict[str, PsbType] = {one.name: one for one in _TYPES}
+TYPES: dict[str, PsbType] = {kind.name: kind() for kind in PsbType.__subclasses__()}
 """The types by id."""

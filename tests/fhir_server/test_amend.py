@@ -105,7 +105,7 @@ def test_a_changed_value_keeps_its_decimals() -> None:
 def test_later_writes_find_the_amended_data() -> None:
     amendment = [CHANGES["value"], "Observation/a"]
     with overlay([PATIENT, *READINGS], amendment) as amended:
-        assert not (amended.replaced() or amended.created() or amended.written(0))
+        assert not [*amended.replaced(), *amended.created(), *amended.written(0)]
         assert send(amended, "PUT", "/Observation/b", reading("b", "4.8", 5)) == 200
         assert send(amended, "PUT", "/Observation/a", READINGS[0]) == 201
         assert send(amended, "DELETE", "/Observation/d") == 200

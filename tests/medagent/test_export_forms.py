@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import hashlib
 import http.server
 import io
 import json
@@ -48,6 +49,41 @@ def _played(folder: Path) -> None:
     with ModelServer(lambda call: replies[call["messages"][0]["content"]][len(call["messages"]) // 2]) as server:
         words = ("--model", "m", "--base-url", server.url, "--round", "old", "--trials", 2)
         assert medagent("run", *words, *ids, "--results-dir", folder).code == 0
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_every_eval_ever_fits_its_published_schemas(results: Path, tmp_path: Path, name: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schemas = DATA / "every_eval_ever"
+    whole, sample = (
+        jsonschema.Draft202012Validator(json.loads((schemas / f"{kind}.schema.json").read_text()))
+        for kind in ("eval", "instance_level_eval")
+    )
+    done = medagent("export", "every-eval-ever", results / name, tmp_path)
+    assert (done.code, done.err) == (0, "")
+    log, lines = map(Path, done.out.split())
+    record = json.loads(log.read_text())
+    whole.validate(record)
+    (result,) = record["evaluation_results"]
+    rows = [json.loads(line) for line in lines.read_text().splitlines()]
+    for row in rows:
+        sample.validate(row)
+        assert row["evaluation_id"] == record["evaluation_id"]
+        assert row["model_id"] == record["model_info"]["id"] == "unknown/m"
+    detailed = record["detailed_evaluation_results"]
+    assert detailed["checksum"] == hashlib.sha256(lines.read_bytes()).hexdigest()
+    assert (detailed["total_rows"], tmp_path / detailed["file_path"]) == (len(rows), lines)
+    report = json.loads((results / name / "report.json").read_text()) if name == "v2_old_m" else None
+    if report:
+        assert (result["score_details"]["score"], len(rows)) == (report["overall"]["value"], 20)
+        details = result["score_details"]["details"]
+        assert (details["rules"], details["loop"], details["trials"]) == ("official", "published", "2")
+        assert details["grounded"].endswith(f" of {report['overall']['grounded']['n']}")
+        assert float(details["above_blind"]) == report["above_blind"]["difference"]
+        assert result["source_data"]["additional_details"]["sha256"] == report["data"]["digest"]
+        assert rows[0]["messages"][-1]["content"].startswith("FINISH(")
+    again = medagent("export", "every-eval-ever", results / name, tmp_path / "again")
+    assert Path(again.out.split()[0]).name == log.name, "the same run has the same name"
 
 
 def test_jsonl_and_parquet_hold_the_same_rows(results: Path, tmp_path: Path) -> None:

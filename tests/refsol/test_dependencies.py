@@ -21,7 +21,7 @@ PYDANTIC = {
     "imapscore/records.py",
 }
 """The modules that read files into pydantic models."""
-ZSTANDARD = {"answers.py": {"zipfile_zstd"}}
+ZSTANDARD = {"tool_logs.py": {"zipfile_zstd"}}
 """Where an optional package teaches zipfile what Python reads by itself from 3.14 on."""
 NEVER = {"asyncio", "socket", "ssl", "http", "urllib", "httpx", "aiohttp", "requests", "subprocess", "threading"}
 

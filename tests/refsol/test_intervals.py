@@ -73,7 +73,10 @@ def test_trials_of_an_item_are_no_more_items() -> None:
 
 def singles(*types: tuple[int, int, int]) -> list[list[tuple[float, float, float]]]:
     """Types with so many items gained, lost, and in all."""
-    return [[(1, 0, 1)] * gained + [(0, 1, 1)] * lost + [(0, 0, 1)] * (n - gained - lost) for gained, lost, n in types]
+    return [
+        [(1.0, 0.0, 1.0)] * gained + [(0.0, 1.0, 1.0)] * lost + [(0.0, 0.0, 1.0)] * (n - gained - lost)
+        for gained, lost, n in types
+    ]
 
 
 def test_other_types_need_five() -> None:

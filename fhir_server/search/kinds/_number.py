@@ -6,9 +6,18 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final, TypeAlias
 
-from fhir_server.search._join_order import ANY_VALUE, COMPARED
-from fhir_server.search.condition import Condition, Criterion, either, unescape
-from fhir_server.search.kinds.kind import IndexRows, Kind, Scope, TableRow, ValueExtractor, by_type, compare, prefixed
+from fhir_server.search.condition import Condition, Criterion, unescape
+from fhir_server.search.kinds.kind import (
+    Amount,
+    IndexRows,
+    Kind,
+    Scope,
+    TableRow,
+    ValueExtractor,
+    by_type,
+    compared,
+    prefixed,
+)
 from fhir_server.search.parameters import SearchParameter
 from fhir_server.wire.json_values import Json
 
@@ -48,15 +57,7 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
 
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
     """The condition that a number of the resource matches one of the values."""
-    parts: list[str] = []
-    args: list[object] = [scope.number(parameter.name)]
-    for value in criterion.values:
-        prefix, number = prefixed(unescape(value))
-        sql, bounds = compare(prefix, number, "number", value)
-        parts.append(sql)
-        args += bounds
-    access = COMPARED[prefix] if len(parts) == 1 else ANY_VALUE
-    return [Condition("numbers", f"param = ? AND {either(parts)}", tuple(args), "value", 4, access=access)]
+    return compared(scope, parameter, "numbers", [Amount(*prefixed(unescape(value))) for value in criterion.values])
 
 
 KIND = Kind(

@@ -9,9 +9,18 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from fhir_server.search import names
-from fhir_server.search._join_order import ANY_VALUE, COMPARED
-from fhir_server.search.condition import Condition, Criterion, either, split, unescape
-from fhir_server.search.kinds.kind import IndexRows, Kind, Scope, TableRow, ValueExtractor, by_type, compare, prefixed
+from fhir_server.search.condition import Condition, Criterion, split, unescape
+from fhir_server.search.kinds.kind import (
+    Amount,
+    IndexRows,
+    Kind,
+    Scope,
+    TableRow,
+    ValueExtractor,
+    by_type,
+    compared,
+    prefixed,
+)
 from fhir_server.search.parameters import SearchParameter
 from fhir_server.wire.json_values import Json
 
@@ -56,24 +65,24 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
 
 
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
-    """The condition that a quantity of the resource matches one of the values."""
-    parts: list[str] = []
-    args: list[object] = [scope.number(parameter.name)]
-    for value in criterion.values:
-        number, *unit = split(value, "|")
-        prefix, amount = prefixed(unescape(number))
-        system, code = (unescape(unit[0]) if unit else ""), (unescape(unit[1]) if len(unit) > 1 else "")
-        sql, bounds = compare(prefix, amount, "quantity", f"{number}|{system}|{code}")
-        args += bounds
+    """The condition that a quantity of the resource matches one of the values. In HAPI, the prefix of the first value
+    holds for all of them.
+    """
+    amounts = [_amount_of(value) for value in criterion.values]
+    return compared(scope, parameter, "quantities", [one._replace(prefix=amounts[0].prefix) for one in amounts])
+
+
+def _amount_of(text: str) -> Amount:
+    """The parts of a value. In HAPI, a bar at the start is part of the number, and a system alone is ignored."""
+    number, *unit = split(text[1:], "|")
+    system, code = (unescape(part) for part in (*unit, "", "")[:2])
+    test = ""
+    args: tuple[object, ...] = ()
+    if code.strip():
+        test, args = " AND units = ?", (code,)
         if system:
-            sql += " AND system = ?"
-            args.append(names.number(system))
-        if code:
-            sql += " AND units = ?"
-            args.append(code)
-        parts.append(sql)
-    access = COMPARED[prefix] if len(parts) == 1 else ANY_VALUE
-    return [Condition("quantities", f"param = ? AND {either(parts)}", tuple(args), "value", 4, access=access)]
+            test, args = f"{test} AND system = ?", (code, names.number(system))
+    return Amount(*prefixed(text[:1] + unescape(number)), f"|{system}|{code}", test, args)
 
 
 KIND = Kind(

@@ -93,8 +93,10 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
     """The condition that the resource has one of the codes."""
     number, modifier = scope.number(parameter.name), criterion.modifier
+    if modifier == "of-type":
+        raise FhirError(405, "HAPI-2012: The :of-type modifier is not enabled on this server")
     if modifier == "text":
-        return [string.condition(number, criterion.values, "")]
+        return [string.condition(scope, parameter.name, criterion.values, "")]
     if modifier in ("in", "not-in"):
         return [_by_value_set(scope, parameter.name, criterion.values, within=modifier == "in")]
     values: Sequence[str] = criterion.values
@@ -211,12 +213,6 @@ def cleaned(value: str) -> str:
     return "" if stripped.replace(" ", "") == "|" else stripped
 
 
-def check_modifier(resource_type: str, modifier: str) -> None:
-    """Raises HAPI's error for `:of-type`, which its default configuration disables."""
-    if modifier == "of-type":
-        raise FhirError(405, "HAPI-2012: The :of-type modifier is not enabled on this server")
-
-
 KIND = Kind(
     "token",
     conditions,
@@ -226,6 +222,5 @@ KIND = Kind(
     table_rows,
     sort_key=f"{_SYSTEM_TEXT} || '|' || value",
     named="system",
-    check_modifier=check_modifier,
     cleaned=cleaned,
 )

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final, NamedTuple, TypeAlias
 
 from fhir_server.errors import FhirError
 from fhir_server.resources.primitives import PrimitiveError, check_date
 from fhir_server.search._join_order import ANY_DATE, BETWEEN, DATED
-from fhir_server.search.condition import Condition, Criterion, of_type
+from fhir_server.search.condition import Condition, Criterion, either, of_type
 from fhir_server.search.kinds.kind import (
     LOWER,
     UPPER,
@@ -123,37 +123,28 @@ def timing_span(timing: Json) -> Span | None:
 Row: TypeAlias = tuple[str, int, int, int, int]
 """Parameter, low and high (milliseconds since 1970, UTC), first and last day (yyyymmdd)."""
 
-_FORM = re.compile(
-    r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d:\d\d)?)?)?)?", re.ASCII
-)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FORM = re.compile(r"\d{4}(?:-\d\d(?:-\d\d(T\d\d:\d\d(:[0-5]\d(\.\d{1,9})?)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?)?)?)?")
+"""A date in a query: its time, seconds and fraction. Like in HAPI, digits of other scripts are digits."""
 _DAY_PLACE: Final = 100_000_000
 _DAYS: Final = f"low_day * {_DAY_PLACE} + high_day"
 """SQL for the first and last day as one number."""
 
 
-def _add(rows: IndexRows, name: str, stretch: Span | None) -> None:
-    if stretch is not None:
-        rows["date"].append((name, *stretch))
+def _spans(span_of: Callable[[Json], Span | None]) -> ValueExtractor:
+    """An extractor of the spans of values."""
 
+    def extract(rows: IndexRows, name: str, value: Json) -> None:
+        stretch = None if value is None else span_of(value)
+        if stretch is not None:
+            rows["date"].append((name, *stretch))
 
-def _date(rows: IndexRows, name: str, value: Json) -> None:
-    if value is not None:
-        _add(rows, name, span(value))
-
-
-def _period(rows: IndexRows, name: str, value: Json) -> None:
-    _add(rows, name, period_span(value))
-
-
-def _timing(rows: IndexRows, name: str, value: Json) -> None:
-    _add(rows, name, timing_span(value))
+    return extract
 
 
 _EXTRACTORS: Final[dict[str, ValueExtractor]] = {
-    **dict.fromkeys(("date", "dateTime", "instant"), _date),
-    "Period": _period,
-    "Timing": _timing,
+    **dict.fromkeys(("date", "dateTime", "instant"), _spans(span)),
+    "Period": _spans(period_span),
+    "Timing": _spans(timing_span),
 }
 
 
@@ -203,22 +194,10 @@ def invalid_date(text: str) -> FhirError:
 
 
 def _bounds(prefix: str, match: re.Match[str]) -> DateParam:
-    year, month, day, hour, minute, second, fraction, zone = match.groups()
-    y, m, d = int(year), int(month or 1), int(day or 1)
-    start = datetime(y, m, d, int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC)
-    last_month = int(month or 12)
-    last = int(day or monthrange(y, last_month)[1])
-    first_day, last_day = y * 10000 + m * 100 + d, y * 10000 + last_month * 100 + last
-    low = (start - _EPOCH) // timedelta(milliseconds=1) + int(f"{fraction or 0:0<3}"[:3])
-    if zone and zone != "Z":
-        sign = 1 if zone[0] == "+" else -1
-        low -= sign * (int(zone[1:3]) * 60 + int(zone[4:6])) * 60_000
-    if hour is None:
-        end = datetime(y, last_month, last, tzinfo=UTC) + timedelta(days=1)
-        high = (end - _EPOCH) // timedelta(milliseconds=1) - 1
-    else:
-        high = low + (0 if fraction else 999 if second else 59_999)
-    return DateParam(prefix, first_day, last_day, low, high, hour is not None)
+    time, seconds, fraction = match.groups()
+    first = span(re.sub(r"\d", lambda digit: str(int(digit[0])), match[0]))
+    width = 59_999 if time and not seconds else 999 if time and not fraction else 0
+    return DateParam(prefix, first.low_day, first.high_day, first.low, first.high + width, time is not None)
 
 
 def date_params(values: Sequence[str]) -> list[DateParam]:
@@ -257,30 +236,28 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     timed = any(item.timed for item in params)
     low, high = ("low", "high") if timed else ("low_day", "high_day")
     where, args = _joined(params, low, high, timed, any_of=any_of)
-    order = low if timed else _DAYS
+    order, tie = (low, f"{high}, ") if timed else (_DAYS, "")
     if len(params) == 1 and params[0].prefix in ("gt", "ge", "eb"):
-        order = high
+        order, tie = high, ""
     elif not timed and (first := _first_day(params, any_of=any_of)):
         where, args = f"{where} AND {_DAYS} >= ?", (*args, first * _DAY_PLACE)
     access = DATED[params[0].prefix] if len(params) == 1 else ANY_DATE if any_of else BETWEEN
     args = (scope.number(parameter.name), *args)
-    return [Condition("dates", f"param = ? AND {where}", args, order, 4, access=access, streams=True)]
+    return [Condition("dates", f"param = ? AND {where}", args, order, 4, access=access, streams=True, tie=tie)]
 
 
 def _first_day(params: Sequence[DateParam], *, any_of: bool) -> int:
     """The first day on which a matching row can begin; 0 if there is no such bound. Less of the index is then read."""
-    if any_of:
-        return 0
-    firsts = {"eq": lambda item: item.first_day, "sa": lambda item: item.last_day + 1}
-    return max((firsts[item.prefix](item) for item in params if item.prefix in firsts), default=0)
+    firsts = [one.first_day if one.prefix == "eq" else one.last_day + 1 for one in params if one.prefix in ("eq", "sa")]
+    return 0 if any_of else max(firsts, default=0)
 
 
 def _joined(
     params: Sequence[DateParam], low: str, high: str, timed: bool, *, any_of: bool
 ) -> tuple[str, tuple[int, ...]]:
     compared = [_comparison(item, low, high, timed) for item in params]
-    joined = (" OR " if any_of else " AND ").join(f"({sql})" for sql, _ in compared)
-    return f"({joined})", tuple(bound for _, bounds in compared for bound in bounds)
+    tests = [f"({sql})" for sql, _ in compared]
+    return either(tests) if any_of else " AND ".join(tests), tuple(bound for _, bounds in compared for bound in bounds)
 
 
 def _comparison(item: DateParam, low: str, high: str, timed: bool) -> tuple[str, tuple[int, ...]]:

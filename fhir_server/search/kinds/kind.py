@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from fhir_server.errors import FhirError
 from fhir_server.search._element_paths import ElementPath
-from fhir_server.search.condition import Condition, Criterion
+from fhir_server.search._join_order import ALTERNATIVES, COMPARED
+from fhir_server.search.condition import Condition, Criterion, either
 from fhir_server.search.parameters import ParameterRegistry, SearchParameter
 from fhir_server.terminology import Library
 from fhir_server.wire.json_values import Json
@@ -69,10 +70,6 @@ class Scope:
         return self.registry.number(self.resource_type, name)
 
 
-def _any_modifier(resource_type: str, modifier: str) -> None:
-    """Accepts any modifier: HAPI ignores most modifiers that mean nothing for a parameter."""
-
-
 def _as_it_is(value: str) -> str:
     return value
 
@@ -90,7 +87,6 @@ class Kind:
     * `table_rows` makes rows of the index table from index rows, the parameters' numbers and the resource's number.
     * `sort_key` is the SQL expression for `_sort`; empty if HAPI does not sort by this kind.
     * `named` is the column with the number of a text (`search.names`); `table_rows` has the text there.
-    * `check_modifier` raises HAPI's errors.
     * `cleaned` removes the parts of a value that HAPI ignores.
     * `without_value` makes the criteria for a parameter without a value.
     * `combines`: one row must match all criteria of one parameter, and a criterion outside chains has one value.
@@ -106,7 +102,6 @@ class Kind:
     table_rows: Callable[[list[Any], Mapping[str, int], int], list[TableRow]] = lambda rows, numbers, row_id: []
     sort_key: str = ""
     named: str = ""
-    check_modifier: Callable[[str, str], None] = _any_modifier
     cleaned: Callable[[str], str] = _as_it_is
     without_value: Callable[[Criterion], list[Criterion]] = _no_condition
     combines: bool = False
@@ -138,7 +133,7 @@ _SIGNS = {">": "gt", ">=": "ge", "<": "lt", "<=": "le", "=": "eq"}
 _OPERATORS = {"eq": "=", "ne": "<>", "gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 COMPARATORS = ("eq", "ne", "gt", "ge", "lt", "le", "sa", "eb", "ap")
 LOWER, UPPER = ("gt", "ge", "sa"), ("lt", "le", "eb")
-_PREFIX = re.compile(r"[^-%0-9]*")
+_PREFIX = re.compile(r"[^-%\d]*")
 _LARGEST = 1.7976931348623157e308
 
 
@@ -156,16 +151,39 @@ def prefixed(text: str) -> tuple[str, str]:
     return comparator, text[len(prefix) :]
 
 
-def compare(prefix: str, text: str, kind: str, value: str) -> tuple[str, tuple[float, ...]]:
-    """SQL that compares the column `value` with a decimal. Errors have the `kind` of parameter and the `value`."""
-    if prefix in ("sa", "eb"):
-        raise FhirError(400, f'HAPI-1235: Unable to handle {kind} prefix "{prefix}" for value: {value}')
+class Amount(NamedTuple):
+    """A number in a query: its prefix, and its unit as text for messages, and as SQL with arguments."""
+
+    prefix: str
+    text: str
+    unit: str = ""
+    test: str = ""
+    args: tuple[object, ...] = ()
+
+
+def compared(scope: Scope, parameter: SearchParameter, table: str, amounts: Sequence[Amount]) -> list[Condition]:
+    """The condition that a row of a table of numbers matches one of the amounts."""
+    parts: list[str] = []
+    args: list[object] = [scope.number(parameter.name)]
+    for prefix, text, unit, test, test_args in amounts:
+        sql, bounds = _compare(prefix, text, parameter.kind, unit)
+        parts.append(sql + test)
+        args += (*bounds, *test_args)
+    access = COMPARED[prefix] if len(parts) == 1 else ALTERNATIVES
+    return [Condition(table, f"param = ? AND {either(parts)}", tuple(args), "value", 4, access=access)]
+
+
+def _compare(prefix: str, text: str, kind: str, unit: str) -> tuple[str, tuple[float, ...]]:
+    """SQL that compares the column `value` with a decimal. Errors have the `kind` of parameter and the `unit`."""
     try:
         number = Decimal(text)
     except InvalidOperation:
         raise FhirError(400, f'HAPI-1940: Invalid date/time/quantity format: "{text}"') from None
     if not number.is_finite():
         raise FhirError(400, f'HAPI-1940: Invalid date/time/quantity format: "{text}"')
+    if prefix in ("sa", "eb"):
+        value = f"{prefix}{number:f}{unit}"
+        raise FhirError(400, f'HAPI-1235: Unable to handle {kind} prefix "{prefix}" for value: {value}')
     exact = float(number)
     if math.isinf(exact):
         exact = math.copysign(_LARGEST, exact)

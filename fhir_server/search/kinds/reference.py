@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from fhir_server.errors import FhirError
@@ -22,7 +22,9 @@ TARGET = (
 """SQL for the `row_id` of the target of a row in `links`."""
 MODIFIERS = ("contains", "exact", "in", "iterate", "missing", "not-in", "of-type", "recurse", "text")
 """The modifiers that HAPI lists in its error for an unknown one."""
-ALLOWED = frozenset((*MODIFIERS, *resource_types()))
+_LOWER_CASE = frozenset(map(str.lower, resource_types()))
+"""The types in lower case: one in another letter case is no error, and matches nothing."""
+ALLOWED = frozenset(("", *MODIFIERS, *resource_types()))
 
 
 def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None:
@@ -52,31 +54,34 @@ def table_rows(rows: list[ReferenceRow], numbers: Mapping[str, int], row_id: int
     return links
 
 
+_RELATIVE = re.compile(r"(?!.*://).+/((\w+)/[^/]+)")
+"""A reference after a path, which HAPI ignores."""
+
+
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
     """The condition that the resource refers to one of the values."""
     number = scope.number(parameter.name)
     targets: list[str] = []
     for value in map(unescape, criterion.values):
-        value = without_version(value).removeprefix("/")
-        if "/" in value:
-            _check_type(value)
-            target_types(criterion, parameter)
-            if not (criterion.modifier and "://" in value):  # with a type as modifier, the value is an id
-                targets.append(value)
-        else:
-            targets += (f"{kind}/{value}" for kind in target_types(criterion, parameter))
+        value, types = without_version(value).removeprefix("/"), target_types(criterion, parameter)
+        kind, slash, resource_id = value.partition("/")
+        if not slash and value:
+            targets += (f"{kind}/{value}" for kind in types)
+            continue
+        if not resource_id:
+            raise _missing_value()
+        if match := _RELATIVE.fullmatch(value):
+            value, kind = match[1], match[2]
+        if not criterion.modifier and ":" not in kind and kind.lower() not in _LOWER_CASE:
+            raise unsupported_type(kind)
+        if not criterion.modifier or kind in types:
+            targets.append(value)
     if not targets:
         return [of_type(scope.resource_type, "0")]
-    where = "param = ? AND target = ?" if len(targets) == 1 else f"param = ? AND target IN ({placeholders(targets)})"
-    order = TARGET if len(criterion.values) > 1 else ""
     one = len(targets) == 1
+    where = f"param = ? AND target {'= ?' if one else f'IN ({placeholders(targets)})'}"
+    order = TARGET if len(criterion.values) > 1 else ""
     return [Condition("links", where, (number, *targets), order, weight=1, access=LINK, clustered=one)]
-
-
-def _check_type(reference: str) -> None:
-    kind, _, rest = reference.partition("/")
-    if kind not in resource_types() and "/" not in rest and ":" not in kind:
-        raise unsupported_type(kind)
 
 
 def unsupported_type(name: str) -> FhirError:
@@ -100,15 +105,20 @@ def _pointed_to(parameter: SearchParameter) -> Sequence[str]:
     return tuple(only) or parameter.targets or resource_types()
 
 
-def check_modifier(resource_type: str, modifier: str) -> None:
-    """Raises HAPI-2498 if a modifier is neither a type nor a known modifier."""
-    if modifier and modifier not in ALLOWED:
-        listed = ", ".join(f":{known}" for known in MODIFIERS)
-        raise FhirError(
-            400,
-            f'HAPI-2498: Unsupported search modifier(s): "[:{modifier}]" for resource type "{resource_type}".'
-            f" Valid search modifiers are: [{listed}]",
-        )
+def check_modifiers(resource_type: str, criterion: Criterion, criteria: Iterable[Criterion]) -> None:
+    """Raises HAPI-2498 if the modifier of a reference is neither a type nor a known modifier. HAPI then lists the
+    modifiers of all criteria, also those in chains.
+    """
+    if criterion.chain or criterion.modifier in ALLOWED:
+        return
+    named = (f"{one.modifier}.{one.chain}".rstrip(".").rpartition(":")[2] for one in criteria)
+    unsupported = ", ".join(f":{one}" for one in dict.fromkeys(named) if one[:1] != "." and one not in ALLOWED)
+    listed = ", ".join(f":{known}" for known in MODIFIERS)
+    raise FhirError(
+        400,
+        f'HAPI-2498: Unsupported search modifier(s): "[{unsupported}]" for resource type "{resource_type}".'
+        f" Valid search modifiers are: [{listed}]",
+    )
 
 
 def cleaned(value: str) -> str:
@@ -120,7 +130,11 @@ def without_value(criterion: Criterion) -> list[Criterion]:
     """Raises HAPI-1101: a reference must have a value."""
     if criterion.modifier:
         return []
-    raise FhirError(400, "HAPI-1101: Parameter value missing in request")
+    raise _missing_value()
+
+
+def _missing_value() -> FhirError:
+    return FhirError(400, "HAPI-1101: Parameter value missing in request")
 
 
 KIND = Kind(
@@ -131,7 +145,6 @@ KIND = Kind(
     extractor,
     table_rows,
     sort_key=TARGET,
-    check_modifier=check_modifier,
     cleaned=cleaned,
     without_value=without_value,
 )

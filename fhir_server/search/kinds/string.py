@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
+from fhir_server.errors import ERROR_LENGTH, FhirError
 from fhir_server.search._join_order import CONTAINS, EQUAL, STARTS_WITH
 from fhir_server.search.condition import AFTER_ALL, Condition, Criterion, either, unescape
 from fhir_server.search.kinds.kind import TEXTS, IndexRows, Kind, Scope, TableRow, ValueExtractor, by_type
@@ -63,14 +64,17 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
 
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
     """The condition that a text of the resource matches one of the values."""
-    return [condition(scope.number(parameter.name), criterion.values, criterion.modifier)]
+    return [condition(scope, parameter.name, criterion.values, criterion.modifier)]
 
 
-def condition(number: int, values: Sequence[str], modifier: str) -> Condition:
+def condition(scope: Scope, name: str, values: Sequence[str], modifier: str) -> Condition:
     """A condition on texts. An underscore matches any character, as in HAPI's LIKE."""
     parts: list[str] = []
-    args: list[object] = [number]
+    args: list[object] = [scope.number(name)]
     for value in map(unescape, values):
+        if len(value) > TEXT_LIMIT:
+            problem = f"Parameter[{name}] has length ({len(value)}) that is longer than maximum allowed ({TEXT_LIMIT})"
+            raise FhirError(400, f"HAPI-1260: {problem}: {value}"[:ERROR_LENGTH])
         folded = fold(value)
         if modifier == "exact":
             parts.append("norm = ? AND exact = ?")

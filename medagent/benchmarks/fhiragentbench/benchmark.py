@@ -18,7 +18,15 @@ from medagent.benchmarks.fhiragentbench._patients import (
     without_their_ids,
 )
 from medagent.benchmarks.fhiragentbench._rubric import AnswerRubric, check_cases, has_cases
-from medagent.benchmarks.fhiragentbench.sets import JUDGE_CASES, QUESTIONS, keep, manifest_of, questions_of
+from medagent.benchmarks.fhiragentbench.sets import (
+    FORMER,
+    JUDGE_CASES,
+    QUESTIONS,
+    SYNTHETIC,
+    keep,
+    manifest_of,
+    questions_of,
+)
 from medagent.benchmarks.fhiragentbench.settings import (
     AGENTS,
     FhirAgentBenchSettings,
@@ -128,7 +136,9 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         source: FhirAgentBenchSettings = super().source(
             run, {**({"fhir": None} if "ehr" in overrides else {}), **overrides}
         )
-        return source
+        former = source.model_copy(update={"dataset": FORMER})
+        is_former = source.dataset == SYNTHETIC and run.settings.get("tasks-digest") == self.data(former).digest
+        return former if is_former else source
 
     def scripted(self, settings: FhirAgentBenchSettings, items: Sequence[FhirItem]) -> Scripted | None:
         """See `FhirBenchmark.scripted`."""

@@ -20,6 +20,8 @@ from refsol.files import read_json
 from refsol.schema import validator
 
 SYNTHETIC, PUBLISHED = "synthetic", "published"
+FORMER = "synthetic-1"
+"""The bundled questions of generator 1. Runs over them can be graded; their patients cannot be made any more."""
 
 
 class QuestionSetManifest(BaseModel):
@@ -54,9 +56,9 @@ def hospital_of(dataset: str) -> Path | None:
     return checked_file(folder, manifest.files, HOSPITAL) if HOSPITAL in manifest.files else None
 
 
-def bundled_folder() -> Path:
-    """The folder of the bundled set."""
-    return Path(__file__).parent / "data" / SYNTHETIC
+def bundled_folder(name: str = SYNTHETIC) -> Path:
+    """The folder of the bundled set, or of the former one."""
+    return Path(__file__).parent / "data" / name
 
 
 def is_set(folder: Path) -> bool:
@@ -72,7 +74,7 @@ def read_manifest(folder: Path) -> QuestionSetManifest:
 
 def _folder(dataset: str) -> Path | None:
     """The folder of a generated set. None for other data sets."""
-    folder = bundled_folder() if dataset == SYNTHETIC else Path(dataset)
+    folder = bundled_folder(dataset) if dataset in (SYNTHETIC, FORMER) else Path(dataset)
     return folder if dataset != PUBLISHED and is_set(folder) else None
 
 

@@ -106,6 +106,7 @@ def figures(
         group_names={name: kind.title for name, kind in TYPES.items()},
         details={
             "grades": [grade_document(some, rules, whole=whole) for some in trials.values()],
+            **({"all_trials": grade_document(scores, rules, whole=False)} if several else {}),
             "trials": _trials(scores, graded) if several else {},
             "intervals": interval_document(scores) if graded else None,
             "above_blind": _above_blind(scores),
@@ -132,8 +133,15 @@ def grade_document(scores: Sequence[Scored], rules: str, *, whole: bool = True) 
         "branches": {name: _rates(some) for name, some in _branches(scores).items()},
         "baselines": {name: _rate(rate) for name, rate in _baselines(scores).items()},
         "above_blind": _above_blind(scores),
-        **({"items": [_item_document(one) for one in scores]} if whole else {}),
+        **({"items": list(_item_documents(scores))} if whole else {}),
     }
+
+
+def _item_documents(scores: Sequence[Scored]) -> Iterator[dict[str, Any]]:
+    """The items with their checks; with their trials, if there are several."""
+    several = len({one.trial for one in scores}) > 1
+    for one in scores:
+        yield {**_item_document(one), **({"trial": one.trial} if several else {})}
 
 
 def _item_document(one: Scored) -> dict[str, Any]:

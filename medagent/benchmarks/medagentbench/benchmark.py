@@ -43,7 +43,7 @@ from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
 from medagent.fhir_episodes.episode import EpisodeRow, Scripted
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
-from refsol.clinical.sources import changed
+from refsol.clinical.twins import changed
 from refsol.files import read_json
 from refsol.medagentbench import KIND_WORDS, RULE_SETS, KeyEhr, baselines, build_key, key_text
 from refsol.medagentbench.constants import Constants

@@ -14,7 +14,7 @@ from medagent.engine.report import Report, TableLine
 from medagent.fhir_data.facts import embedded_facts
 from medagent.fhir_episodes.views import Shown
 from medagent.reports.published import published_sections
-from refsol.clinical.sources import changed
+from refsol.clinical.twins import changed
 from refsol.medagentbench import Source, deciding
 from refsol.stats import wilson
 

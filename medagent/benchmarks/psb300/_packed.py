@@ -15,7 +15,7 @@ from medagent.benchmarks.psb300.settings import Unfinished
 from medagent.benchmarks.psb300.tasks import Psb300Manifest, Task, TaskSet
 from medagent.core.errors import UserError
 from medagent.core.writing import file_digest
-from refsol.clinical.sources import changed
+from refsol.clinical.twins import changed
 from refsol.files import json_object, read_json
 from refsol.psb300 import Constants, StoredFacts, save
 from refsol.schema import validator

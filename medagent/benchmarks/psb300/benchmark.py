@@ -33,7 +33,7 @@ from medagent.benchmarks.psb300.settings import (
     Psb300Grading,
     Psb300Settings,
 )
-from medagent.benchmarks.psb300.tasks import TaskSet
+from medagent.benchmarks.psb300.tasks import BUNDLED, FORMER, TaskSet, load_tasks
 from medagent.core.errors import UserError
 from medagent.core.options import Setting, stated
 from medagent.core.writing import write_whole
@@ -109,7 +109,12 @@ class Psb300(FhirBenchmark[Psb300Settings]):
         own = not {"fhir", "ehr"} & overrides.keys()
         facts = {"fhir": None, **({"ehr": None} if not own or saved.is_file() else {})}
         source: Psb300Grading = super().source(run, {**facts, **overrides})
-        return source.model_copy(update={"charts": saved}) if own and saved.is_file() else source
+        if own and saved.is_file():
+            return source.model_copy(update={"charts": saved})
+        former = load_tasks(FORMER, source.split)
+        if own and source.dataset == BUNDLED and run.settings.get("tasks-digest") == former.digest:
+            return source.model_copy(update={"dataset": FORMER, "charts": former.folder / f"{CHARTS}.gz"})
+        return source
 
     def pack(self, source: Psb300Settings, item: Any) -> Mapping[str, bytes]:
         """See `FhirBenchmark.pack`."""

@@ -26,6 +26,8 @@ from refsol.psb300 import PUBLISHED, TYPES, Constants
 from refsol.schema import validator
 
 BUNDLED, IMPORTED = "synthetic", "published"
+FORMER = "synthetic-1"
+"""The bundled set of generator 1 with its charts. Runs over it can be graded; its patients cannot be made any more."""
 SETS = (BUNDLED, IMPORTED)
 TASK_FILE = "tasks.json"
 PUBLISHED_DIGEST = "c1645ea5415b808fc3b2f0ba819dca85eff50eddf85a0863c515f7fe876b0d37"
@@ -119,7 +121,7 @@ class TaskSet:
 
 def folder_of(name: str) -> Path:
     """The folder of a set, by the set's name or path. Raises UserError if there is none."""
-    if name == BUNDLED:
+    if name in (BUNDLED, FORMER):
         return Path(__file__).parent / "data" / name
     if name == IMPORTED:
         folder = imported_folder()
@@ -154,7 +156,7 @@ def load_tasks(name: str, split: Split | None = None) -> TaskSet:
     path = checked_file(folder, manifest.files, TASK_FILE)
     tasks = read_tasks(path, Task)
     chosen = tasks if split is None else split_tasks(tasks, split, str(path))
-    title = name if name in SETS else manifest.name
+    title = name if name in SETS else BUNDLED if name == FORMER else manifest.name
     return TaskSet(title, split, chosen, file_digest(path), folder, manifest)
 
 

@@ -119,5 +119,5 @@ class SimpleqaSettings(PanelSettings, SingleTurnSettings):
     def asked_languages(self) -> Sequence[str]:
         """The selected languages. Raises UserError for one that the prompt does not have."""
         if unknown := [language for language in self.lang if language not in self.languages]:
-            raise UserError(f"--lang {unknown[0]}: the prompt has {', '.join(self.languages)}")
+            raise UserError(f"--lang {unknown[0]}: the prompt exists in {', '.join(self.languages)}")
         return self.lang or self.languages

@@ -17,7 +17,8 @@ from medagent.fhir_episodes.session import acted, post_history
 from medagent.fhir_episodes.verdicts import conduct_of, score_of
 from refsol.clinical.failures import failure_of
 from refsol.clinical.floor import Baselines, FloorItem
-from refsol.clinical.rules import CLINICAL, Reply
+from refsol.clinical.meanings import CLINICAL
+from refsol.clinical.rulings import Reply
 from refsol.grounds import grounds
 from refsol.history import ACCEPTED, HistoryMessage, read_messages
 from refsol.verdict import ungraded
@@ -60,4 +61,4 @@ class WardGrader(Grader[EpisodeRow]):
 
 def baselines(tasks: TaskSet) -> Baselines:
     """The scores of agents that read nothing, on the items of a set."""
-    return Baselines([FloorItem(one.id, one.kind, one.words, lambda one=one: one.chart) for one in tasks.items])  # type: ignore[misc]  # mypy cannot infer a default
+    return Baselines([FloorItem(one.id, one.kind, one.words, one.chart) for one in tasks.items])

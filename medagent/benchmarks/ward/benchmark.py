@@ -43,13 +43,13 @@ from medagent.fhir_data.embedded import EhrFile
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episode import EpisodeRow, Scripted
 from medagent.fhir_episodes.task import FhirItem, FhirTask
-from refsol.clinical.chart import Chart
+from refsol.clinical.chart import Chart, ref
 from refsol.clinical.evidence import Deciding
-from refsol.clinical.faults import DataFault
-from refsol.clinical.rules import CLINICAL
-from refsol.clinical.sources import SessionEhr, ref
+from refsol.clinical.meanings import CLINICAL
+from refsol.clinical.sources import SessionEhr
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.trial import check_type, tried, types_of
+from refsol.errors import DataFault
 from refsol.failures import KIND_WORDS
 from refsol.files import json_object, read_json
 

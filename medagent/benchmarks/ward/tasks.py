@@ -29,11 +29,12 @@ from medagent.fhir_data.asking import Ask, http_ask, server_ask
 from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
 from medagent.fhir_episodes.task import FhirItem
 from refsol.clinical.chart import Chart
-from refsol.clinical.faults import DataFault
-from refsol.clinical.rules import CLINICAL
-from refsol.clinical.sources import PAGE, Amendment, SearchEhr, Source, changed
+from refsol.clinical.meanings import CLINICAL
+from refsol.clinical.sources import PAGE, Amendment, SearchEhr, Source
 from refsol.clinical.task_type import RuleError, TaskType
 from refsol.clinical.trial import instruction, tried
+from refsol.clinical.twins import changed
+from refsol.errors import DataFault
 from refsol.files import read_json
 from refsol.json_values import as_object
 from refsol.resources import FhirSearches

@@ -63,10 +63,10 @@ class FhirOffer:
             return f"/{arguments['type']}/{arguments['id']}{query}"
         if "next" in arguments:
             if len(arguments) > 1:
-                raise ActionError("give the next link alone: it holds the search")
+                raise ActionError("pass only `next`, which contains the search")
             return self._base.target(arguments["next"])
         if "type" not in arguments:
-            raise ActionError("give a type and parameters, or a next link")
+            raise ActionError("pass a type and parameters, or only `next`")
         pairs = list(_pairs(arguments.get("parameters", {})))
         if not any(name == "_count" for name, _ in pairs):
             pairs.append(("_count", str(COUNT)))

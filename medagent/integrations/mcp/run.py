@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from medagent.core.wire import without_password
 from medagent.engine.benchmark import Say
+from medagent.engine.patient_data import check_own_code
 from medagent.fhir_data.embedded import EmbeddedEhr, imported_file
-from medagent.fhir_data.http import HttpEhr
 from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.episode import server_choice
 from medagent.fhir_episodes.settings import FhirSettings
 from medagent.integrations.mcp._fhir import FhirOffer
 from medagent.integrations.mcp._offer import Offer
@@ -23,19 +25,21 @@ async def serving(
     """Serve the benchmark's tasks; or, without `names_tasks`, the record or FHIR server of the settings, if they name
     one. Raises UserError.
     """
-    writes = settings.writes == "execute"
+    writes = settings.writes != "ack"
     if names_tasks or not (settings.fhir or settings.ehr):
         with LazyRun(benchmark, settings, say) as run:
             async with TaskOffer(run, idle) as offer:
                 say(f"medagent: finished episodes go into {run.folder}; medagent grade {run.folder}")
                 await serve(offer)
     elif settings.fhir is not None:
-        async with HttpEhr(
-            settings.fhir, settings.fhir, headers=settings.fhir_headers, ca_file=settings.ca_file
-        ) as server:
+        if settings.private:
+            check_own_code("an MCP client", settings.send_patient_data)
+        choice = server_choice(settings, benchmark.now(settings))
+        shown = without_password(settings.fhir)
+        async with choice.open(shown) as server:
             await server.check()
             async with server.session("mcp") as record:
-                await serve(FhirOffer(record, server.shown_url, writes=writes, remote=True))
+                await serve(FhirOffer(record, shown, writes=writes, remote=True))
     elif settings.ehr is not None:  # always true here; narrows the type
         file = imported_file(settings.ehr, say)
         embedded = EmbeddedEhr.open(file.path, settings.api_base)

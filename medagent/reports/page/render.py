@@ -58,6 +58,8 @@ class RunPage:
     benchmark: Benchmark[Any, Any]
     scores: Sequence[Scored]
     units: Iterable[GradedUnit]
+    scores_only: bool = False
+    """Whether its items show scores, kinds and counts only, because their texts quote a hospital's charts."""
 
 
 def render(pages: Sequence[RunPage], official: Official) -> Iterator[str]:
@@ -146,13 +148,13 @@ class _Parts:
 
 def _add_run(page: RunPage, index: dict[tuple[str, int], list[Any]], parts: _Parts, number: int, runs: int) -> str:
     """Add a run's units to the index, and their blocks to the parts. Returns the run's preamble."""
-    shown = ((unit, _blocks(page.benchmark, unit)) for unit in page.units)
+    shown = ((unit, [] if page.scores_only else _blocks(page.benchmark, unit)) for unit in page.units)
     first = list(islice(shown, _LOOKED_AT))
     preamble = _preamble([blocks for _, blocks in first])
     outcomes = {(one.item, one.trial): one for one in page.report.items}
     for unit, blocks in chain(first, shown):
         place = unit.scored.item.id, unit.scored.trial
-        outcome, question = outcomes[place], unit.scored.item.question[:300]
+        outcome, question = outcomes[place], "" if page.scores_only else unit.scored.item.question[:300]
         part = parts.add([_shortened(block, preamble) for block in blocks]) if blocks else None
         line = index.setdefault(place, [*place, outcome.group, question, [None] * runs])
         line[3] = line[3] or question

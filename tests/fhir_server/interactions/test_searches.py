@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from fhir_server import Server
-from fhir_server.search.hashing import index_hash, java_set_order
+from fhir_server.search.hashing import id_hash, index_hash, java_order
 from tests.fhir_server.ward import found, next_link, resources, said, seen, send, ward
 
 
@@ -72,10 +72,28 @@ def test_alternatives_of_one_code_come_in_the_order_of_their_hashes(server: Serv
     assert found(server, "Patient?identifier=urn:z7|X,urn:z8|X,urn:z9|X") == [f"p{n}" for n in by_hash]
 
 
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [
+        ("Patient?name", "n{}"),
+        ("Patient?name:contains", "n{}_"),
+        ("Patient?identifier", "urn:z|n{}"),
+        ("Observation?code:not", "urn:z|n{}"),
+        ("Observation?value-quantity", "{}|urn:z|mg"),
+        ("Observation?patient.birthdate", "1{:03}"),
+        ("Patient?_has:Observation:patient:code", "urn:z|n{}"),
+        ("Observation?_sort=date&code", "urn:z|n{}"),
+    ],
+)
+def test_a_condition_may_have_1000_alternatives(server: Server, query: str, value: str) -> None:
+    alternatives = ",".join(value.format(number) for number in range(1000))
+    assert isinstance(found(server, f"{query}={alternatives}"), list)
+
+
 def test_the_order_of_a_java_set_beyond_128() -> None:
     numbers = list(range(1, 200))
     hashes = {number: 31 * (31 + 31) + number for number in numbers}
-    assert java_set_order(numbers) == sorted(numbers, key=lambda n: (hashes[n] ^ hashes[n] >> 16) % 512)
+    assert java_order(numbers, id_hash) == sorted(numbers, key=lambda n: (hashes[n] ^ hashes[n] >> 16) % 512)
 
 
 def test_history_since_and_at(server: Server) -> None:
@@ -172,7 +190,7 @@ def test_what_is_included_again_and_again_is_one_set() -> None:
 
         def in_order(*kinds: str) -> list[str]:
             numbers = {number: name for number, (kind, name, _) in enumerate(listed, 1) if kind in kinds}
-            return [numbers[number] for number in java_set_order(numbers)]
+            return [numbers[number] for number in java_order(numbers, id_hash)]
 
         again = "_revinclude:iterate=Observation:patient&_count=50"
         iterated = ids(f"Organization?_id=p&_revinclude:iterate=Patient:organization&{again}")

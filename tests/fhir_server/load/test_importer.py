@@ -117,7 +117,7 @@ def test_references_may_point_forward(server: Server) -> None:
     observation = {"resourceType": "Observation", "id": "o", "subject": {"reference": "Patient/later"}}
     server.load([json.dumps(observation), patient("later")])
     assert read(server, "Observation?patient=later")["total"] == 1
-    assert read(server, "Observation?patient._id=later")["total"] == 1
+    assert read(server, "Observation?subject:Patient._id=later")["total"] == 1
 
 
 def test_a_large_import(server: Server) -> None:

@@ -35,10 +35,10 @@ def issues(answer: Response) -> list[tuple[str, str]]:
         (GOOD | {"foo": 1}, "Unrecognized property 'foo'"),
         (GOOD | {"category": {"text": "y"}}, "The property category must be a JSON Array, not an Object"),
         (GOOD | {"component": [{}]}, "Observation.component.code: minimum required = 1"),
-        (GOOD | {"subject": "Patient/p7"}, "This property must be an Object, not a Primitive property"),
+        (GOOD | {"subject": "Patient/p7"}, "The property subject must be an Object, not a Primitive property (at"),
         (
             GOOD | {"status": ["final"]},
-            "This property must be a simple value, not an Array (status at Observation.status)",
+            "This property must be a simple value, not an Array (status at",
         ),
     ],
 )
@@ -48,8 +48,21 @@ def test_what_is_wrong_is_named(server: Server, resource: dict[str, Any], diagno
         assert any(severity == "error" and said.startswith(diagnostics) for severity, said in found)
 
 
+def test_problems_of_a_resource_in_parameters_are_located_in_the_parameters(server: Server) -> None:
+    resource = GOOD | {"valueQuantity": 5, "component": [{"valueString": "x"}]}
+    body = {"resourceType": "Parameters", "parameter": [{"name": "x"}, {"name": "resource", "resource": resource}]}
+    listed = json.loads(send(server, "POST", "Observation/$validate", body).text)["issue"]
+    column = json.dumps(body).index("5") + 2
+    assert [one["location"] for one in listed if one["severity"] == "error"] == [
+        ["Parameters.parameter[1].resource.value[x]", f"Line[1] Col[{column}]"],
+        ["Parameters.parameter[1].resource/*Observation/null*/.component[0]", "Line[1] Col[222]"],
+    ]
+
+
 def test_a_good_resource_has_no_errors(server: Server) -> None:
+    create = {"resourceType": "Parameters", "parameter": [{"name": "mode", "valueCode": "create"}]}
     for answer in (
+        send(server, "POST", "Patient/p7/$validate", create),
         send(server, "POST", "Observation/$validate", GOOD),
         send(server, "POST", "Patient/p7/$validate"),
         send(server, "GET", "Patient/p8/$validate"),

@@ -13,8 +13,9 @@ import pytest
 from medagent.benchmarks.medagentbench.tasks.dataset import Task, load_dataset
 from medagent.benchmarks.twins import open_hospital
 from medagent.fhir_data.embedded import bundled_file
+from refsol.clinical.chart import ref
 from refsol.clinical.pairs import Hospital
-from refsol.clinical.sources import changed, ref
+from refsol.clinical.twins import changed
 from refsol.medagentbench.twins import case_of
 from tests.command import medagent
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
 
-from medagent.core.errors import ModelError
+from medagent.core.errors import ModelError, StopRunError
 from medagent.models import open_model
 from medagent.models.base import Message
 from medagent.models.settings import ModelSettings
 from tests.command import medagent
+from tests.loopback import ModelServer
+from tests.shared_data import ROOT
+from tools.messages import messages
 
 AGENT = """
 import medagent
@@ -92,15 +96,39 @@ def test_a_mistake_is_one_line_in_plain_words(words: str, message: str) -> None:
 )
 def test_an_endpoint_that_is_down(url: str, words: str) -> None:
     async def ask() -> None:
-        model = open_model(ModelSettings(name="m", base_urls=[url], max_retries=0), concurrency=1, price=None)
+        model = open_model(ModelSettings(name="m", base_urls=[url], max_retries=2), concurrency=1, price=None)
         try:
             await model.complete([Message("user", "Hello")])
         finally:
             await model.aclose()
 
-    with pytest.raises(ModelError) as raised:
+    with pytest.raises(StopRunError) as raised:
         asyncio.run(ask())
-    assert str(raised.value) == f"{url}: {words} (1 attempts)"
+    assert str(raised.value) == f"{url}: {words}"
+
+
+def test_a_run_whose_endpoint_is_down_ends_at_the_first_refused_connection() -> None:
+    ran = medagent("run", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--limit", "3", "--quiet")
+    assert ran.code == 1
+    assert ran.err.splitlines()[-1].startswith(
+        "medagent: http://127.0.0.1:9/v1: nothing listens on 127.0.0.1:9; start the server, or correct the base URL"
+    )
+    assert "overall" not in ran.out
+
+
+def test_an_endpoint_that_has_answered_is_asked_again() -> None:
+    async def ask() -> None:
+        with ModelServer() as server:
+            settings = ModelSettings(name="m", base_urls=[server.url], max_retries=1)
+            model = open_model(settings, concurrency=1, price=None)
+            await model.complete([Message("user", "Hello")])
+        try:
+            await model.complete([Message("user", "Hello")])
+        finally:
+            await model.aclose()
+
+    with pytest.raises(ModelError, match=r"nothing listens on 127.* \(2 attempts\)"):
+        asyncio.run(ask())
 
 
 def test_play_that_ends_without_finish_is_named() -> None:
@@ -118,4 +146,33 @@ def test_an_official_export_is_graded_without_naming_its_tasks() -> None:
     for place in ("official", "official/runs.jsonl", "official/overall.json"):
         ran = medagent("grade", place)
         assert ran.code == 0, ran.err
-        assert "overall                       2    2   100.0 %" in ran.out
+        assert re.search(r"overall +2 +2 +100\.0 %", ran.out)
+
+
+def test_the_errors_for_review_are_those_of_the_code() -> None:
+    listed = list(messages())
+    texts = [one.text for one in listed]
+    assert "--agent replay needs a file, e.g. --agent replay results.json" in texts
+    assert "pass at least two runs: medagent compare A B" in texts
+    assert "only letters, digits, '.', '_' and '-' are allowed" in texts  # of a settings model
+    for one in listed[:: len(listed) // 20]:
+        path, _, line = one.place.partition(":")
+        lines = (ROOT / path).read_text("utf-8").splitlines()
+        assert f"{one.kind}(" in lines[int(line) - 1], one
+
+
+STIFF = (
+    "holds no",
+    "has no use",
+    "is no text",
+    "is no JSON",
+    "stands there",
+    "cannot be told",
+    "whatever",
+    "lest ",
+    "anew",
+)
+
+
+def test_no_error_has_a_phrase_that_the_style_rules_out() -> None:
+    assert [str(one) for one in messages() if any(phrase in one.text for phrase in STIFF)] == []

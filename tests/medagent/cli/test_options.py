@@ -187,7 +187,9 @@ def test_settings_are_one_model_and_each_use_reads_its_part() -> None:
     settings = MedAgentBenchSettings(version="v1", protocol="tools")
     with medagent.episode("task2_1", settings=settings) as e:
         assert [tool.name for tool in e.tools][-1] == "finish"
-    with pytest.raises(UserError, match="limit: an episode has no such option; its options are api_base, dataset, "):
+    with pytest.raises(
+        UserError, match="limit: an episode has no such option; its options are allow_writes, api_base, "
+    ):
         medagent.episode("task2_1", settings=settings, limit=3)
     with pytest.raises(UserError, match="--protocol code: an episode acts by text or tools"):
         medagent.episode("task2_1", protocol="code")

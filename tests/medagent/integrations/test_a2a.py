@@ -28,7 +28,7 @@ from tests.serving import serving
 from tests.shared_data import ROOT
 from tests.test_doc_commands import parsed
 
-IDS = ("task1_2", "task2_1", "task3_1", "task5_2", "task9_1")
+IDS = ("task1_1", "task2_1", "task3_1", "task5_2", "task9_1")
 TASKS: dict[str, Task] = {}
 
 
@@ -50,7 +50,7 @@ class ByText(Model):
     """Knows one answer, and repeats itself until an episode is over."""
 
     async def complete(self, messages: Sequence[Message], **_: Any) -> Completion:
-        known = TASKS["task1_2"]
+        known = TASKS["task1_1"]
         if known.instruction not in messages[0].content:
             return Completion("FINISH([])")
         if len(messages) == 1:
@@ -183,7 +183,7 @@ def test_an_agent_that_is_away_is_owed(tmp_path: Path) -> None:
     report = medagent.run_sync(
         "medagentbench", model=A2AModel, base_url=["http://127.0.0.1:9"], ids=IDS[:1], results_dir=tmp_path
     )
-    assert report.owed == ("task1_2#1",)
+    assert report.owed == ("task1_1#1",)
     assert [item.correct for item in report.items] == [None]
     with pytest.raises(UserError, match="needs its address"):
         A2AModel(ModelSettings(name="x"))
@@ -200,10 +200,10 @@ def test_an_assessment_without_a_participant_fails(tmp_path: Path) -> None:
         wanted = Assessment.read("http://localhost:9010")
         with pytest.raises(medagent.ModelError, match=r"localhost:9010: the participant could not be reached .*nobody"):
             asyncio.run(assessor.run(wanted, "away", Away, told.append))
-        assert sorted(told) == ["task1_2: model_error", "task2_1: model_error"]
+        assert sorted(told) == ["task1_1: model_error", "task2_1: model_error"]
         told.clear()
         asyncio.run(assessor.run(wanted, "text", ByText, told.append))
-    assert sorted(told) == ["task1_2: right", "task2_1: wrong"]
+    assert sorted(told) == ["task1_1: right", "task2_1: wrong"]
 
 
 def test_the_scenario_names_commands_that_there_are() -> None:

@@ -28,7 +28,7 @@ from tests.command import medagent as command
 
 JUDGING = re.compile(r"\b(correct|right|wrong|verdict|score|expected|sol)\b")
 BASE = "http://localhost:8080/fhir/"
-MRN = str(next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_2"))
+MRN = str(next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_1"))
 
 
 def offered(folder: Path, play: Callable[[TaskOffer], Awaitable[None]], idle: float = 60, **options: Any) -> Path:
@@ -51,7 +51,7 @@ async def begun(offer: TaskOffer, task_id: str) -> str:
 
 def test_an_episode_is_graded_from_the_runs_folder(tmp_path: Path) -> None:
     async def play(offer: TaskOffer) -> None:
-        one, other = await begun(offer, "task1_2"), await begun(offer, "task1_2")
+        one, other = await begun(offer, "task1_1"), await begun(offer, "task1_1")
         found = await offer.call("get_patient", {"episode": one, "identifier": MRN})
         assert f"Patient/{MRN}" in found.text
         assert not (await offer.call("finish", {"episode": one, "answers": [MRN]})).failed
@@ -62,25 +62,25 @@ def test_an_episode_is_graded_from_the_runs_folder(tmp_path: Path) -> None:
     path = offered(tmp_path, play)
     report = medagent.grade(path)
     assert [(item.item, item.trial, item.correct) for item in report.items] == [
-        ("task1_2", 1, True),
-        ("task1_2", 2, False),
+        ("task1_1", 1, True),
+        ("task1_1", 2, False),
     ]
     assert (path / "grade.2.json").is_file()
-    ran = command("show", path, "task1_2")
+    ran = command("show", path, "task1_1")
     assert ran.code == 0
     assert "verdict: right" in ran.out
 
 
 def test_a_run_goes_on_with_the_next_trial(tmp_path: Path) -> None:
     async def play(offer: TaskOffer) -> None:
-        await offer.call("finish", {"episode": await begun(offer, "task1_2"), "answers": []})
+        await offer.call("finish", {"episode": await begun(offer, "task1_1"), "answers": []})
 
     offered(tmp_path, play)
     path = offered(tmp_path, play)
-    assert [row.unit for row in medagent.load_run(path).rows()] == ["task1_2#1", "task1_2#2"]
+    assert [row.unit for row in medagent.load_run(path).rows()] == ["task1_1#1", "task1_1#2"]
 
     async def refused(offer: TaskOffer) -> None:
-        answer = await offer.call("start_task", {"task_id": "task1_2"})
+        answer = await offer.call("start_task", {"task_id": "task1_1"})
         assert answer.failed
         assert "the run has other settings" in answer.text
 
@@ -89,7 +89,7 @@ def test_a_run_goes_on_with_the_next_trial(tmp_path: Path) -> None:
 
 def test_what_a_killed_server_left_is_graded_from_its_journal(tmp_path: Path) -> None:
     async def play(offer: TaskOffer) -> None:
-        await offer.call("finish", {"episode": await begun(offer, "task1_2"), "answers": [MRN]})
+        await offer.call("finish", {"episode": await begun(offer, "task1_1"), "answers": [MRN]})
         shutil.copytree(tmp_path / "v2_x_mcp", tmp_path / "killed")
 
     offered(tmp_path, play)
@@ -99,7 +99,7 @@ def test_what_a_killed_server_left_is_graded_from_its_journal(tmp_path: Path) ->
 
 def test_a_forgotten_episode_is_ended_by_the_clock(tmp_path: Path) -> None:
     async def play(offer: TaskOffer) -> None:
-        handle = await begun(offer, "task1_2")
+        handle = await begun(offer, "task1_1")
         while not (told := await offer.call("get_patient", {"episode": handle, "family": "x"})).failed:  # noqa: ASYNC110  # nothing tells a client when the clock has struck
             await asyncio.sleep(0.05)
         assert "time_limit" in told.text
@@ -112,11 +112,11 @@ def test_a_forgotten_episode_is_ended_by_the_clock(tmp_path: Path) -> None:
 
 def test_what_is_open_when_the_server_ends_is_owed(tmp_path: Path) -> None:
     async def play(offer: TaskOffer) -> None:
-        await begun(offer, "task1_2")
+        await begun(offer, "task1_1")
 
     path = offered(tmp_path, play)
     report = medagent.load_run(path).report
-    assert report.owed == ("task1_2#1",)
+    assert report.owed == ("task1_1#1",)
     assert [item.correct for item in report.items] == [None]
 
 
@@ -129,7 +129,7 @@ def test_nothing_is_opened_before_the_first_episode(tmp_path: Path) -> None:
     async def play(offer: TaskOffer) -> None:
         assert not (await offer.call("list_tasks", {})).failed
         assert not os.listdir(tmp_path)
-        await offer.call("start_task", {"task_id": "task1_2"}, Caller(progress=progress))
+        await offer.call("start_task", {"task_id": "task1_1"}, Caller(progress=progress))
         assert (tmp_path / "v2_x_mcp" / "run.json").is_file()
 
     offered(tmp_path, play)
@@ -140,7 +140,7 @@ def test_a_client_that_leaves_ends_its_episodes_at_once(tmp_path: Path) -> None:
     async def play(offer: TaskOffer) -> None:
         handles = []
         for session in ("", "one", "other"):
-            answer = await offer.call("start_task", {"task_id": "task1_2"}, Caller(session))
+            answer = await offer.call("start_task", {"task_id": "task1_1"}, Caller(session))
             assert answer.data is not None
             handles.append(answer.data["episode"])
         await offer.leave("one")
@@ -295,7 +295,7 @@ def test_a_search_goes_to_the_server_as_it_is_given(tmp_path: Path) -> None:
     assert "60,000 are passed on" in found[4][1]
     assert "_elements" in found[4][1]
     assert found[5][1]["entry"][0]["resource"]["id"] == "big"
-    assert found[6] == (True, "give a type and parameters, or a next link")
+    assert found[6] == (True, "pass a type and parameters, or only `next`")
 
 
 def test_the_next_page_is_asked_by_its_link(tmp_path: Path) -> None:
@@ -366,7 +366,7 @@ def test_a_client_in_memory_plays_an_episode(tmp_path: Path, mode: str) -> None:
     async def play(offer: TaskOffer) -> None:
         async with client.Client(create_server(offer), mode=mode) as one:
             assert "start_task" in {tool.name for tool in (await one.list_tools()).tools}
-            started = await one.call_tool("start_task", {"task_id": "task1_2"})
+            started = await one.call_tool("start_task", {"task_id": "task1_1"})
             handle = started.structured_content["episode"]
             wrong = await one.call_tool("finish", {"episode": handle, "answers": MRN})
             assert wrong.is_error

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from medagent.core.errors import ModelError, UserError
+from medagent.core.errors import ModelError, StopRunError, UserError
 from medagent.models.client import EndpointClient, ForeignHostError, GuardedClient, TooLongError
 from tests.loopback import (
     Fault,
@@ -147,7 +147,7 @@ def test_credentials_in_the_base_url_are_sent_and_not_shown() -> None:
         address = server.url.replace("http://", "http://user:secretpw@")
         assert ask(settings(address)).text == "good"
         assert server.calls[0].headers["authorization"] == "Basic dXNlcjpzZWNyZXRwdw=="
-    with pytest.raises(ModelError) as failed:
+    with pytest.raises(StopRunError) as failed:
         ask(settings(address, max_retries=0))
     assert "secretpw" not in str(failed.value)
 

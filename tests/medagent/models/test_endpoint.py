@@ -73,8 +73,9 @@ def test_retries_are_bounded_in_time() -> None:
 def test_nobody_listens() -> None:
     with ModelServer() as server:
         url = server.url
-    with pytest.raises(ModelError, match="2 attempts"):
+    with pytest.raises(StopRunError, match=f"{url}: nothing listens on 127.0.0.1:.*; start the server") as failed:
         ask(settings(url, max_retries=1))
+    assert "attempts" not in str(failed.value)
 
 
 @pytest.mark.parametrize("code", [429, 503])
@@ -249,21 +250,14 @@ def test_the_environments_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (None, "nothing listens on 127.0.0.1:"),
         (stall(), "no answer in 0.5 s"),
         (half_closed(), "the answer ended before it was complete"),
         (truncated_json(), "the reply is not JSON"),
     ],
 )
-def test_what_an_endpoint_did_wrong_is_said(fault: Fault | None, words: str) -> None:
-    with ModelServer(faults=lambda _: fault) as server:
-        url = server.url
-        if fault is not None:
-            with pytest.raises(ModelError, match=words):
-                ask(settings(url, timeout_s=0.5, max_retries=0))
-    if fault is None:
-        with pytest.raises(ModelError, match=words):
-            ask(settings(url, max_retries=0))
+def test_what_an_endpoint_did_wrong_is_said(fault: Fault, words: str) -> None:
+    with ModelServer(faults=lambda _: fault) as server, pytest.raises(ModelError, match=words):
+        ask(settings(server.url, timeout_s=0.5, max_retries=0))
 
 
 def test_neither_key_nor_base_url(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,9 @@ def test_the_headline_is_the_mean_of_all_trials_everywhere(benchmark: str) -> No
     assert overall["value"] == pytest.approx(mean)
     assert overall["interval"][0] < mean < overall["interval"][1]
     folder = Path(report["folder"])
+    graded = json.loads(medagent("grade", folder, "--json").out)
+    assert (graded["overall"].get("value") or graded["overall"]["rate"]) == pytest.approx(mean)
+    assert len(graded["items"]) == len(items)
     assert f"{100 * mean:.1f} %" in medagent("grade", folder).out
     (row,) = rows(medagent("leaderboard", folder).out)
     assert row["rate"] == f"{100 * mean:.1f} %"

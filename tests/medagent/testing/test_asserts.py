@@ -20,7 +20,7 @@ def test_a_wrong_episode_says_why(medagent_episode: Callable[..., Any]) -> None:
     with pytest.raises(AssertionError, match=r"task5_1: never read the MG") as caught:
         assert_grade(episode)
     assert "posts: expected 1 accepted" in str(caught.value)
-    assert "because: last MG 0.9 mg/dL" in str(caught.value)
+    assert "because: last magnesium 0.7 mg/dL" in str(caught.value)
     assert "its answer" in str(caught.value)
 
 

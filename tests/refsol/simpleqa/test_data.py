@@ -151,12 +151,12 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         (
             "d.csv",
             "husimpleqa",
-            "is CSV by its name, and husimpleqa is not; name --variant simpleqa or --variant simpleqa-",
+            "its name says that it is CSV, but --variant is husimpleqa; pass --variant simpleqa or --variant simpleqa-",
         ),
         (
             "d.jsonl",
             "simpleqa",
-            "is JSON lines by its name, and simpleqa is not; name --variant husimpleqa or --variant ch",
+            "its name says that it is JSON lines, but --variant is simpleqa; pass --variant husimpleqa or --variant ch",
         ),
     ],
 )

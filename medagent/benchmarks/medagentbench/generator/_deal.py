@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
 from fhir_server.synthetic.dice import Dice
 from fhir_server.synthetic.people import FAMILIES, FEMALE, MALE
-from medagent.benchmarks.dealing import Candidate, Hospital, Share, candidate, deal
-from medagent.benchmarks.dealing import wordings as deal_wordings
+from medagent.benchmarks.dealing import Candidate, Hospital, Share, candidate, numbered
 from medagent.benchmarks.medagentbench.generator._phrases import (
     NOT_FOUND,
     contexts,
@@ -40,8 +40,7 @@ _MISSES = ("same name", "unknown", "same birth date")
 def hospital_of(lines: Iterable[str], constants: Constants) -> Hospital:
     """The patients of a hospital and the readings of the four tests."""
     labs = (constants.magnesium, constants.potassium, constants.glucose, constants.a1c)
-    marks = tuple(f'"text":"{lab.code}"' for lab in labs)
-    return Hospital.read(lines, lambda line: any(mark in line for mark in marks))
+    return Hospital.read(lines, [f'"text":"{lab.code}"' for lab in labs])
 
 
 class Dealer:
@@ -54,17 +53,15 @@ class Dealer:
     def tasks(self, per_type: int) -> Iterator[dict[str, Any]]:
         """`per_type` tasks of each type. Raises UserError if the hospital has too few patients for them."""
         for kind in TYPES:
-            found = list(self._look_ups() if kind == "task1" else self._candidates(kind))
+            people = self._look_ups() if kind == "task1" else self._candidates(kind)
             templates = wordings(kind, self._split)
             turns = len(templates) if self._split == "train" else 1
             share = SHARES.get(kind, _NONE)
-            chosen = deal(found, share, per_type, self._dice, turns).complete(kind)
-            numbers = deal_wordings(chosen, len(templates), self._dice)
-            for place, (one, number) in enumerate(zip(chosen, numbers, strict=True)):
+            for name, one, number in numbered(kind, people, share, per_type, len(templates), self._dice, turns):
                 variant = self._dice.between(0, 11)
                 text = instruction(templates[number], self._constants, variant, {"mrn": one.mrn, **one.words})
                 fields = one.fields or {"eval_MRN": one.mrn}
-                yield {"id": f"{kind}_{place + 1}", "instruction": text, "context": self._contexts[kind], **fields}
+                yield {"id": name, "instruction": text, "context": self._contexts[kind], **fields}
 
     def _candidates(self, kind: str) -> Iterator[Candidate]:
         for patient in self._hospital.living:
@@ -77,7 +74,7 @@ class Dealer:
         today = self._constants.now.date()
         day, this_day = (born.month, born.day), (today.month, today.day)
         branch = "on" if day == this_day else "before" if day < this_day else "after"
-        return Candidate(one.mrn, one.now, branch, one.rare, one.right)
+        return replace(one, branch=branch, edge=False)
 
     def _look_ups(self) -> Iterator[Candidate]:
         """The look-ups by name and birth date: of each living patient, and of people like them who do not exist."""

@@ -21,7 +21,7 @@ from medagent.benchmarks.medagentbench.tasks.dataset import (
 from medagent.benchmarks.medagentbench.tasks.manifest import Manifest
 from medagent.benchmarks.twins import Half, Twins, copy_patients, open_hospital, twins_of
 from refsol.clinical.pairs import Case
-from refsol.clinical.sources import changed
+from refsol.clinical.twins import changed
 from refsol.medagentbench.twins import answer_of, case_of
 
 

@@ -205,7 +205,7 @@ class PackSettings(BaseModel):
     loop: Literal["published", "lenient"] | None = None
     api_base: str
     max_rounds: int = Field(ge=1)
-    writes: Literal["ack", "execute"] | None = None
+    writes: Literal["ack", "execute", "private"] | None = None
     all_writes: bool | None = None
     strip_thinking: bool | None = None
     max_tokens: int | None = None
@@ -225,7 +225,7 @@ class PackSettings(BaseModel):
         return SessionRules(
             self.api_base,
             self.max_rounds,
-            "ack" if self.writes != "execute" else "execute" if self.all_writes else "creates",
+            "ack" if self.writes in (None, "ack") else "execute" if self.all_writes else "creates",
             self.strip_thinking or False,
             self.loop or "published",
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -12,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from fhir_server.synthetic.dice import Dice
-from medagent.benchmarks.dealing import HALF, Candidate, Hospital, Share, candidate, deal, wordings
+from medagent.benchmarks.dealing import HALF, Candidate, Hospital, Share, candidate, numbered
 from refsol.clinical.chart import Chart
-from refsol.clinical.faults import DataFault
-from refsol.clinical.task_type import Solution, history_of
-from refsol.psb300 import RULE_SETS, TYPES, Constants, chart_of, grade_item
+from refsol.clinical.task_type import Solution
+from refsol.errors import DataFault
+from refsol.psb300 import RULE_SETS, TYPES, Constants, chart_of
 
 _FILE = Path(__file__).with_name("wording.toml")
 _KINDS = ("Procedure", "Condition", "MedicationRequest", "ServiceRequest")
@@ -35,13 +34,8 @@ def wording() -> dict[str, Any]:
 
 def hospital_of(lines: Iterable[str]) -> Hospital:
     """The patients of a hospital and the resources that the rules read."""
-    quoted = tuple(f'"{code}"' for code in _CODES)
-
-    def wanted(line: str) -> bool:
-        kind = line[17 : line.index('"', 17)]  # after {"resourceType":"
-        return kind in _KINDS or (kind == "Observation" and any(code in line for code in quoted))
-
-    return Hospital.read(lines, wanted)
+    kinds = [f'"resourceType":"{kind}"' for kind in _KINDS]
+    return Hospital.read(lines, [*kinds, *(f'"{code}"' for code in _CODES)])
 
 
 def tasks(hospital: Hospital, now: datetime, dice: Dice, per_type: int) -> Iterator[dict[str, Any]]:
@@ -49,12 +43,11 @@ def tasks(hospital: Hospital, now: datetime, dice: Dice, per_type: int) -> Itera
     for kind in TYPES:
         words = wording()[kind]
         share = SCARCE if kind == "task3" else HALF
-        chosen = deal(list(candidates(kind, hospital, now)), share, per_type, dice).complete(kind)
-        numbers = wordings(chosen, len(words["instructions"]), dice)
-        for place, (one, number) in enumerate(zip(chosen, numbers, strict=True)):
+        patients, texts = candidates(kind, hospital, now), words["instructions"]
+        for name, one, number in numbered(kind, patients, share, per_type, len(texts), dice):
             yield {
-                "id": f"{kind}_{place + 1}",
-                "instruction": words["instructions"][number].replace("{mrn}", one.mrn),
+                "id": name,
+                "instruction": texts[number].replace("{mrn}", one.mrn),
                 "context": f"It's {one.now.isoformat()} now. {words['context']}",
                 "eval_MRN": one.mrn,
             }
@@ -89,11 +82,7 @@ def _judged(kind: str, mrn: str, hospital: Hospital, now: datetime) -> Iterator[
     if one is None:
         return
     right = Solution.of(due, fair)
-    history, result = [*history_of(right.posts, constants.acknowledgement)], json.dumps(right.answer)
-    verdicts = [
-        grade_item(task, history, result, facts, clock=now, rules=rules, constants=constants).correct
-        for rules in RULE_SETS
-    ]
+    verdicts = [TYPES[kind].judge(chart, right.reply).correct for chart in (official, fair)]
     agree = due.branch == "query" or one.rare == (due.branch == "no order")
     if verdicts == [True, True] and agree:
         yield replace(one, branch=_branch(one, right.answer, official, fair))

@@ -20,6 +20,7 @@ from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.fhir_episodes.episode import EpisodeRow
 from refsol.fhiragentbench import FAMILIES, Question, compare, family_of, read_questions
 from tests.command import Ran, medagent
+from tests.medagent.sandbox.trying import working
 from tests.shared_data import SHARED, need
 
 SEED = "ward"
@@ -222,6 +223,13 @@ PLAIN: dict[str, Callable[[Question, list[Json]], str]] = {
     "How many hospital stays did {patient_id} have [window]?": admissions,
     "How long was the [exact] ICU stay of {patient_id}?": icu_days,
 }
+
+
+def test_the_reference_agents_programs_read_all_pages(tmp_path: Path) -> None:
+    working("bwrap")
+    words = ("--protocol", "code", "--limit", 12, "--results-dir", tmp_path, "--quiet", "--json")
+    report = json.loads(medagent("run", "fhir-agentbench", "--agent", "reference", *words).out)
+    assert_all_right(report)
 
 
 @pytest.mark.long

@@ -121,7 +121,7 @@ def test_filters(run: Run, tmp_path: Path, words: list[str], chosen: set[str]) -
         (["--agent", "nop", "--template", "nothing like it"], "--template nothing like it: no question matches"),
         (["--agent", "nop", "--split", "holdout"], "--split holdout: no question matches"),
         (["--agent", "nop", "--ids", "q9"], "q9"),
-        (["--agent", "nop", "--model", "m"], "--model has no use"),
+        (["--agent", "nop", "--model", "m"], "does not use a model"),
         (["--protocol", "multi_turn_resource"], "--protocol multi_turn_resource needs --model"),
         (["--model", "m", "--input-cap", "5"], "--input-cap needs a published strategy"),
         (

@@ -64,7 +64,7 @@ def test_the_table_has_the_floor_and_what_is_grounded(folder: Path) -> None:
     assert overall is not None
     assert int(overall[1]) <= int(blind[1]), "the floor is the best blind behaviour of this data set"
     assert re.search(r"grounded +0 +80 +0\.0 % +0\.0 % to \d", table)
-    assert re.search(r"task3 +10 +10 +100\.0 % .* needs no reading\n", table)
+    assert re.search(r"task3 +record blood pressure +10 +10 +100\.0 % .* needs no reading\n", table)
     assert re.search(r"Score: \d+\.\d %; above blind: -?\d+\.\d points \(95 % -", table)
     assert "These types, other patients: 95 % " in table
     assert "Other types: 95 % " in table

@@ -231,8 +231,12 @@ class NotAsync(medagent.Agent):
         (NotAsync, {}, "`solve` is not async; write: async def solve(self, task, prompt, env):"),
         (Raises, {"max_cost": 1.0}, "--max-cost cannot be kept: Raises owns its loop, and its token use is unknown."),
         (Raises, {"unit_tokens": 9}, "--per-item tokens cannot be kept: Raises owns its loop"),
-        (Raises, {"loop": "lenient"}, "--loop does not apply: Raises has `solve` and acts by tools"),
-        (Raises, {"protocol": "code"}, "--protocol code: Raises has `solve` and acts by tools"),
+        (Raises, {"loop": "lenient"}, "--loop: Raises has `solve`, which acts by tools; leave --loop out"),
+        (
+            Raises,
+            {"protocol": "code"},
+            "--protocol code: Raises has `solve`, which acts by tools; leave",
+        ),
     ],
 )
 def test_what_is_refused(agent: type[medagent.Agent], options: dict[str, Any], message: str) -> None:

@@ -202,7 +202,8 @@ def test_the_report_has_the_rates_of_each_trial_and_its_grade_file_the_checks_to
     beside = {"data", "settings", "versions", "items"}
     assert grades == [{name: one[name] for name in one if name not in beside} for one in files]
     assert all(item["checks"] for one in files for item in one["items"])
-    assert json.loads(medagent("grade", folder, "--json").out)["items"] == files[0]["items"]
+    every = [{**item, "trial": trial} for trial, one in enumerate(files, 1) for item in one["items"]]
+    assert json.loads(medagent("grade", folder, "--json").out)["items"] == every
 
 
 def test_trials_leave_a_results_file_each_and_their_rates(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_grade_and_compare_know_all_trials(tmp_path: Path, monkeypatch: pytest.M
         ["4", "0", "4", "0"],
     ]
     assert len(json.loads(medagent("compare", other, folder, other, "--json").out)) == 2
-    assert medagent("compare", other).err == "medagent: pass at least two runs\n"
+    assert medagent("compare", other).err == "medagent: pass at least two runs: medagent compare A B\n"
 
 
 def test_compare_takes_the_task_file_and_the_facts_that_it_asks_for(tmp_path: Path) -> None:

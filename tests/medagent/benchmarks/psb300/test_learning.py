@@ -143,7 +143,7 @@ def test_a_copy_that_was_changed_is_not_put_back(published: Set, tmp_path: Path)
     (last / "lessons.txt").write_text("another lesson\n")
     (tmp_path / "die-at").unlink()
     refused = run(tmp_path, published)
-    assert (refused.code, "not the copy in learned.jsonl" in refused.err) == (1, True)
+    assert (refused.code, "differs from the copy in learned.jsonl" in refused.err) == (1, True)
 
 
 def test_judged_benchmarks_refuse_to_learn(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_judge_failures_are_named_by_question(tmp_path: Path, capsys: pytest.Cap
 def test_a_csv_without_its_variant_says_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "test.csv").write_text("metadata,problem,answer\n{},Who?,Me\n", "utf-8")
     ran = medagent("run", "simpleqa", "--data", tmp_path / "test.csv", "--judge", "j", "--model", "m")
-    assert (ran.code, "name --variant simpleqa or --variant simpleqa-verified" in ran.err) == (1, True)
+    assert (ran.code, "pass --variant simpleqa or --variant simpleqa-verified" in ran.err) == (1, True)
 
 
 def test_only_groups_that_the_data_has_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,7 +149,7 @@ def test_what_a_person_can_mend_is_one_line(
     [
         ([], "no model is given"),
         (["--model", "m", "--variant", "simpleqa"], "pass the questions with --data FILE"),
-        (["--model", "m", "--lang", "de"], "--lang de: the prompt has en, hu"),
+        (["--model", "m", "--lang", "de"], "--lang de: the prompt exists in en, hu"),
         (["--model", "m", "--data", "nowhere.jsonl"], "nowhere.jsonl: cannot be read"),
         (["--model", "m", "--judge-prompt", "nowhere.toml"], "nowhere.toml: cannot be read"),
     ],

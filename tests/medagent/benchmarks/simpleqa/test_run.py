@@ -254,7 +254,7 @@ def test_bad_data_is_refused_before_the_first_call(tmp_path: Path) -> None:
     with ModelServer(reply=Oracle()) as server:
         with pytest.raises(InputError, match=r"(?s)jsonl:3: answer: is missing\n.*jsonl:4: question: is not a text"):
             run(server, tmp_path, data=data)
-        with pytest.raises(UserError, match="--lang de: the prompt has en, hu"):
+        with pytest.raises(UserError, match="--lang de: the prompt exists in en, hu"):
             run(server, tmp_path, lang=("de",))
         assert not server.calls
 

@@ -61,6 +61,18 @@ def test_the_leaderboard_takes_packs_and_marks_their_claims(made: tuple[Path, Pa
     assert "* Could not be checked: max-rounds 8: " in ran.out
 
 
+def test_packs_of_the_version_before_have_the_overall_line_of_the_first_trial(
+    made: tuple[Path, Path], tmp_path: Path
+) -> None:
+    files = read(made[0])
+    line = files["report.json"]["overall"]
+    line |= {"n": 20, "counts": {"right": 20}, "interval": [0.83, 1.0]}
+    assert medagent("submit", "check", write(tmp_path / "before.zip", files), "--dataset", made[1]).code == 0
+    line |= {"counts": {"right": 19}, "value": 0.95}
+    forged = medagent("submit", "check", write(tmp_path / "forged.zip", files), "--dataset", made[1])
+    assert (forged.code, "`overall` differs" in forged.out) == (1, True)
+
+
 def test_a_folder_that_a_pack_names_is_not_read(made: tuple[Path, Path]) -> None:
     """Also where it is there, as it is for whoever packed it."""
     for command in (("submit", "check"), ("leaderboard",)):

@@ -100,7 +100,7 @@ def test_tasks_of_other_ids_are_run_graded_shown_and_validated(tmp_path: Path) -
     ran = run(tmp_path, "--dataset", path, "--agent", "reference")
     assert ran.code == 0
     rows = [line.split() for line in ran.out.splitlines()]
-    assert ["task9", "1", "1", "100.0", "%"] in [row[:5] for row in rows]
+    assert ["task9", "replace", "potassium", "1", "1", "100.0", "%"] in [row[:7] for row in rows]
     assert ["overall", "10", "10"] in [row[:3] for row in rows]
     assert "Data set: mine, digest " in ran.out
     folder = tmp_path / "mine_r1_reference"

@@ -1,0 +1,173 @@
+"""`medagent view`: a page on this machine that lists the runs of a folder.
+
+It reads folders only. The address is one of this machine, and a request for another host's name is refused, so that no
+web page can read the runs through a name that leads here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import typer
+
+from medagent.terminal import options
+
+HOST = "127.0.0.1"
+
+
+def command(
+    results: Annotated[Path, typer.Argument(help="The folder of runs.")] = Path("results"),
+    port: options.Port = 0,
+    opened: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+) -> None:
+    """Show the runs of a folder on a local page: score, cost and progress, with a report of each.
+
+    The page changes while runs are going. Tick two runs to compare them. It can be reached from this machine only, and
+    changes no file. End it with Ctrl-C.
+
+    Example: medagent view results --open
+    """
+    import webbrowser
+
+    from medagent.core.errors import UserError
+
+    if not results.is_dir():
+        raise UserError(f"{results}: no such folder; pass the folder of your runs: medagent view RESULTS")
+    with view_server(results, port) as server:
+        address = f"http://{HOST}:{server.server_port}/"
+        print(f"{address} shows the runs in {results}. End it with Ctrl-C.", flush=True)
+        if opened:
+            webbrowser.open(address)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
+
+
+@contextmanager
+def view_server(results: Path, port: int = 0) -> Iterator[ThreadingHTTPServer]:
+    """The server of the page; `serve_forever` runs it. Raises UserError if the port is taken."""
+    from medagent.core.errors import UserError
+
+    class Handler(_Handler):
+        folder = results
+
+    try:
+        server = ThreadingHTTPServer((HOST, port), Handler)
+    except OSError as error:
+        raise UserError(f"cannot listen on port {port}: {error.strerror}; choose another --port") from None
+    server.daemon_threads = True
+    with server:
+        yield server
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers the requests of the page."""
+
+    folder: Path
+
+    def do_GET(self) -> None:
+        """The page, the list of runs, a run's report, a comparison."""
+        from medagent.core.errors import MedagentError
+        from refsol.errors import RefsolError
+
+        parts = urlsplit(self.path)
+        if self.headers.get("Host", "").partition(":")[0] not in (HOST, "localhost"):
+            self._send(403, "text/plain", b"open the address that medagent view printed")
+            return
+        try:
+            if parts.path == "/":
+                self._send(200, "text/html", _page())
+            elif parts.path == "/runs":
+                listed = {"folder": str(self.folder.resolve()), "runs": list(runs(self.folder))}
+                self._send(200, "application/json", json.dumps(listed).encode())
+            else:
+                self._send(200, "text/html", self._report(parts.path, parse_qs(parts.query).get("run", [])))
+        except KeyError:
+            self._send(404, "text/plain", b"no such run or page")
+        except (MedagentError, RefsolError) as error:
+            self._send(500, "text/plain", str(error).encode())
+
+    def _report(self, path: str, named: Sequence[str]) -> bytes:
+        """The report of one run, or of two side by side. Raises KeyError if there is no such page."""
+        import tempfile
+
+        from medagent._finished import write_page
+
+        folders = {one.name: one for one in _folders(self.folder)}
+        _, page, *names = map(unquote, path.split("/"))
+        if page == "compare" and len(named) == 2:
+            names = list(named)
+        elif page != "run" or len(names) != 1:
+            raise KeyError(path)
+        with tempfile.TemporaryDirectory() as aside:
+            file = Path(aside, "report.html")
+            write_page([folders[name] for name in names], file, None, None, {})
+            return file.read_bytes()
+
+    def _send(self, status: int, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print nothing: a request every two seconds is no news."""
+
+
+def _page() -> bytes:
+    from medagent.reports import page
+
+    return Path(page.__file__).with_name("view.html").read_bytes()
+
+
+def _folders(results: Path) -> list[Path]:
+    """The folders of runs, the last changed first."""
+    folders = [path.parent for path in results.glob("*/run.json")]
+    return sorted(folders, key=lambda folder: _changed(folder), reverse=True)
+
+
+def _changed(folder: Path) -> float:
+    """When a journal of a run was changed last, in seconds since 1970."""
+    return max(path.stat().st_mtime for path in (folder / "run.json", *folder.glob("*.jsonl")))
+
+
+def runs(results: Path) -> Iterator[dict[str, str]]:
+    """What the page shows of each run."""
+    import time
+
+    from medagent.benchmarks.base import of_folder
+    from medagent.core.errors import MedagentError
+    from medagent.core.figures import dollars, duration, figure
+    from medagent.engine.folder import read_run
+    from medagent.engine.report import read_report
+    from medagent.engine.results import report_of
+    from medagent.reports.tables import bounds
+    from refsol.errors import RefsolError
+    from refsol.stats import Interval
+
+    for folder in _folders(results):
+        shown = {"name": folder.name, "benchmark": ""}
+        try:
+            shown["benchmark"] = read_run(folder)["benchmark"]
+            report, last = report_of(of_folder(folder, None), folder), read_report(folder)
+        except (MedagentError, RefsolError) as error:
+            yield shown | {"problem": str(error)}
+            continue
+        overall = report.overall
+        done = sum(item.value is not None for item in report.items)
+        ended = last is not None and last.journals == report.journals
+        yield shown | {
+            "score": figure(overall.value, report.measure) if overall else "–",
+            "interval": bounds(Interval(*overall.interval), report.measure) if overall and overall.interval else "–",
+            "finished": f"{done:,} of {done + len(report.owed):,}" if ended else f"{done:,} so far",
+            "cost": dollars(report.spent.cost) if report.spent.calls else "–",
+            "changed": f"{duration(time.time() - _changed(folder))} ago",
+        }

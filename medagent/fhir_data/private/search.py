@@ -1,0 +1,399 @@
+"""Searches of the hospital, merged with the written resources.
+
+The hospital decides about its resources, our engine about the written ones, with the parameters that the hospital says
+it used (its `self` link). Whether the old version of a written resource matched is the same search with `_id`. A search
+that no write can have changed is passed on page by page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import parse_qsl, urlencode
+
+from fhir_server.definitions import is_resource_type
+from fhir_server.search.parameters import parameters
+from fhir_server.wire.json_text import render
+from medagent.core.errors import FhirUnavailableError
+from medagent.fhir_data.private.hospital import (
+    Hospital,
+    Members,
+    NotMergedError,
+    link_of,
+    links,
+    resource_text,
+    split_bundle,
+)
+from medagent.fhir_data.private.layer import Key, Layer, references
+from medagent.fhir_data.record import Reply, diagnostics
+
+MOST_MATCHES = 10_000
+"""The most matches of one merged search."""
+MOST_PAGES = 1_000
+"""The most pages of one search that is passed on."""
+_IDS_AT_ONCE = 50
+"""The number of ids in one question about old versions, so that no address is too long."""
+_COMPARED = 10
+"""The number of matches with which a written one is compared at once."""
+_RESULT = ("_count", "_include", "_revinclude", "_total", "_format", "_pretty", "_getpages", "_getpagesoffset")
+_SHOWS = ("_summary", "_elements")
+_UNKNOWN = ("_list", "_query", "_text", "_content", "_contained", "_containedType", "_filter", "_type")
+"""Parameters that our engine does not decide as each server does."""
+Pairs = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of a searchset as text, with its resource's key; `match` is False for included resources."""
+
+    key: Key
+    text: str
+    match: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a search; `more` is the offset of the next one, None on the last."""
+
+    head: Members
+    entries: Sequence[Entry]
+    total: int | None
+    more: int | None
+
+    def text(self, next_url: str | None) -> str:
+        """The Bundle, with a link to its next page."""
+        head = {key: value for key, value in self.head.items() if key not in ("link", "total")}
+        if self.total is not None:
+            head["total"] = self.total
+        shown = [{"relation": "self", "url": url} for name, url in links(self.head) if name == "self"]
+        head["link"] = shown + ([] if next_url is None else [{"relation": "next", "url": next_url}])
+        if not head["link"]:
+            del head["link"]
+        text = render(head, pretty=True)
+        if not self.entries:
+            return text
+        return f'{text[:-2]},\n  "entry": [ {", ".join(one.text for one in self.entries)} ]\n}}'
+
+
+class Pages(Protocol):
+    """The pages of one search."""
+
+    async def page(self, offset: int) -> Page:
+        """The page that begins at an offset, which an earlier page has named."""
+
+
+async def open_search(hospital: Hospital, live: Live, kind: str, query: str, copy: Copy) -> Pages | Reply:
+    """The pages of a search, or the hospital's reply if it refuses the search. Raises NotMergedError.
+
+    `live` returns the layer of the episode, None before its first write. `copy` lets the layer have the hospital's
+    current version of a resource.
+    """
+    reply = await hospital.get(f"/{kind}?{query}" if query else f"/{kind}")
+    if not reply.ok:
+        return reply
+    head, entries = bundle_of(reply)
+    shown = link_of(head, "self")
+    pairs = parse_qsl((shown or "?" + query).partition("?")[2], keep_blank_values=True)
+    layer = live()
+    passed_on = PassedOn(hospital, live, pairs, (head, entries))
+    if layer is None or not layer.written:
+        return passed_on
+    _check_chains(kind, pairs, {one for one, _ in layer.written})
+    if not layer.of(kind):
+        return passed_on
+    if unknown := next((name for name, _ in pairs if _base(name) in _UNKNOWN), None):
+        raise NotMergedError(f"{unknown} is not decided for resources that this episode wrote")
+    before = await _old_matches(hospital, layer, kind, query)
+    after = _new_matches(layer, kind, pairs)
+    if not before and not after:
+        return passed_on
+    if any(_base(name) in ("_include", "_revinclude") for name, _ in pairs):
+        _check_includes(layer, before, [one.key for one in after])
+        return passed_on
+    return Merged(hospital, layer, kind, pairs, (head, entries), before, after, copy)
+
+
+Copy = Callable[[Key], Awaitable[bool]]
+Live = Callable[[], Layer | None]
+
+
+def bundle_of(reply: Reply) -> tuple[Members, list[Entry]]:
+    """The members and entries of a searchset. Raises FhirUnavailableError if the reply is none."""
+    try:
+        members, entries = split_bundle(reply.text)
+        if members.get("resourceType") != "Bundle":
+            raise ValueError
+        return members, [_entry(text, value) for text, value in entries]
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise FhirUnavailableError("the FHIR server does not answer a search with a Bundle") from None
+
+
+def _entry(text: str, value: Members) -> Entry:
+    resource = value.get("resource", {})
+    match = value.get("search", {}).get("mode", "match") == "match"
+    return Entry((str(resource.get("resourceType")), str(resource.get("id"))), text, match)
+
+
+def _base(name: str) -> str:
+    return name.partition(":")[0].partition(".")[0]
+
+
+def _check_chains(kind: str, pairs: Pairs, types: set[str]) -> None:
+    """Raises NotMergedError for a chain or `_has` that a written resource, of one of these types, may decide."""
+    for name, value in pairs:
+        through: set[str] | None = None
+        if name.startswith("_has"):
+            through = {kind, *name.split(":")[1::3]}
+        elif "." in name:
+            first, _, modifier = name.partition(".")[0].partition(":")
+            parameter = parameters(kind).get(first) if is_resource_type(kind) else None
+            targets = () if parameter is None else parameter.targets
+            deep = name.count(".") > 1 or not (modifier or targets)
+            through = types if deep else {kind, *([modifier] if modifier else targets)}
+        elif _base(name) == "_revinclude":
+            through = types if "*" in value or ":" in name else {kind}
+        elif _base(name) == "_include" and (":iterate" in name or ":recurse" in name):
+            through = types
+        if through is not None and (both := sorted(types & through)):
+            raise NotMergedError(f"{name} goes through {', '.join(both)}, which this episode wrote")
+
+
+def _check_includes(layer: Layer, before: Sequence[Key], after: Sequence[Key]) -> None:
+    """Raises NotMergedError if the written matches do not include the same resources as before."""
+    changed = {change.name.replace(" ", "/"): change for change in layer.changes()}
+    for kind, name in {*before, *after}:
+        change = changed.get(f"{kind}/{name}")
+        same = change is None or sorted(references(change.before)) == sorted(references(change.after))
+        if ((kind, name) in before) != ((kind, name) in after) or not same:
+            raise NotMergedError("_include with a match that this episode wrote")
+
+
+async def _old_matches(hospital: Hospital, layer: Layer, kind: str, query: str) -> list[Key]:
+    """The written resources whose version at the hospital matches."""
+    ids = [name for name in layer.of(kind) if not layer.created((kind, name))]
+    pairs = [
+        (name, value)
+        for name, value in parse_qsl(query, keep_blank_values=True)
+        if _base(name) not in (*_RESULT, *_SHOWS, "_sort")
+    ]
+    matches: list[Key] = []
+    for start in range(0, len(ids), _IDS_AT_ONCE):
+        part = ids[start : start + _IDS_AT_ONCE]
+        own = (("_id", ",".join(part)), ("_elements", "id"), ("_count", str(len(part))), ("_format", "json"))
+        reply = await hospital.get(f"/{kind}?{urlencode([*pairs, *own])}")
+        if not reply.ok:
+            raise NotMergedError(f"the server does not say which old versions match: {diagnostics(reply)}")
+        head, entries = bundle_of(reply)
+        if link_of(head, "next") is not None:
+            raise NotMergedError("the server does not say on one page which old versions match")
+        matches += [one.key for one in entries if one.match and one.key[1] in part]
+    return matches
+
+
+def _new_matches(layer: Layer, kind: str, pairs: Pairs) -> list[Entry]:
+    """The written resources that match now, in the order of the search."""
+    criteria = urlencode(
+        [(name, value) for name, value in pairs if _base(name) not in _RESULT and (name, value) != _COUNTED]
+    )
+    reply = layer.search(kind, criteria, layer.of(kind))
+    if not reply.ok:
+        raise NotMergedError(f"the search is not decided for resources that this episode wrote: {diagnostics(reply)}")
+    return [one for one in bundle_of(reply)[1] if one.match]
+
+
+_COUNTED = ("_summary", "count")
+
+
+class PassedOn:
+    """A search whose matches no write has changed, page by page. Written resources on it are replaced."""
+
+    def __init__(self, hospital: Hospital, live: Live, pairs: Pairs, first: tuple[Members, list[Entry]]) -> None:
+        self._hospital, self._live, self._first = hospital, live, first
+        self._shows = urlencode([(name, value) for name, value in pairs if name in _SHOWS])
+        self._reverse = [tuple(value.split(":")[:2]) for name, value in pairs if name == "_revinclude"]
+        self._links: list[str] = []
+
+    async def page(self, offset: int) -> Page:
+        """See `Pages.page`; the offset is the number of a page."""
+        if offset == 0:
+            head, entries = self._first
+        elif offset > len(self._links):
+            raise NotMergedError("a page that no link has named")
+        else:
+            head, entries = bundle_of(await _followed(self._hospital, self._links[offset - 1]))
+        following = link_of(head, "next")
+        if following is not None and offset == len(self._links):
+            check_new(following, self._links)
+            self._links.append(following)
+        layer = self._live()
+        if layer is not None and layer.written:
+            entries = self._current(layer, entries)
+        return Page(head, entries, head.get("total"), None if following is None else offset + 1)
+
+    def _current(self, layer: Layer, entries: Sequence[Entry]) -> list[Entry]:
+        """The entries with the versions of the layer, and what it adds by `_revinclude`."""
+        written, reverse = set(layer.written), {kind for kind, _ in self._reverse}
+        shown = [
+            one
+            for entry in entries
+            if (one := current_entry(layer, entry, self._shows) if entry.key in written else entry) is not None
+            and (one.match or one.key not in written or one.key[0] not in reverse)
+        ]
+        matches = ",".join("/".join(entry.key) for entry in shown if entry.match)
+        for kind, parameter in self._reverse:
+            if matches and (ids := layer.of(kind)):
+                reply = layer.search(kind, f"{parameter}={matches}&{self._shows}".rstrip("&"), ids)
+                if not reply.ok:
+                    raise NotMergedError("_revinclude is not decided for resources that this episode wrote")
+                shown += [_included(one) for one in bundle_of(reply)[1]]
+        return shown
+
+
+class Merged:
+    """A search whose result the writes have changed: one list of matches, read as far as pages need it."""
+
+    def __init__(
+        self,
+        hospital: Hospital,
+        layer: Layer,
+        kind: str,
+        pairs: Pairs,
+        first: tuple[Members, list[Entry]],
+        before: Sequence[Key],
+        after: Sequence[Entry],
+        copy: Copy,
+    ) -> None:
+        self._hospital, self._layer, self._kind, self._copy = hospital, layer, kind, copy
+        self._head, entries = first
+        self._sort = next((value for name, value in pairs if name == "_sort"), "")
+        counted = _COUNTED in pairs or ("_count", "0") in pairs
+        self._waiting = [] if counted else list(after)
+        self._shows = urlencode([(name, value) for name, value in pairs if name in _SHOWS])
+        """The parameters that select a part of each resource."""
+        self._written = set(layer.written)
+        self._items: list[Entry] = []
+        self._next, self._links = link_of(self._head, "next"), list[str]()
+        total = self._head.get("total")
+        self._total = total - len(before) + len(after) if isinstance(total, int) else None
+        count = next((int(value) for name, value in pairs if name == "_count" and value.isdigit()), 0)
+        self._count = count or (len(entries) if self._next else MOST_MATCHES)
+        self._unread: list[Entry] | None = entries
+
+    async def page(self, offset: int) -> Page:
+        """See `Pages.page`; the offset is the number of matches before the page."""
+        end = offset + self._count
+        while len(self._items) <= end and (self._unread is not None or self._next is not None):
+            await self._read()
+        later = set(self._layer.written) - self._written
+        entries = [
+            one
+            for entry in self._items[offset:end]
+            if (one := current_entry(self._layer, entry, self._shows) if entry.key in later else entry) is not None
+        ]
+        return Page(self._head, entries, self._total, end if len(self._items) > end else None)
+
+    async def _read(self) -> None:
+        """Take the next page of the hospital into the list."""
+        entries, self._unread = self._unread, None
+        if entries is None:
+            assert self._next is not None
+            check_new(self._next, self._links)
+            self._links.append(self._next)
+            head, entries = bundle_of(await _followed(self._hospital, self._next))
+            self._next = link_of(head, "next")
+        last = self._next is None
+        if self._sort:
+            new = [one for one in entries if one.match and one.key not in self._written]
+            self._items += await self._sorted_in(new, last=last)
+        else:
+            self._items += [one for entry in entries if entry.match and (one := self._in_place(entry)) is not None]
+            if last:
+                self._items += self._waiting
+        if len(self._items) > MOST_MATCHES:
+            raise NotMergedError(f"a search with more than {MOST_MATCHES:,} matches")
+
+    def _in_place(self, entry: Entry) -> Entry | None:
+        """The entry; for a written resource, its new version, None if that does not match."""
+        if entry.key not in self._written:
+            return entry
+        new = next((one for one in self._waiting if one.key == entry.key), None)
+        if new is not None:
+            self._waiting.remove(new)
+        return new
+
+    async def _sorted_in(self, entries: list[Entry], *, last: bool) -> list[Entry]:
+        """A page of the hospital with the written matches that belong on it; the others wait for the next page."""
+        for new in list(self._waiting):
+            place = await self._place(new, entries)
+            if place == len(entries) and not last:
+                break  # the waiting ones are in order
+            entries.insert(place, new)
+            self._waiting.remove(new)
+        return entries
+
+    async def _place(self, new: Entry, entries: list[Entry]) -> int:
+        """The place of a written match among sorted matches: after all that are before it or equal."""
+        low, high = 0, len(entries)
+        while low < high:
+            places = range(low, high, max(1, (high - low) // _COMPARED))
+            order = await self._order(self._sort, new, [entries[place] for place in places])
+            later = order[order.index(new.key) + 1 :]
+            first = next((place for place in places if entries[place].key in later), None)
+            low = (places[-1] if first is None else max(first - places.step, low - 1)) + 1
+            high = high if first is None else first
+        names = self._sort.split(",")
+        opposite = ",".join(one.removeprefix("-") if one.startswith("-") else f"-{one}" for one in names)
+        while equal := entries[low : low + _COMPARED]:
+            order = await self._order(opposite, new, equal)
+            later = order[: order.index(new.key)]
+            first = next((n for n, one in enumerate(equal) if one.key in later), None)
+            if first is not None:
+                return low + first
+            low += len(equal)
+        return low
+
+    async def _order(self, sort: str, new: Entry, others: Sequence[Entry]) -> list[Key]:
+        """A written match and other matches as our engine sorts them; equal ones in the order of their first copies."""
+        for other in others:
+            if other.key in self._written:
+                continue
+            if not self._shows:
+                self._layer.copy(resource_text(other.text))
+            elif not await self._copy(other.key):
+                raise NotMergedError("the server does not show a match by its id")
+        keys = [new.key, *(other.key for other in others)]
+        reply = self._layer.search(self._kind, urlencode({"_sort": sort}), [name for _, name in keys])
+        entries = bundle_of(reply)[1] if reply.ok else []
+        if len(entries) != len(keys):
+            raise NotMergedError(f"_sort={sort} is not decided for resources that this episode wrote")
+        return [one.key for one in entries]
+
+
+def current_entry(layer: Layer, entry: Entry, shows: str) -> Entry | None:
+    """An entry with the layer's version of its resource, of which `shows` may select a part; None if it is deleted."""
+    reply = layer.search(entry.key[0], shows, [entry.key[1]])
+    entries = bundle_of(reply)[1] if reply.ok else []
+    if not entries:
+        return None
+    return entries[0] if entry.match else _included(entries[0])
+
+
+def _included(entry: Entry) -> Entry:
+    """A match as an included resource."""
+    return Entry(entry.key, entry.text.replace('"mode": "match"', '"mode": "include"'), match=False)
+
+
+def check_new(link: str, links: Sequence[str]) -> None:
+    """Raises FhirUnavailableError if a search has this page already, or too many pages."""
+    if link in links:
+        raise FhirUnavailableError("the FHIR server's links to next pages form a loop")
+    if len(links) >= MOST_PAGES:
+        raise FhirUnavailableError(f"the FHIR server's search has more than {MOST_PAGES:,} pages")
+
+
+async def _followed(hospital: Hospital, link: str) -> Reply:
+    reply = await hospital.follow(link)
+    if not reply.ok:
+        raise NotMergedError(f"the server does not show the next page: HTTP status {reply.status}")
+    return reply

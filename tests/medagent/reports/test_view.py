@@ -1,0 +1,156 @@
+"""`medagent view`: what the page shows of a folder of runs, while one is added, and who may read it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from medagent.cli._view import view_server
+from tests.command import medagent
+from tests.medagent.reports.browser import opened, serious
+
+RUN = ("run", "--limit", 4, "--quiet", "--results-dir")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs."""
+    folder = tmp_path_factory.mktemp("view") / "results"
+    for agent in ("nop", "reference"):
+        assert medagent(*RUN, folder, "--agent", agent).code == 0
+    return folder
+
+
+@contextmanager
+def viewing(results: Path) -> Iterator[int]:
+    """The page's port, while its server runs."""
+    with view_server(results) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def get(port: int, target: str, host: str = "127.0.0.1") -> tuple[int, str]:
+    connection = HTTPConnection("127.0.0.1", port)
+    try:
+        connection.request("GET", target, headers={"Host": f"{host}:{port}"})
+        reply = connection.getresponse()
+        return reply.status, reply.read().decode()
+    finally:
+        connection.close()
+
+
+def test_the_runs_of_a_folder_with_score_cost_and_progress(results: Path) -> None:
+    before = sorted((path, path.stat().st_mtime_ns) for path in results.rglob("*"))
+    with viewing(results) as port:
+        status, text = get(port, "/runs")
+        shown = {run["name"]: run for run in json.loads(text)["runs"]}
+        report = get(port, "/run/v2_r1_nop")
+        both = get(port, "/compare?run=v2_r1_nop&run=v2_r1_reference")
+    assert status == 200
+    assert {name: (run["score"], run["finished"], run["cost"]) for name, run in shown.items()} == {
+        "v2_r1_nop": ("0.0 %", "4 of 4", "–"),
+        "v2_r1_reference": ("100.0 %", "4 of 4", "–"),
+    }
+    assert (report[0], "v2_r1_nop" in report[1], "v2_r1_reference" in report[1]) == (200, True, False)
+    assert (both[0], "v2_r1_nop" in both[1], "v2_r1_reference" in both[1]) == (200, True, True)
+    assert sorted((path, path.stat().st_mtime_ns) for path in results.rglob("*")) == before
+
+
+def test_a_run_that_is_going_shows_what_is_finished(results: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    shutil.copytree(results / "v2_r1_reference", folder / "going")
+    journal = folder / "going" / "episodes.jsonl"
+    for name in ("report.json", "items.jsonl", "results.json", "grade.json"):  # a run writes them at its end
+        (folder / "going" / name).unlink()
+    with viewing(folder) as port:
+        (run,) = json.loads(get(port, "/runs")[1])["runs"]
+        assert (run["score"], run["finished"]) == ("100.0 %", "4 so far")
+        journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
+        (run,) = json.loads(get(port, "/runs")[1])["runs"]
+        assert run["finished"] == "3 so far"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/run/..",
+        "/run/%2e%2e%2fresults",
+        "/run/v2_r1_nop%2f..%2fv2_r1_nop",
+        "/run",
+        "/etc/passwd",
+        "/compare?run=v2_r1_nop",
+    ],
+)
+def test_only_runs_of_the_folder_can_be_read(results: Path, target: str) -> None:
+    with viewing(results) as port:
+        assert get(port, target) == (404, "no such run or page")
+
+
+def test_a_name_of_another_host_that_leads_here_is_refused(results: Path) -> None:
+    with viewing(results) as port:
+        assert get(port, "/runs", host="rebound.example")[0] == 403
+        assert get(port, "/runs", host="localhost")[0] == 200
+
+
+def test_a_run_that_cannot_be_read_is_named(results: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    shutil.copytree(results / "v2_r1_nop", folder / "damaged")
+    (folder / "damaged" / "run.json").write_text("{")
+    with viewing(folder) as port:
+        (run,) = json.loads(get(port, "/runs")[1])["runs"]
+    assert "run.json: is damaged" in run["problem"]
+
+
+def test_the_command_says_its_address_and_what_is_missing(results: Path, tmp_path: Path) -> None:
+    ran = medagent("view", tmp_path / "none")
+    assert (ran.code, ran.err) == (
+        1, f"medagent: {tmp_path / 'none'}: no such folder; pass the folder of your runs: medagent view RESULTS\n",
+    )  # fmt: skip
+    with viewing(results) as port:
+        taken = medagent("view", results, "--port", port)
+    assert f"cannot listen on port {port}: " in taken.err
+
+
+def test_the_page_in_a_browser_lists_opens_and_compares(results: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    shutil.copytree(results / "v2_r1_nop", folder / "v2_r1_nop")
+    with viewing(folder) as port, opened(viewport={"width": 390, "height": 800}) as found:
+        found.page.goto(f"http://127.0.0.1:{port}/")
+        found.until("#runs tr", "0.0 %")
+        found.page.check("input[value=v2_r1_nop]")
+        assert found.page.locator("#compare").is_disabled()
+        shutil.copytree(results / "v2_r1_reference", folder / "v2_r1_reference")  # the page changes by itself
+        found.until("#runs tr", "100.0 %")
+        assert found.page.is_checked("input[value=v2_r1_nop]")
+        found.page.check("input[value=v2_r1_reference]")
+        with found.page.expect_popup() as popup:
+            found.page.click("#compare")
+        popup.value.wait_for_selector("html[data-ready]")
+        assert popup.value.locator("h1").count() >= 2
+        with found.page.expect_popup() as popup:
+            found.page.click("text=v2_r1_nop")
+        popup.value.wait_for_selector("html[data-ready]")
+        assert popup.value.locator("#items .row").count() > 0
+        assert found.said == []
+        assert all(url.startswith(f"http://127.0.0.1:{port}/") or url.startswith("data:") for url in found.asked)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_the_page(results: Path, scheme: str) -> None:
+    with viewing(results) as port, opened(color_scheme=scheme) as found:
+        found.page.goto(f"http://127.0.0.1:{port}/")
+        found.until("#runs tr", "100.0 %")
+        assert serious(found) == []
