@@ -38,7 +38,7 @@ TaskId = Annotated[str, BeforeValidator(_check_id)]
 class MaybeTwin(BaseModel):
     """The fields of a task that may be one of two twins: the same words over two charts."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     twin: Annotated[str, Field(exclude_if=lambda one: not one)] = ""
     """The name that the two twins share."""
