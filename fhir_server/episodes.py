@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from fhir_server.bounds import Bounds, Meter, OverBoundsError
 from fhir_server.errors import FhirError, WritesElsewhere
+from fhir_server.load.amend import Amendment
 from fhir_server.server import Overlay, Server
 from fhir_server.wire.http import Request, Response, carries_token, split_target
 from fhir_server.wire.outcome import refused
@@ -143,9 +144,10 @@ class Episodes:
         now: datetime | None = None,
         refuse: Refuse = lambda *_: None,
         rewrite: Rewrite = str,
+        amendment: Amendment = (),
     ) -> Record:
         """Opens a copy. `seed` determines the ids that the server creates, `now` is the start of its clock; `rewrite`
-        changes the target of reads.
+        changes the target of reads, `amendment` the data (see `Server.overlay`).
 
         Raises FhirError, 503, if too many copies are open.
         """
@@ -154,7 +156,7 @@ class Episodes:
             if len(self._records) >= MOST:
                 raise FhirError(503, f"{MOST} episodes are open, which is the limit; close one first", "throttled")
             name = secrets.token_urlsafe(18)
-            overlay = self._server.overlay(seed or name, now or datetime.now(UTC))
+            overlay = self._server.overlay(seed or name, now or datetime.now(UTC), amendment)
             overlay.base = f"{self._address}{ROOT}/{name}/fhir"
             token = secrets.token_urlsafe(24)
             record = Record(name, overlay.base, token, overlay, refuse, time.monotonic(), rewrite)

@@ -19,6 +19,7 @@ from fhir_server.errors import FhirError, ServerError
 from fhir_server.ids import IdSource
 from fhir_server.interactions.context import ServerContext
 from fhir_server.interactions.exports import Exports
+from fhir_server.load.amend import Amendment, amend
 from fhir_server.load.importer import load
 from fhir_server.store import BaseStore, OverlayStore
 from fhir_server.store.overlay import Pool
@@ -35,8 +36,10 @@ class Overlay:
     All ids and times derive from its seed and its start time, so the same requests get the same bytes.
     """
 
-    def __init__(self, server: Server, ids: IdSource, clock: Clock) -> None:
+    def __init__(self, server: Server, ids: IdSource, clock: Clock, amendment: Amendment = ()) -> None:
         self._store = OverlayStore(server.store, server.pool)
+        if amendment:
+            amend(self._store, amendment)
         base = server.context
         self._context = ServerContext(self._store, ids, clock, base.base, base.reference_check)
 
@@ -165,9 +168,12 @@ class Server:
         finally:
             self.store.watch(None)
 
-    def overlay(self, seed: str, now: datetime) -> Overlay:
-        """A private copy for one episode; `now` must have a time zone."""
-        return Overlay(self, IdSource(seed), SteppingClock(now))
+    def overlay(self, seed: str, now: datetime, amendment: Amendment = ()) -> Overlay:
+        """A private copy for one episode; `now` must have a time zone. The copy's data are amended (see `load.amend`).
+
+        Raises ServerError or FhirError if the amendment does not fit the data.
+        """
+        return Overlay(self, IdSource(seed), SteppingClock(now), amendment)
 
     def load(
         self,

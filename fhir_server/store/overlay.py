@@ -16,7 +16,7 @@ from fhir_server.search.indexer import TableRows
 from fhir_server.search.parameters import Key, Own, ParameterRegistry
 from fhir_server.store import schema
 from fhir_server.store._base import BaseStore, connect
-from fhir_server.store.store import Store
+from fhir_server.store.store import Store, Version
 
 
 @dataclass(slots=True)
@@ -113,14 +113,27 @@ class OverlayStore(Store):
         return self.query(sql, (since,)).fetchall()
 
     def replaced(self) -> list[tuple[str, str, str | None, str | None]]:
-        """The type, id, text in the base and text now of each resource that was written here, in the order of the first
+        """The type, id, text before and text now of each resource that requests wrote here, in the order of the first
         writes. None instead of a text: the resource does not exist.
         """
         names = dict.fromkeys((kind, name) for kind, name, _, _ in self.written(0))
-        stores: tuple[Store, Store] = (self._pool.base, self)
-        rows = {name: [store.find(*name) for store in stores] for name in names}
-        texts = {name: [row and row.text for row in versions] for name, versions in rows.items()}
-        return [(*name, before, after) for name, (before, after) in texts.items()]
+        rows = {name: (self._before(*name), self.find(*name)) for name in names}
+        return [(*name, before, after and after.text) for name, (before, after) in rows.items()]
+
+    def _before(self, kind: str, name: str) -> str | None:
+        """The text of a resource before the first request, as amended."""
+        base = self._pool.base.find(kind, name)
+        own = base and self.version(kind, name, base.version)
+        return own.text if base and own and own.row_id == base.row_id else None
+
+    def amend(self, old: Version, new: Version | None = None, index: TableRows | None = None) -> None:
+        """Replaces a resource of the base by one with the same number, or by nothing, without a trace in the history.
+
+        Call before the first request, inside a transaction.
+        """
+        self._hide(old.row_id)
+        if new is not None:
+            self._put(new, index or {})
 
     def close(self) -> None:
         """Rolls back all writes of this overlay."""
@@ -142,5 +155,9 @@ class OverlayStore(Store):
         """Does nothing: the view `counts` counts the few resources of an overlay."""
 
     def _forget(self, row_id: int, index: TableRows) -> None:
-        self.connection.execute("INSERT OR IGNORE INTO temp.hidden VALUES (?)", (row_id,))
+        self._hide(row_id)
         super()._forget(row_id, index)
+
+    def _hide(self, row_id: int) -> None:
+        """Makes a resource of the base invisible here."""
+        self.connection.execute("INSERT OR IGNORE INTO temp.hidden VALUES (?)", (row_id,))

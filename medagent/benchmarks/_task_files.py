@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, Self, TypeVar
 
-from pydantic import BeforeValidator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from medagent.core.errors import UserError
 from refsol.files import read_json
@@ -21,8 +23,34 @@ def _check_id(value: object) -> object:
     return value
 
 
+def _check_entry(value: object) -> object:
+    parts = (value.get("resourceType"), value.get("id")) if isinstance(value, dict) else str(value).split("/")
+    if len(parts) != 2 or not all(isinstance(one, str) and one for one in parts):
+        raise ValueError("is neither a FHIR resource with resourceType and id nor a reference such as Observation/12")
+    return value
+
+
+Entry = Annotated[str | Mapping[str, Any], BeforeValidator(_check_entry)]
 TaskId = Annotated[str, BeforeValidator(_check_id)]
 """An id that commands can take in a list, and that keys of units (`ID#TRIAL`) can contain."""
+
+
+class MaybeTwin(BaseModel):
+    """The fields of a task that may be one of two twins: the same words over two charts."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    twin: Annotated[str, Field(exclude_if=lambda one: not one)] = ""
+    """The name that the two twins share."""
+    change: Annotated[tuple[Entry, ...], Field(exclude_if=lambda one: not one)] = ()
+    """What the chart of this twin has instead of the data: FHIR resources that replace those with their type and id,
+    and references (`Observation/12`) of those that it does not have.
+    """
+
+    @property
+    def alone(self) -> Self:
+        """The task without its twin."""
+        return self.model_copy(update={"twin": "", "change": ()})
 
 
 class _HasId(Protocol):
@@ -42,6 +70,9 @@ def read_tasks(path: Path, task: type[T]) -> tuple[T, ...]:
         if one.id in seen:
             raise UserError(f"{path}: duplicate task id {one.id}")
         seen.add(one.id)
+    twins = Counter(twin for one in tasks if (twin := getattr(one, "twin", "")))
+    if odd := [f"twin {name} occurs {count} times" for name, count in twins.items() if count != 2]:
+        raise UserError(f"{path}: {odd[0]}; two tasks share the name of a twin")
     if not tasks:
         raise UserError(f"{path}: has no tasks")
     return tasks

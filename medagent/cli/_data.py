@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -93,6 +94,8 @@ def check(
         print(f"warning: {file}: {warning}")
     types = ", ".join(f"{count} {name}" for name, count in Counter(task.type for task in dataset.tasks).items())
     print(f"{file}: {counted(len(dataset.tasks), 'tasks')} ({types}), digest {dataset.digest[:16]}")
+    if dataset.has_twins:
+        print(f"twins: {len(dataset.tasks) // 2} pairs")
     print(_rules(dataset.constants))
 
 
@@ -144,6 +147,8 @@ def key(
         raise UserError("pass the source of the facts: --fhir URL or --ehr FILE.ndjson")
     source = MedAgentBenchGrading(dataset=str(tasks or dataset), version=version, fhir=fhir, ehr=ehr)
     task_set = dataset_of(source)
+    if task_set.has_twins:
+        raise UserError(f"{task_set.path}: twins have no common answer key, because each has its own chart")
     answers = build_key(task_dicts(task_set), open_facts(source, task_set).facts, task_set.constants)
     write_key(out, answers)
     patients, series = len(answers.patients), len(answers.readings)
@@ -252,6 +257,73 @@ def _generated(
     return f"{like} ", ordered.name, ordered.made
 
 
+@app.command("twins")
+def twins(
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            metavar="[DATASET]",
+            help="synthetic, official, psb-300, published (psb-300's published set), a folder, or a task file.",
+        ),
+    ] = "synthetic",
+    out: Annotated[Path, typer.Option(metavar="NAME", help="A new or empty folder.")] = Path("twins"),
+    types: Annotated[
+        str | None, typer.Option("--from", metavar="FILE.py", help="The file of task types, for a set made from one.")
+    ] = None,
+    ehr: Annotated[
+        Path | None, typer.Option(help="Other patients: NDJSON, or a file from medagent ehr import.")
+    ] = None,
+) -> None:
+    """Make a set in which each item occurs twice, over two charts. No reply is right on both, so guessing is worthless.
+
+    Both have the same patient, text and clock; one deciding fact of the chart differs. An item counts as right if the
+    replies to both are right and the agent read the deciding data.
+
+    Example: medagent data twins && medagent run --dataset twins --agent reference
+
+    Example: medagent data twins psb-300 --out psb-twins
+
+    Example: medagent data twins ward-set --from ward7.py --out ward-twins
+    """
+    from medagent.benchmarks.made_folders import make_folder
+    from medagent.benchmarks.psb300 import tasks as task_sets
+
+    command, write = "", _twins_of_medagentbench(dataset, ehr)
+    if types is not None:
+        command, write = f"{types} ", _twins_of_types(types, dataset, ehr)
+    elif dataset in ("psb-300", task_sets.IMPORTED) or task_sets.is_set(Path(dataset)):
+        command, write = "psb-300 ", _twins_of_psb300(dataset, ehr)
+    made = make_folder(out, "", lambda _: write(out))
+    print("\n".join(made.words))
+    print(f"{out}: {sum(made.pairs.values())} pairs, {len(made.halves)} items")
+    print(f"Run it: medagent run {command}--dataset {out} --agent reference")
+
+
+def _twins_of_medagentbench(dataset: str, ehr: Path | None) -> Callable[[Path], Any]:
+    from medagent.benchmarks.medagentbench.generator.twins import write
+    from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
+
+    return lambda folder: write(MedAgentBenchSettings(dataset=dataset, ehr=ehr), folder)
+
+
+def _twins_of_psb300(dataset: str, ehr: Path | None) -> Callable[[Path], Any]:
+    from medagent.benchmarks.psb300.settings import Psb300Settings
+    from medagent.benchmarks.psb300.tasks import BUNDLED
+    from medagent.benchmarks.psb300.twins import write
+
+    name = BUNDLED if dataset == "psb-300" else dataset
+    return lambda folder: write(Psb300Settings(dataset=name, ehr=ehr), folder)
+
+
+def _twins_of_types(types: str, dataset: str, ehr: Path | None) -> Callable[[Path], Any]:
+    from medagent.benchmarks.ward.benchmark import types_named
+    from medagent.benchmarks.ward.settings import WardSettings
+    from medagent.benchmarks.ward.twins import write
+
+    own = None if dataset == "synthetic" else Path(dataset)
+    return lambda folder: write(WardSettings(dataset=own, ehr=ehr), types_named(types), folder)
+
+
 @app.command("verify")
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder from `medagent data new`.")],
@@ -271,11 +343,14 @@ def verify(
     from medagent.benchmarks.medagentbench.generator.write import differing
     from medagent.benchmarks.psb300 import tasks as task_sets
     from medagent.benchmarks.psb300.generator.write import GENERATOR as PSB300
+    from medagent.benchmarks.twins import is_of_twins
     from medagent.benchmarks.ward.benchmark import types_named
     from medagent.benchmarks.ward.made import differing as own_differing
     from medagent.benchmarks.ward.tasks import TASKS
     from medagent.core.errors import UserError
 
+    if is_of_twins(folder):
+        raise UserError(f"{folder}: follows from its set, not from a seed; make it again with medagent data twins")
     text = seed if seed is not None else kept_seed(folder)
     if (folder / TASKS).is_file():
         if types is None:

@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from medagent.core.errors import UserError
@@ -118,6 +118,8 @@ class ItemOutcome:
     """Whether it is right and its agent had read the deciding data; None if no reading is needed, or it is unknown."""
     reading: str = ""
     """The data that the agent of a right item had not read, or the reason why `grounded` is None."""
+    pair: Annotated[str, Field(exclude_if=lambda one: not one)] = ""
+    """The name that two twins share."""
 
     @property
     def is_lucky(self) -> bool:

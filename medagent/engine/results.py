@@ -16,6 +16,7 @@ from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import Journals, Run, read_run
 from medagent.engine.learning import LEARNED, LEARNING
+from medagent.engine.pairs import figures_of
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import (
     ITEMS,
@@ -231,7 +232,7 @@ class GradedRun:
         others = {name: self._scores_by(name) for name in also}
         with benchmark.grader(self._source, own) as grader:
             self.scores = self._scores(grader, stored, units)
-            figures = grader.figures(self.scores)
+            figures = figures_of(grader, self.scores)
             if others:
                 figures = beside(figures, own, self.scores, others)
             allowed = benchmark.allow_unread(self._source)
@@ -372,7 +373,7 @@ def grade_rows(
                 others[name] = blocking(_scores(other, file))
     with benchmark.grader(file.source, own) as grader:
         scores = blocking(_scores(grader, file))
-        figures = grader.figures(scores)
+        figures = figures_of(grader, scores)
     if side_by_side:
         figures = beside(figures, own, scores, others)
     report = Report(

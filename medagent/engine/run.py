@@ -23,6 +23,7 @@ from medagent.engine.journal import PROCESS, Journal
 from medagent.engine.learning import LEARNED, Learning, SequentialExecutor, agent_folder, folder_of, learns
 from medagent.engine.limits import UNLIMITED, Limits, UnitLimits
 from medagent.engine.local import Feed, LocalExecutor
+from medagent.engine.pairs import figures_of
 from medagent.engine.patient_data import owner_only
 from medagent.engine.plan import JOURNAL, Executor, Job, Plan, Stage, U
 from medagent.engine.progress import Progress
@@ -212,7 +213,7 @@ async def _carried_out(
     before = _digests(folder.path, own) if idle else {}
     run = Run(folder.path, journals)
     scores = await scoring(benchmark.judged(run)).of_units(units)
-    figures, allowed = grader.figures(scores), benchmark.allow_unread(_source(plan))
+    figures, allowed = figures_of(grader, scores), benchmark.allow_unread(_source(plan))
     files = benchmark.write(run, scores) if folder.writable else ()
     graded = Graded(scores, figures, grader.rules, grader.digests, files, allowed)
     report = compose(benchmark, folder.path, graded, journals, replace(standing, reused=reused))

@@ -47,7 +47,7 @@ class Item:
     """One item of a benchmark. Benchmarks add their own fields in a subclass.
 
     `group` is its line in the table. `cluster` is a name that dependent items share (empty: an independent item).
-    `target` is the expected answer if it is one text.
+    `target` is the expected answer if it is one text. `pair` is a name that two twins share, which count together.
     """
 
     id: str
@@ -55,6 +55,7 @@ class Item:
     cluster: str = ""
     question: str = ""
     target: str = ""
+    pair: str = ""
 
 
 @pydantic_dataclass(frozen=True, slots=True)
@@ -177,6 +178,7 @@ class Scored:
             because=score.because,
             grounded=score.grounded,
             reading=score.reading,
+            pair=self.item.pair,
         )
 
 

@@ -28,6 +28,7 @@ from medagent.core.waiting import LEFT_WITHIN_S
 from medagent.fhir_data.files import is_sqlite, read_resources
 from medagent.fhir_data.record import EhrSession, FhirRequest, Reply, TooMuchError
 from refsol.changes import Change, change_of
+from refsol.clinical.sources import Amendment
 
 if TYPE_CHECKING:
     from fhir_server import Request, Response, Server
@@ -60,13 +61,22 @@ class EmbeddedEhr:
             raise UserError(str(error)) from None
 
     @asynccontextmanager
-    async def session(self, seed: str) -> AsyncIterator[EhrSession]:
+    async def session(self, seed: str, change: Amendment = ()) -> AsyncIterator[EhrSession]:
         """A private overlay, dropped at the end."""
-        record = _OverlaySession(self, seed)
+        record = _OverlaySession(self, seed, change)
         try:
             yield record
         finally:
             record.close()
+
+    def check_change(self, item: str, change: Amendment) -> None:
+        """Raises UserError if the change of an item does not fit the data."""
+        from fhir_server.errors import FhirError, ServerError
+
+        try:
+            self.server.overlay(item, self.now, change).close()
+        except (FhirError, ServerError) as error:
+            raise UserError(f"{item}: its change does not fit the patients: {error}") from None
 
     async def check(self) -> None:
         """See `Ehr.check`; an open file can be read."""
@@ -108,15 +118,15 @@ class EmbeddedEhr:
 class _OverlaySession:
     """The episode's overlay, and a second overlay for rehearsed writes, opened at the first of them."""
 
-    def __init__(self, ehr: EmbeddedEhr, seed: str) -> None:
-        self._ehr, self._seed = ehr, seed
+    def __init__(self, ehr: EmbeddedEhr, seed: str, change: Amendment) -> None:
+        self._ehr, self._seed, self._change = ehr, seed, change
         self._overlay = self._copy()
         self._shadow: Overlay | None = None
-        self.fixed = True
+        self.fixed = not change
 
     def reset(self) -> None:
         self.close()
-        self._overlay, self._shadow, self.fixed = self._copy(), None, True
+        self._overlay, self._shadow, self.fixed = self._copy(), None, not self._change
 
     def close(self) -> None:
         self._ehr.drop(self._overlay)
@@ -139,7 +149,7 @@ class _OverlaySession:
         return changes_of(self._overlay.replaced())
 
     def _copy(self) -> Overlay:
-        return self._ehr.server.overlay(seed=self._seed, now=self._ehr.now)
+        return self._ehr.server.overlay(self._seed, self._ehr.now, self._change)
 
     async def _send(self, overlay: Overlay, sent: FhirRequest) -> Reply:
         from fhir_server import Request

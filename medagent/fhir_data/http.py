@@ -22,9 +22,10 @@ from medagent.core.errors import FhirUnavailableError, UserError
 from medagent.core.fhir_token import renewing
 from medagent.core.scrub import error_text, hide, remember
 from medagent.core.wire import grants_access, split_credentials, without_password
-from medagent.fhir_data.record import EhrSession, FhirRequest, Reply, TooMuchError
+from medagent.fhir_data.record import ONLY_EMBEDDED, EhrSession, FhirRequest, Reply, TooMuchError
 from medagent.models.limiter import AdaptiveLimiter
 from medagent.models.retry import EndpointFailure, Outage, Retries, RetryPolicy, call_with_retries, retry_after
+from refsol.clinical.sources import Amendment
 
 if TYPE_CHECKING:
     import httpx
@@ -86,8 +87,10 @@ class HttpEhr:
         await self._client.aclose()
 
     @asynccontextmanager
-    async def session(self, seed: str) -> AsyncIterator[EhrSession]:
-        """A session on the shared server: no part of it is private to an episode."""
+    async def session(self, seed: str, change: Amendment = ()) -> AsyncIterator[EhrSession]:
+        """A session on the shared server: no part of it is private to an episode. Raises UserError for a change."""
+        if change:
+            raise UserError(ONLY_EMBEDDED)
         yield _HttpSession(self)
 
     async def check(self) -> None:

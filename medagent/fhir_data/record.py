@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from refsol.changes import Change
+from refsol.clinical.sources import Amendment
 
 JSON, JSON_PATCH = "application/fhir+json", "application/json-patch+json"
 
@@ -60,6 +61,9 @@ def diagnostics(reply: Reply) -> str:
     return " ".join(text for text in texts if text)
 
 
+ONLY_EMBEDDED = "--fhir: twins need the embedded server, which changes their charts; leave --fhir out"
+
+
 class TooMuchError(Exception):
     """A request asks for more than is allowed; the text is the reply to the agent."""
 
@@ -101,5 +105,7 @@ class Ehr(Protocol):
     async def check(self) -> None:
         """Raises UserError if the data cannot be read."""
 
-    def session(self, seed: str) -> AbstractAsyncContextManager[EhrSession]:
-        """An episode's view; all its random values derive from `seed`."""
+    def session(self, seed: str, change: Amendment = ()) -> AbstractAsyncContextManager[EhrSession]:
+        """An episode's view; all its random values derive from `seed`. `change` is the item's own change of the data,
+        as if these had always been so. Only the embedded EHR can have one: others raise UserError.
+        """

@@ -24,12 +24,14 @@ from medagent.core.writing import file_digest
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block, ConversationBlock, FactsBlock, Message, RecordBlock
 from medagent.engine.folder import Run, read_run
+from medagent.engine.pairs import selected_pairs
 from medagent.engine.patient_data import check_destinations, check_own_code
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import ShownMessage
 from medagent.engine.scores import Grader, Score
 from medagent.engine.settings import mixed, selected
-from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
+from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
+from medagent.fhir_data.record import ONLY_EMBEDDED
 from medagent.fhir_episodes.code_session import CodeRules
 from medagent.fhir_episodes.episode import (
     Acting,
@@ -195,6 +197,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     async def plan(self, settings: SettingsT, say: Say) -> Plan:
         """See `Benchmark.plan`."""
         items = self.items(settings)
+        self._check_twins(settings, items)
         who = self._who(settings, items)
         if isinstance(who, AgentChoice) and who.model is not None:
             await who.model.check(settings.concurrency)
@@ -248,12 +251,30 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
             owner_only=settings.private,
         )
 
+    def _check_twins(self, settings: SettingsT, items: Sequence[FhirItem]) -> None:
+        """Raises UserError if a set has twins that cannot be run, or a change that does not fit the patients."""
+        changed = [item for item in items if item.change]
+        if not changed:
+            return
+        if settings.sequential:
+            raise UserError("--sequential: an agent that learns from one twin would know the answer to the other")
+        if settings.fhir is not None:
+            raise UserError(ONLY_EMBEDDED)
+        ehr = EmbeddedEhr.open(self.patients(settings, lambda _: None).path, API_BASE, self.now(settings))
+        try:
+            for item in changed:
+                ehr.check_change(item.id, item.change)
+        finally:
+            ehr.close()
+
     def _units(self, settings: SettingsT, items: Sequence[FhirItem], left_out: Sequence[str]) -> Sequence[EpisodeUnit]:
         """The units of the selected items. Raises UserError if none is left."""
         missing = set(left_out)
-        chosen = self.selected(settings, [item for item in items if item.id not in missing])
+        present = [item for item in items if item.id not in missing]
+        twins = any(item.pair for item in present)
+        chosen = selected_pairs(present, settings, self.selected) if twins else self.selected(settings, present)
         return [
-            EpisodeUnit(item.task, trial, settings.seed(trial))
+            EpisodeUnit(item.task, trial, settings.seed(trial), item.change)
             for trial in range(1, settings.trials + 1)
             for item in chosen
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -41,6 +41,7 @@ from medagent.models.base import ChatModel
 from medagent.models.endings import CUT
 from medagent.models.limiter import EndpointStats
 from medagent.models.wording import strip_thinking
+from refsol.clinical.sources import Amendment
 from refsol.medagentbench.constants import PUBLISHED
 
 NO_FINISH = "play ended without FINISH"
@@ -54,6 +55,8 @@ class EpisodeUnit:
     trial: int = 1
     seed: int | None = None
     """The model's sampling seed."""
+    change: Amendment = field(default=(), repr=False)
+    """See `FhirItem.change`. Agents do not see it."""
 
     @property
     def key(self) -> str:
@@ -266,7 +269,7 @@ class EpisodeWorker:
             policy = self.agent.start(unit.task, key=unit.key, seed=unit.seed)
             row.spent = policy.spent
         async with (
-            self.ehr.session(unit.key) as fhir,
+            self.ehr.session(unit.key, unit.change) as fhir,
             self._session(unit.task, fhir) as session,
         ):
             observation = session.reset()
@@ -288,7 +291,7 @@ class EpisodeWorker:
     async def _solve(self, unit: EpisodeUnit, row: EpisodeRow, bases: OwnBases) -> None:
         """An episode of an agent that owns its loop."""
         toolbox = Toolbox.of(self.protocol, self.rules.api_base)
-        async with self.ehr.session(unit.key) as fhir:
+        async with self.ehr.session(unit.key, unit.change) as fhir:
             record = Watched(fhir)
             session = Session(unit.task, record, self.protocol, self.rules)
             with bases.base(session, record) as http:

@@ -192,7 +192,7 @@ class EpisodeContext:
     async def __aenter__(self) -> Episode:
         settings = self._source.settings
         ehr: Ehr = self._source.embedded if settings.fhir is None else await self._server(settings)
-        record = await self._stack.enter_async_context(ehr.session(self._key))
+        record = await self._stack.enter_async_context(ehr.session(self._key, self._item.change))
         return self._opened(Episode, record)
 
     async def _server(self, settings: FhirSettings) -> Ehr:
@@ -208,7 +208,8 @@ class EpisodeContext:
         if self._source.settings.fhir is not None:
             raise UserError("an external FHIR server needs `async with medagent.episode(…)`")
         ehr = self._source.embedded
-        return self._opened(SyncEpisode, blocking(self._stack.enter_async_context(ehr.session(self._key))))
+        record = blocking(self._stack.enter_async_context(ehr.session(self._key, self._item.change)))
+        return self._opened(SyncEpisode, record)
 
     def __exit__(self, *error: Any) -> None:
         blocking(self._stack.__aexit__(*error))

@@ -93,7 +93,9 @@ class HttpEpisodes(Closing):
         handling = self.source.settings.session_rules.handling or "strict"
         rewrite = partial(handled, handling=handling)
         refuse = partial(refusal, all_writes=self.all_writes)
-        record = self._episodes.open(seed=key or f"{item.id}#1", now=now, refuse=refuse, rewrite=rewrite)
+        record = self._episodes.open(
+            seed=key or f"{item.id}#1", now=now, refuse=refuse, rewrite=rewrite, amendment=item.change
+        )
         return HttpEpisode(item, record, self)
 
     @property

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
 from medagent.engine.scores import Item
+from refsol.clinical.sources import Amendment
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class FhirItem(Item):
     """The patient's record number, if the text states it."""
     now: datetime | None = None
     """See `FhirTask.now`."""
+    change: Amendment = field(default=(), repr=False, compare=False)
+    """For a twin: what its chart has instead of the data. Agents do not see it."""
 
     @property
     def task(self) -> FhirTask:

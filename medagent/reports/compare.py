@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from medagent.core.errors import UserError
 from medagent.core.figures import natural
+from medagent.engine.pairs import counting
 from medagent.engine.report import ItemOutcome, Measure, by_trial, places, unit_of
 from medagent.engine.scores import Paired
 from refsol.intervals import Steps, other_types_difference, paired_difference, strata, stratified_newcombe
@@ -202,6 +203,7 @@ def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]
     """Compare the items of two runs: by verdict; by the share of right trials if items flip between trials; or by the
     mean value of the trials if an item has a score. Raises UserError if nothing can be paired.
     """
+    first, second = counting(first), counting(second)
     items = (*first, *second)
     types, units = places(items)
     if all(item.correct is not None for item in items if item.value is not None):
@@ -277,7 +279,7 @@ def _shared(first: Mapping[str, object], second: Mapping[str, object]) -> list[s
 
 def compare_sets(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> SetComparison:
     """Compare the graded trials of two runs by group. Raises UserError if no group is in both."""
-    ours, theirs = _by_group(first), _by_group(second)
+    ours, theirs = _by_group(counting(first)), _by_group(counting(second))
     shared = sorted((group for group in ours if group in theirs), key=natural)
     if not shared:
         raise UserError("the two runs have no graded task type in common")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from medagent.core.figures import counted, dollars, figure
 from medagent.core.version import versions
+from medagent.engine.pairs import counting
 from medagent.engine.report import PUBLISHED_FIGURES, Report, TableLine, by_trial, places
 from medagent.engine.scores import Paired
 from medagent.reports._measured import above_blind, measured_on, model_spent, protocol, who
@@ -216,8 +217,8 @@ def _draws(reports: Sequence[Report], official: Sequence[Paired | None]) -> Sequ
         return [scores[0].draws[0], *(pair.draws[1] for pair in scores)]
     if not reports:
         return []
-    values = [item_means(report.items, lambda one: one.value) for report in reports]
-    types, units = places(reports[0].items)
+    values = [item_means(counting(report.items), lambda one: one.value) for report in reports]
+    types, units = places(counting(reports[0].items))
     shared = [item for item in values[0] if all(item in run for run in values)]
     rows = ((types[item], units[item], (1.0, *(run[item] for run in values))) for item in shared)
     return mean_draws([unit for type_ in strata(rows) for unit in type_])
@@ -281,11 +282,12 @@ def _row(entry: Entry) -> list[Cell]:
 
 def _trials(report: Report) -> list[Cell]:
     """The number of trials; pass@k and pass^k with their intervals, if there are several."""
-    trials = max((item.trial for item in report.items), default=1)
-    outcomes = by_trial(report.items)
+    items = counting(report.items)
+    trials = max((item.trial for item in items), default=1)
+    outcomes = by_trial(items)
     if not outcomes or trials == 1:
         return [trials, None, None]
-    figures = rates(outcomes, *places(report.items))
+    figures = rates(outcomes, *places(items))
     last = ((figures.at, figures.at_intervals), (figures.hat, figures.hat_intervals))
     return [trials, *(f"{figure(values[-1], 'percent')} ({bounds(intervals[-1])})" for values, intervals in last)]
 

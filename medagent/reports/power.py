@@ -23,7 +23,8 @@ def noise_line(n: int, discordant: float = DISCORDANT) -> str:
 def noise_before(plan: Plan, benchmark: Benchmark[Any, Any]) -> str:
     """The same for a planned run; empty if its items have no verdicts, or if it has none."""
     units = sum(len(stage.units()) for stage in plan.stages if stage.journal == JOURNAL)
-    items = units // plan.settings.trials
+    twins = any(item.pair for item in plan.items)
+    items = units // plan.settings.trials // (2 if twins else 1)
     return f"{noise_line(items)} (medagent power)" if benchmark.has_verdicts and items else ""
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from medagent.core.errors import UserError
 from medagent.core.figures import dollars, duration, natural, percent
 from medagent.core.scrub import printable
+from medagent.engine.pairs import counting
 from medagent.engine.report import REQUESTS, ItemOutcome, ItemView, Report, ShownMessage, by_trial, places
 from medagent.engine.rows import FAILED
 from medagent.engine.scores import LUCKY
@@ -90,12 +91,15 @@ def show_run(report: Report) -> None:
     rows = [*(row(report.named(name), group) for name, group in groups.items()), [], row("all", items)]
     columns = ["right", "graded", "rate", "not graded"] if rated else ["items", "mean score"]
     print_table(Table(["group", *columns], rows, report.folder, "percent" if rated else "score"))
-    graded = by_trial(report.items)
-    if graded and any(item.trial > 1 for item in report.items):
-        for section in trial_sections(graded, *places(report.items)):
+    counted = counting(report.items)
+    graded = by_trial(counted)
+    if graded and any(item.trial > 1 for item in counted):
+        for section in trial_sections(graded, *places(counted)):
             print_table(section_table(report, section))
         for note in flip_notes(graded):
             put(note)
+    if report.overall is not None and any(item.pair for item in report.items):
+        put(f"Pairs that are {report.overall.name}: {report.overall.counts.get('right', 0)} of {report.overall.n}")
     if report.overall is not None and report.overall.grounded is not None:
         put(f"Grounded: {grounded_words(report.overall.grounded)}")
     for line in (*_kinds(report), *measured_on(report)):

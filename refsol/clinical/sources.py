@@ -17,6 +17,8 @@ from refsol.json_values import as_object, objects
 from refsol.resources import Ask, FhirSearches, codes, subject_id
 
 Resource = Mapping[str, Any]
+Amendment = Sequence[Resource | str]
+"""A change of a chart: resources that replace those with their type and id, and the references of removed ones."""
 PAGE = 5000
 """Page size of a search on a server. Graders read the first page only, as the published ones do."""
 

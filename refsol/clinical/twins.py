@@ -16,7 +16,7 @@ from refsol.clinical.chart import Chart, Compared, Looked, performed, ref
 from refsol.clinical.codes import Code, Lab
 from refsol.clinical.meanings import plain
 from refsol.clinical.rulings import Ruling
-from refsol.clinical.sources import Resource, Resources, Source
+from refsol.clinical.sources import Amendment, Resource, Resources, Source
 from refsol.clinical.task_type import TaskType
 from refsol.errors import DataFault
 from refsol.resources import codes
@@ -236,3 +236,32 @@ def time_of(resource: Resource) -> datetime | None:
 
 def _not_before(time: datetime, limit: datetime) -> bool:
     return (time.tzinfo is None) == (limit.tzinfo is None) and time >= limit
+
+
+class Changed:
+    """A source in which some resources have another content, or are missing. See `Amendment`.
+
+    A resource of the patient stays in its place; one that was another patient's comes last.
+    """
+
+    def __init__(self, source: Source, change: Amendment) -> None:
+        self._source = source
+        self._own = {one if isinstance(one, str) else ref(one): one for one in change}
+        self._kinds = {name.partition("/")[0] for name in self._own}
+
+    def search(self, kind: str, **query: str) -> Sequence[Resource]:
+        """See `Source.search`."""
+        stored = self._source.search(kind, **query)
+        if kind not in self._kinds:
+            return stored
+        matches = {ref(one): one for one in stored if ref(one) not in self._own}
+        new = Resources(one for one in self._own.values() if not isinstance(one, str)).search(kind, **query)
+        matches |= {ref(one): one for one in new}
+        wide = {name: value for name, value in query.items() if name != "status"}
+        order = [ref(one) for one in self._source.search(kind, **wide)]
+        return [matches[name] for name in dict.fromkeys([*order, *matches]) if name in matches]
+
+
+def changed(source: Source, change: Amendment | None) -> Source:
+    """The source with a change, if there is one."""
+    return Changed(source, change) if change else source

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import is_patient
+from refsol.clinical.pairs import Hospital
+from refsol.clinical.sources import Amendment, Resource
 from refsol.json_values import objects
 from refsol.reads import FORM, Query, Read, pages, spares_time
 from refsol.verdict import Fact, show
@@ -39,6 +42,34 @@ def find_patient(chart: Chart) -> str:
         if any(_is_named(name, instruction) for name in objects(patient.get("name"))):
             return str(patient["id"])
     return _NOT_FOUND
+
+
+def other_patients(chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
+    """Changes of a name or a birth date after which another answer is right (see `find_patient`)."""
+    instruction = str(chart.task.get("instruction") or "")
+    born, named = next(_dates(instruction), None), _name(instruction)
+    if born is None or named is None:
+        return
+    day, name = born.date().isoformat(), {"family": named["family"], "given": named["given"].split()}
+    people = dice.sample(hospital.patients, len(hospital.patients))
+    same_name = [one for one in people if any(_is_named(each, instruction) for each in objects(one.get("name")))]
+    same_day = [one for one in people if one.get("birthDate") == day]
+    both = [one for one in same_name if one in same_day]
+    for one in both:
+        days = timedelta(days=dice.choice((-1, 1)) * dice.randint(1, 400))
+        yield [{**one, "birthDate": (born + days).date().isoformat()}]
+        yield from ([_renamed(one, dice.choice(objects(other.get("name"))))] for other in people[:3] if other != one)
+    if not both:
+        yield from ([{**one, "birthDate": day}] for one in same_name)
+        yield from ([_renamed(one, name)] for one in same_day)
+
+
+def _renamed(patient: Resource, name: Mapping[str, Any]) -> Resource:
+    first, *others = objects(patient.get("name"))
+    return {
+        **patient,
+        "name": [{**first, **{part: name[part] for part in ("family", "given") if part in name}}, *others],
+    }
 
 
 def _is_named(name: Mapping[str, Any], words: str) -> bool:

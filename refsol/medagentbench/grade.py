@@ -15,6 +15,7 @@ from refsol.clinical.orders import lookup
 from refsol.clinical.rulings import Reply
 from refsol.clinical.sources import Source
 from refsol.clinical.task_type import UngradableError, graded, known_type, task_type, verdict
+from refsol.clinical.twins import changed
 from refsol.errors import DataFault, FactsError
 from refsol.history import Post, read_messages
 from refsol.medagentbench.constants import PUBLISHED, Constants
@@ -73,7 +74,14 @@ def chart_of(
     elif not isinstance(mrn, str) or not mrn:
         raise UngradableError(f"{task['id']} names no patient (eval_MRN)")
     base = (base or constants.base).rstrip("/") + "/"
-    return TaskChart(facts, mrn if isinstance(mrn, str) else "", constants.now, rules, base=base, task=task)
+    return TaskChart(
+        changed(facts, task.get("change")),
+        mrn if isinstance(mrn, str) else "",
+        constants.now,
+        rules,
+        base=base,
+        task=task,
+    )
 
 
 def baselines(tasks: Sequence[Mapping[str, Any]], facts: Source, constants: Constants = PUBLISHED) -> Baselines:

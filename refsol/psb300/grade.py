@@ -16,6 +16,7 @@ from refsol.clinical.meanings import RuleSet
 from refsol.clinical.rulings import Reply
 from refsol.clinical.sources import Source
 from refsol.clinical.task_type import UngradableError, graded, known_type, task_type, verdict
+from refsol.clinical.twins import changed
 from refsol.errors import DataFault
 from refsol.history import read_messages
 from refsol.psb300.rules import OFFICIAL, RULE_SETS, PsbChart, RuleName, rule_name
@@ -103,7 +104,7 @@ def chart_of(
         raise UngradableError(f"{task.get('id')}: context is not text")
     by_clock = task_type(task) == "task1" and rules is OFFICIAL
     now = clock if by_clock else stated_now(context) or constants.default_now
-    chart = PsbChart(facts, patient, now, rules, base=_BASE)
+    chart = PsbChart(changed(facts, task.get("change")), patient, now, rules, base=_BASE)
     chart.cut_off = constants.cut_off
     return chart
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -43,6 +43,7 @@ from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
 from medagent.fhir_episodes.episode import EpisodeRow, Scripted
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
+from refsol.clinical.twins import changed
 from refsol.files import read_json
 from refsol.medagentbench import KIND_WORDS, RULE_SETS, KeyEhr, baselines, build_key, key_text
 from refsol.medagentbench.constants import Constants
@@ -132,9 +133,9 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
 
     def pack(self, source: MedAgentBenchSettings, item: Any) -> Mapping[str, bytes]:
         """See `FhirBenchmark.pack`. The files have the task, the constants, and the facts as an answer key."""
-        packed = PackedTask(task=item.stored, constants=item.dataset.constants)
-        facts = open_facts(source, dataset_of(source)).facts
-        key = build_key([item.stored.model_dump()], facts, packed.constants)
+        packed = PackedTask(task=item.stored.alone, constants=item.dataset.constants)
+        facts = changed(open_facts(source, dataset_of(source)).facts, item.change)
+        key = build_key([packed.task.model_dump()], facts, packed.constants)
         return {TASK: packed.model_dump_json(indent=1).encode() + b"\n", KEY: key_text(key).encode()}
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
@@ -177,7 +178,9 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
     def selected(self, settings: MedAgentBenchSettings, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
         """See `FhirBenchmark.selected`."""
         by_id = {item.id: item for item in items}
-        tasks = select(dataset_of(settings), settings.types, settings.ids, settings.limit, settings.per_type)
+        dataset = dataset_of(settings)
+        present = replace(dataset, tasks=tuple(task for task in dataset.tasks if task.id in by_id))
+        tasks = select(present, settings.types, settings.ids, settings.limit, settings.per_type)
         return [by_id[task.id] for task in tasks]
 
     def folder_name(self, settings: MedAgentBenchSettings) -> str:

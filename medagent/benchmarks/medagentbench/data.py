@@ -48,7 +48,9 @@ def item_of(task: Task, dataset: Dataset, source: MedAgentBenchSettings) -> Task
     return TaskItem(
         id=task.id,
         group=task.type,
-        cluster=task.type,
+        cluster=task.twin or task.type,
+        pair=task.twin,
+        change=task.change,
         question=task.instruction,
         context=task.context,
         mrn=stated_mrn(task.instruction),
@@ -143,7 +145,7 @@ def open_facts(source: MedAgentBenchSettings, dataset: Dataset) -> OpenFacts:
     if source.fhir is not None:
         address = hashlib.sha256(without_password(source.fhir).encode()).hexdigest()
         return OpenFacts(SearchEhr(*http_ask(source.fhir, source.fhir_headers, source.ca_file)), address)
-    if not grading:
+    if not grading or dataset.has_twins:
         file = patients_file(dataset)
         return OpenFacts(embedded_facts(file.path), file.digest or "")
     raise UserError(f"{dataset.path}: this task set has no answer key; pass --key, --ehr or --fhir")

@@ -14,14 +14,15 @@ from medagent.engine.report import Report, TableLine
 from medagent.fhir_data.facts import embedded_facts
 from medagent.fhir_episodes.views import Shown
 from medagent.reports.published import published_sections
+from refsol.clinical.twins import changed
 from refsol.medagentbench import Source, deciding
 from refsol.stats import wilson
 
 
 def shown(item: TaskItem) -> Shown | None:
     """The picture of a task. None if no test decides it."""
-    facts, constants = _readings(item.source), item.dataset.constants
-    test = deciding(item.stored.model_dump(), facts, constants)
+    facts, constants = changed(_readings(item.source), item.change), item.dataset.constants
+    test = deciding(item.stored.model_copy(update={"change": ()}).model_dump(), facts, constants)
     return None if test is None else Shown(test, item.stored.eval_MRN or "", constants.now, facts)
 
 
@@ -30,7 +31,7 @@ def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:
     if not report.items:
         return
     lines = {line.name: line for section in report.table for line in section.lines}
-    overall = lines["overall"]
+    overall = report.overall or lines["overall"]
     first = [_line("this run", overall)]
     first += [
         _line(other.removeprefix("baseline "), line) for other, line in lines.items() if other.startswith("baseline ")
@@ -47,7 +48,8 @@ def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:
     types = {item.group for item in report.items}
     yield DotsBlock("By task type", [_line(kind, line) for kind, line in lines.items() if kind in types], group=True)
     branches = [_line(words, lines[words]) for words in BRANCHES.values() if words in lines and lines[words].n]
-    yield DotsBlock("By what was right to do", branches)
+    if branches:
+        yield DotsBlock("By what was right to do", branches)
 
 
 @lru_cache(maxsize=4)

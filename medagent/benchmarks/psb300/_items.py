@@ -28,7 +28,9 @@ def item_of(task: Task, default_now: datetime) -> ChartItem:
     return ChartItem(
         id=task.id,
         group=task.type,
-        cluster=task.type,
+        cluster=task.twin or task.type,
+        pair=task.twin,
+        change=task.change,
         question=task.instruction,
         context=task.context,
         mrn=task.eval_MRN if task.eval_MRN in task.instruction else "",

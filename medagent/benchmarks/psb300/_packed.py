@@ -15,6 +15,7 @@ from medagent.benchmarks.psb300.settings import Unfinished
 from medagent.benchmarks.psb300.tasks import Psb300Manifest, Task, TaskSet
 from medagent.core.errors import UserError
 from medagent.core.writing import file_digest
+from refsol.clinical.twins import changed
 from refsol.files import json_object, read_json
 from refsol.psb300 import Constants, StoredFacts, save
 from refsol.schema import validator
@@ -38,13 +39,13 @@ def packed_task(item: ChartItem, charts: OpenCharts, grading: Grading) -> Mappin
     """The files of a task by name. They have only the chart of its patient. Raises FactsError."""
     constants = charts.constants
     packed = PackedTask(
-        task=item.stored,
+        task=item.stored.alone,
         now=constants.default_now,
         clock=grading.clock,
         cut_off=constants.cut_off,
         unfinished=grading.unfinished,
     )
-    saved = save([item.stored.model_dump()], charts.facts)
+    saved = save([item.stored.model_dump()], changed(charts.facts, item.change))
     return {TASK: packed.model_dump_json(indent=1).encode() + b"\n", CHARTS: json.dumps(saved).encode() + b"\n"}
 
 

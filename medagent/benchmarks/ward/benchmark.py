@@ -77,7 +77,9 @@ class Ward(FhirBenchmark[WardSettings]):
     def data(self, source: WardSettings) -> DataRef:
         """See `Benchmark.data`. The digest is that of the texts."""
         tasks = self.tasks(source)
-        texts = json.dumps([[one.id, one.mrn, one.context, one.question] for one in tasks.items])
+        texts = json.dumps(
+            [[one.id, one.mrn, one.context, one.question, *filter(None, [one.change])] for one in tasks.items]
+        )
         return DataRef(name=self.name, version=tasks.name, digest=sha256(texts.encode()).hexdigest())
 
     def now(self, source: WardSettings) -> datetime:
@@ -110,7 +112,7 @@ class Ward(FhirBenchmark[WardSettings]):
         own = {ref(one): one for one in reversed(resources)}
         packed = {"now": item.now.isoformat(), "api_base": source.api_base}
         return {
-            TASKS: tasks_text([task_of(item)]).encode(),
+            TASKS: tasks_text([task_of(item).alone]).encode(),
             _SOURCE: json.dumps(packed).encode(),
             HOSPITAL: "".join(f"{json.dumps(one)}\n" for one in own.values()).encode(),
         }

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from fhir_server.synthetic.dice import Dice
-from medagent.benchmarks._task_files import TaskId, read_tasks
+from medagent.benchmarks._task_files import MaybeTwin, TaskId, read_tasks
 from medagent.benchmarks.dealing import HALF, Candidate, Dealt, candidate, deal
 from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST, Made, checked_file, seed_number
 from medagent.benchmarks.ward.settings import PER_TYPE, WardGrading, WardSettings
@@ -30,9 +30,10 @@ from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, impo
 from medagent.fhir_episodes.task import FhirItem
 from refsol.clinical.chart import Chart
 from refsol.clinical.meanings import CLINICAL
-from refsol.clinical.sources import PAGE, SearchEhr, Source
+from refsol.clinical.sources import PAGE, Amendment, SearchEhr, Source
 from refsol.clinical.task_type import RuleError, TaskType
 from refsol.clinical.trial import instruction, tried
+from refsol.clinical.twins import changed
 from refsol.errors import DataFault
 from refsol.files import read_json
 from refsol.json_values import as_object
@@ -59,7 +60,7 @@ _TIMES = ("effectiveDateTime", "performedDateTime", "occurrenceDateTime", "autho
 _PERIODS = ("effectivePeriod", "performedPeriod", "period")
 
 
-class Task(BaseModel):
+class Task(MaybeTwin):
     """A task of a set."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -90,7 +91,7 @@ class WardItem(FhirItem):
     @property
     def chart(self) -> Chart:
         """A new chart of the patient."""
-        return self.tasks.chart(self.mrn)
+        return self.tasks.chart(self.mrn, self.change)
 
 
 class TaskSet:
@@ -111,9 +112,13 @@ class TaskSet:
         ]
         self.name = manifest.name if manifest else ""
 
-    def chart(self, patient: str) -> Chart:
-        """A new chart of a patient. Its orders have the FHIR base that agents are shown."""
-        return Chart(self.facts, patient, self.now, CLINICAL, base=self._base)
+    def chart(self, patient: str, change: Amendment = ()) -> Chart:
+        """A new chart of a patient, with a twin's change. Its orders have the FHIR base that agents are shown."""
+        return self.chart_over(changed(self.facts, change), patient)
+
+    def chart_over(self, source: Source, patient: str) -> Chart:
+        """A new chart of a patient over a source."""
+        return Chart(source, patient, self.now, CLINICAL, base=self._base)
 
     def deal(self, kind: TaskType, count: int, seed: str) -> Dealt:
         """Deal the tasks of a type. Raises RuleError for a rule at fault."""
@@ -152,6 +157,9 @@ class TaskSet:
             now=self.now,
             kind=kind,
             tasks=self,
+            cluster=task.twin,
+            pair=task.twin,
+            change=task.change,
         )
 
 
@@ -179,7 +187,7 @@ def tasks_of(kind: TaskType, dealt: Dealt) -> list[Task]:
 
 def task_of(item: WardItem) -> Task:
     """The task of an item."""
-    return Task(id=item.id, type=item.group, patient=item.mrn)
+    return Task(id=item.id, type=item.group, patient=item.mrn, twin=item.pair, change=tuple(item.change))
 
 
 def tasks_text(tasks: Sequence[Task]) -> str:

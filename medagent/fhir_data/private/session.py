@@ -13,12 +13,14 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
+from medagent.core.errors import UserError
 from medagent.fhir_data.http import HttpEhr, ambiguous
 from medagent.fhir_data.private.hospital import Hospital, NotMergedError, link_of
 from medagent.fhir_data.private.layer import PREFIX, Key, Layer, references
 from medagent.fhir_data.private.search import Page, Pages, bundle_of, open_search
-from medagent.fhir_data.record import EhrSession, FhirRequest, Reply
+from medagent.fhir_data.record import ONLY_EMBEDDED, EhrSession, FhirRequest, Reply
 from refsol.changes import Change
+from refsol.clinical.sources import Amendment
 from refsol.json_values import as_object, json_value, objects
 
 MOST_WRITES, MOST_BYTES = 1_000, 50_000_000
@@ -43,8 +45,10 @@ class PrivateEhr:
         await self._hospital.check()
 
     @asynccontextmanager
-    async def session(self, seed: str) -> AsyncIterator[EhrSession]:
-        """An episode's view; its writes are dropped at the end."""
+    async def session(self, seed: str, change: Amendment = ()) -> AsyncIterator[EhrSession]:
+        """An episode's view; its writes are dropped at the end. Raises UserError for a change."""
+        if change:
+            raise UserError(ONLY_EMBEDDED)
         session = _PrivateSession(self._hospital, self._shown, seed, self._now)
         try:
             yield session

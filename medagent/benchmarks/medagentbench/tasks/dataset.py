@@ -15,9 +15,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationInfo, field_validator
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationInfo, field_validator
 
-from medagent.benchmarks._task_files import TaskId, read_tasks
+from medagent.benchmarks._task_files import MaybeTwin, TaskId, read_tasks
 from medagent.benchmarks.made_folders import HOSPITAL, SEED, checked_file
 from medagent.benchmarks.medagentbench.tasks.manifest import Manifest, is_made, read_manifest
 from medagent.core.errors import UserError
@@ -39,7 +39,7 @@ OFFICIAL_DIGESTS = {
 TASK_TYPES = tuple(f"task{n}" for n in range(1, 11))
 
 
-class Task(BaseModel):
+class Task(MaybeTwin):
     """One task. An id such as `task5_7` has the type in it; any other id needs the field `type`."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
@@ -108,7 +108,7 @@ class Dataset:
 
         If the file is missing but the folder has the seed, the patients are regenerated into the cache folder.
         """
-        if self.manifest is None or self.bundled or self.former:
+        if self.manifest is None or self.bundled or self.former or HOSPITAL not in self.manifest.files:
             return None
         folder = self.path.parent
         if not (folder / HOSPITAL).exists() and (folder / SEED).is_file():
@@ -140,6 +140,11 @@ class Dataset:
         """Another file of the data set (`key_v2.json`, `functions.json`, `protocol.toml`), or None."""
         path = self.path.parent / name
         return path if not self.alone and path.is_file() else None
+
+    @property
+    def has_twins(self) -> bool:
+        """Whether its tasks are twins. They have no common answer key: each is graded by its own chart."""
+        return any(task.twin for task in self.tasks)
 
     @property
     def key(self) -> Path | None:

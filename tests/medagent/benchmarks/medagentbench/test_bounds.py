@@ -197,7 +197,7 @@ class Stuck:
         self.go = Event()
         self.closed: list[bool] = []
 
-    def overlay(self, seed: str, now: datetime) -> Stuck:
+    def overlay(self, seed: str, now: datetime, amendment: object = ()) -> Stuck:
         return self
 
     def handle(self, request: Any, meter: Any) -> Any:

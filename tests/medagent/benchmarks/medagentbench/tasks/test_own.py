@@ -37,7 +37,7 @@ def test_the_schema_names_every_field_and_the_types() -> None:
     schema = json.loads(medagent("data", "schema").out)
     task = schema["$defs"]["Task"]
     assert schema["type"] == "array"
-    assert set(task["properties"]) == {"id", "instruction", "context", "eval_MRN", "sol", "type"}
+    assert set(task["properties"]) == {"id", "instruction", "context", "eval_MRN", "sol", "type", "twin", "change"}
     assert task["required"] == ["id", "instruction"]
     assert task["properties"]["type"]["enum"] == [f"task{number}" for number in range(1, 11)]
     assert all(field["description"] for field in task["properties"].values())

@@ -1,0 +1,62 @@
+"""Amends the base of an overlay before its first request, as if the data had always been so.
+
+An amended resource keeps its number, its version and its source, and its time unless it states another. A removed one
+was never there. So neither history nor order shows what was amended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from fhir_server.clock import instant
+from fhir_server.errors import ServerError
+from fhir_server.resources.normalise import normalise
+from fhir_server.search.indexer import index, table_rows
+from fhir_server.search.kinds.date import span
+from fhir_server.store import OverlayStore, Version
+from fhir_server.wire.json_text import decode, render
+from fhir_server.wire.json_values import Json, Number
+
+Amendment = Sequence[Mapping[str, Any] | str]
+"""Resources that replace those with their type and id, and the references (`Observation/12`) of removed ones."""
+
+
+def amend(store: OverlayStore, amendment: Amendment) -> None:
+    """Raises ServerError if a resource does not exist in the base, and FhirError if one is not an R4 resource."""
+    with store.transaction():
+        for entry in amendment:
+            _amend(store, entry)
+
+
+def _amend(store: OverlayStore, entry: Mapping[str, Any] | str) -> None:
+    reference = entry if isinstance(entry, str) else f"{entry.get('resourceType')}/{entry.get('id')}"
+    old = store.find(*reference.partition("/")[::2])
+    if old is None or old.text is None:
+        raise ServerError(f"{reference}: is not in the data, so it cannot be changed")
+    if isinstance(entry, str):
+        store.amend(old)
+        return
+    stored, registry = decode(old.text), store.registry
+    parsed = _with_decimals(decode(json.dumps(entry)), stored)
+    resource = normalise(normalise(parsed, expected_type=old.type), expected_type=old.type)
+    stated = resource.get("meta", {}).get("lastUpdated")
+    updated = old.updated if stated is None else span(stated).low
+    meta = {**stored["meta"], "lastUpdated": instant(updated)}
+    resource = {"resourceType": old.type, "id": old.id, "meta": meta} | resource | {"meta": meta}
+    new = Version(old.row_id, old.type, old.id, old.version, updated, render(resource))
+    store.amend(old, new, table_rows(old.type, index(resource, registry), registry, old.row_id))
+
+
+def _with_decimals(value: Json, stored: Json) -> Json:
+    """A value with numbers that have the decimals of those in the stored value: 4.2 instead of 3.80 is 4.20."""
+    if isinstance(value, dict) and isinstance(stored, dict):
+        return {name: _with_decimals(one, stored.get(name)) for name, one in value.items()}
+    if isinstance(value, list) and isinstance(stored, list):
+        return [_with_decimals(one, stored[place] if place < len(stored) else None) for place, one in enumerate(value)]
+    if isinstance(value, Number) and isinstance(stored, Number):
+        written = Decimal(value).quantize(Decimal(stored))
+        return Number(written) if written == Decimal(value) else value
+    return value

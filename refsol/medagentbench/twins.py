@@ -1,0 +1,44 @@
+"""The tasks of MedAgentBench as cases for twins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from refsol.clinical.chart import Chart
+from refsol.clinical.pairs import Case, plausible
+from refsol.clinical.sources import Source
+from refsol.clinical.task_type import task_type
+from refsol.clinical.twins import Changed
+from refsol.errors import DataFault
+from refsol.medagentbench._lookup import find_patient, other_patients
+from refsol.medagentbench.constants import Constants
+from refsol.medagentbench.grade import chart_of, type_of
+from refsol.medagentbench.rules import RULE_SETS
+
+
+def case_of(task: Mapping[str, Any], constants: Constants) -> Case:
+    """A task as a case, under all rule sets. Raises UngradableError for an unknown type."""
+
+    def charts(source: Source) -> Sequence[Chart]:
+        own = _with_answer(task, source, constants)
+        made = [chart_of(own, source, one, constants) for one in (*RULE_SETS.values(), RULE_SETS["fair"])]
+        made[-1].until_now = True
+        return made
+
+    find = task_type(task) == "task1"
+    return Case(type_of(task, constants), charts, other_patients if find else plausible)
+
+
+def answer_of(task: Mapping[str, Any], source: Source, constants: Constants) -> str:
+    """The right answer to "find a patient", by the text and the chart."""
+    return find_patient(chart_of(task, source, RULE_SETS["official"], constants))
+
+
+def _with_answer(task: Mapping[str, Any], source: Source, constants: Constants) -> Mapping[str, Any]:
+    if task_type(task) != "task1":
+        return task
+    answer = answer_of(task, source, constants)
+    if not isinstance(source, Changed) and task["sol"] != [answer]:
+        raise DataFault(f"its answer is {task['sol']}, but its text leads to {answer}")
+    return {**task, "sol": [answer]}

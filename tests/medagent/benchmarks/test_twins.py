@@ -1,0 +1,338 @@
+"""Twins: the sets that `medagent data twins` makes, their charts, and their scores."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from medagent.agents.base import Agent
+from tests.command import medagent
+from tests.medagent.benchmarks.ward.ward3 import write
+
+PER_TYPE = 4
+
+
+class Twins(NamedTuple):
+    """A set of twins, and the words of a command that name its benchmark."""
+
+    folder: Path
+    words: tuple[str, ...]
+    told: str
+
+    @property
+    def tasks(self) -> list[dict[str, Any]]:
+        file = next(self.folder / name for name in FILES if (self.folder / name).is_file())
+        loaded: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))
+        return loaded
+
+    def run(self, agent: object, *more: object) -> dict[str, Any]:
+        ran = medagent(
+            *("run", *self.words, "--dataset", self.folder, "--agent", agent, "--quiet", "--json", "--overwrite"),
+            *("--results-dir", self.folder.parent / "results", *more),
+        )
+        assert ran.code == 0, ran.err
+        report: dict[str, Any] = json.loads(ran.out)
+        return report
+
+
+FILES = ("test_data_v2.json", "tasks.json", "own_tasks.json")
+
+
+def rates(report: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    """By line of the table, how many are right of how many."""
+    lines = [line for section in report["table"] for line in section["lines"]]
+    return {line["name"]: (line["counts"].get("right", 0), line["n"]) for line in lines}
+
+
+def few(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A few tasks of each type."""
+    seen: Counter[str] = Counter()
+    chosen = []
+    for task in tasks:
+        seen[task["id"].partition("_")[0]] += 1
+        if seen[task["id"].partition("_")[0]] <= PER_TYPE:
+            chosen.append(task)
+    return chosen
+
+
+def made(folder: Path, words: tuple[object, ...], run: tuple[object, ...]) -> Twins:
+    ran = medagent("data", "twins", *words, "--out", folder)
+    assert ran.code == 0, ran.err
+    return Twins(folder, tuple(map(str, run)), ran.out)
+
+
+@pytest.fixture(scope="module")
+def mab(tmp_path_factory: pytest.TempPathFactory) -> Twins:
+    """Twins of a user's own task file over the bundled hospital."""
+    from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder
+
+    folder = tmp_path_factory.mktemp("mab")
+    tasks = json.loads((dataset_folder("synthetic") / "test_data_v1.json").read_text("utf-8"))
+    (folder / "few.json").write_text(json.dumps(few(tasks)), "utf-8")
+    return made(folder / "twins", (folder / "few.json",), ())
+
+
+@pytest.fixture(scope="module")
+def ward(tmp_path_factory: pytest.TempPathFactory) -> Twins:
+    """Twins of own task types over imported patients."""
+    folder = tmp_path_factory.mktemp("ward")
+    code, patients = write(folder)
+    return made(folder / "twins", ("--from", code, "--ehr", patients), (code,))
+
+
+@pytest.fixture(params=["mab", "ward"])
+def twins(request: pytest.FixtureRequest) -> Twins:
+    chosen: Twins = request.getfixturevalue(request.param)
+    return chosen
+
+
+HEADLINE, BOTH = "right on both, and the data read", "right on both"
+
+
+def test_the_reference_agent_gets_all_pairs(twins: Twins) -> None:
+    report = twins.run("reference")
+    pairs = len(twins.tasks) // 2
+    assert rates(report)[HEADLINE] == rates(report)[BOTH] == (pairs, pairs)
+    assert rates(report)["single items"] == (2 * pairs, 2 * pairs)
+    assert report["overall"]["n"] == pairs
+    assert report["twins"]["right_and_read"]["right"] == pairs
+
+
+@pytest.mark.parametrize("agent", ["nop", "constant"])
+def test_an_agent_that_reads_nothing_gets_no_pair(twins: Twins, agent: str) -> None:
+    table = rates(twins.run(agent))
+    pairs = len(twins.tasks) // 2
+    for name in (HEADLINE, BOTH, "baseline nop", "baseline constant", "baseline blind"):
+        assert table[name] == (0, pairs), name
+
+
+def test_psb_300_has_twins(tmp_path: Path) -> None:
+    from medagent.benchmarks.psb300.tasks import folder_of, read_manifest
+    from medagent.core.writing import file_digest
+
+    source = tmp_path / "few"
+    source.mkdir()
+    tasks = json.loads((folder_of("synthetic") / "tasks.json").read_text("utf-8"))
+    (source / "tasks.json").write_text(json.dumps(few(tasks)), "utf-8")
+    files = {"tasks.json": file_digest(source / "tasks.json")}
+    manifest = read_manifest(folder_of("synthetic")).model_copy(update={"files": files})
+    (source / "dataset.json").write_text(manifest.model_dump_json(), "utf-8")
+    twins = made(tmp_path / "twins", (source,), ("psb-300",))
+    pairs = len(twins.tasks) // 2
+    assert pairs >= 30, twins.told
+    assert rates(twins.run("reference"))[HEADLINE] == (pairs, pairs)
+    assert rates(twins.run("constant"))[BOTH] == (0, pairs)
+
+
+def test_the_command_counts_pairs_and_says_why_items_are_left_out(mab: Twins) -> None:
+    lines = mab.told.splitlines()
+    assert f"task5: {PER_TYPE} pairs, 0 items left out" in lines
+    assert f"task3: 0 pairs, {PER_TYPE} items left out ({PER_TYPE}: its ruling rests on no reading)" in lines
+    assert lines[-2] == f"{mab.folder}: {len(mab.tasks) // 2} pairs, {len(mab.tasks)} items"
+
+
+def test_twins_have_the_same_words(mab: Twins) -> None:
+    words: dict[str, set[tuple[str, ...]]] = {}
+    for task in mab.tasks:
+        seen = words.setdefault(task["twin"], set())
+        seen.add((task["instruction"], task["context"], task.get("eval_MRN", "")))
+    assert all(len(some) == 1 for some in words.values())
+
+
+def test_neither_id_nor_place_tells_which_twin_is_changed(mab: Twins) -> None:
+    first = [bool(task.get("change")) for place, task in enumerate(mab.tasks) if place < _other(mab.tasks, place)]
+    assert 0.2 < sum(first) / len(first) < 0.8
+    kinds: dict[str, list[int]] = {task["id"].partition("_")[0]: [] for task in mab.tasks}
+    for task in mab.tasks:
+        kinds[task["id"].partition("_")[0]].append(int(task["id"].partition("_")[2]))
+    assert all(sorted(numbers) == list(range(1, len(numbers) + 1)) for numbers in kinds.values())
+
+
+def _other(tasks: list[dict[str, Any]], place: int) -> int:
+    return next(n for n, task in enumerate(tasks) if n != place and task["twin"] == tasks[place]["twin"])
+
+
+def test_who_is_found_in_one_chart_is_not_in_the_other(mab: Twins) -> None:
+    answers: dict[str, list[str]] = {}
+    for task in mab.tasks:
+        if task["id"].startswith("task1_"):
+            answers.setdefault(task["twin"], []).append(task["sol"][0])
+    assert answers
+    assert all(len(set(some)) == 2 and "Patient not found" in some for some in answers.values())
+
+
+class Guess(Agent):
+    """Reads nothing, and orders an HbA1c or does nothing: one of the two branches of task10."""
+
+    async def play(self, task: Any, prompt: str) -> AsyncIterator[str]:
+        if self.orders(task):
+            patient = re.search(r"\bS\d{7}\b", task.instruction)
+            assert patient is not None
+            yield ORDER.replace("{mrn}", patient[0])
+        yield "FINISH([])"
+
+    def orders(self, task: Any) -> bool:
+        raise NotImplementedError
+
+
+ORDER = "POST http://localhost:8080/fhir/ServiceRequest\n" + json.dumps(
+    {
+        "resourceType": "ServiceRequest",
+        "code": {"coding": [{"system": "http://loinc.org", "code": "4548-4"}]},
+        "authoredOn": "2023-11-13T10:15:00+00:00",
+        "status": "active",
+        "intent": "order",
+        "priority": "stat",
+        "subject": {"reference": "Patient/{mrn}"},
+    }
+)
+_COIN = random.Random(1)
+_SEEN: set[str] = set()
+
+
+class Coin(Guess):
+    """Flips a coin."""
+
+    def orders(self, task: Any) -> bool:
+        return _COIN.random() < 0.5
+
+
+class Hash(Guess):
+    """Decides by the id of the item."""
+
+    def orders(self, task: Any) -> bool:
+        return hashlib.sha256(task.id.encode()).digest()[0] % 2 == 0
+
+
+class Memory(Guess):
+    """Remembers each text, and does the other thing the second time."""
+
+    def orders(self, task: Any) -> bool:
+        seen = task.instruction in _SEEN
+        _SEEN.add(task.instruction)
+        return seen
+
+
+@pytest.fixture(scope="module")
+def branches(tmp_path_factory: pytest.TempPathFactory) -> Twins:
+    """Twins of all tasks of a type with two branches."""
+    from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder
+
+    folder = tmp_path_factory.mktemp("branches")
+    tasks = json.loads((dataset_folder("synthetic") / "test_data_v2.json").read_text("utf-8"))
+    (folder / "few.json").write_text(json.dumps([one for one in tasks if one["id"].startswith("task10_")]), "utf-8")
+    return made(folder / "twins", (folder / "few.json",), ())
+
+
+@pytest.mark.parametrize(("agent", "most"), [(Coin, 0.25), (Hash, 0.25), (Memory, 0.5)])
+def test_who_guesses_gets_nothing_in_the_headline(branches: Twins, agent: type[Agent], most: float) -> None:
+    _SEEN.clear()
+    table = rates(branches.run(f"{__name__}:{agent.__name__}", "--concurrency", 1))
+    pairs = len(branches.tasks) // 2
+    deviation = 3 * (most * (1 - most) * pairs) ** 0.5
+    assert table[BOTH][0] <= most * pairs + deviation
+    assert table[HEADLINE] == (0, pairs)
+
+
+def test_selections_keep_pairs_together(mab: Twins) -> None:
+    by_id = {task["id"]: task["twin"] for task in mab.tasks}
+    for words in (("--limit", 6), ("--per-type", 2), ("--ids", "task5_1")):
+        chosen = Counter(by_id[one["item"]] for one in mab.run("nop", *words)["items"])
+        assert chosen
+        assert set(chosen.values()) == {2}, words
+    assert len(mab.run("nop", "--limit", 6)["items"]) == 6
+
+
+def test_trial_n_is_paired_with_trial_n(ward: Twins) -> None:
+    report = ward.run("reference", "--trials", 2)
+    pairs = len(ward.tasks) // 2
+    assert rates(report)[HEADLINE] == (2 * pairs, 2 * pairs)
+
+
+def test_incomplete_pairs_are_counted_and_not_scored(mab: Twins) -> None:
+    report = mab.run("reference", "--limit", 4)
+    folder = mab.folder.parent / "results" / Path(report["folder"]).name
+    journal = folder / "episodes.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:-1]))
+    ran = medagent("grade", folder)
+    assert "Incomplete pairs, which do not count: 1 of 2." in ran.out
+    assert "2 of 2" not in ran.out
+
+
+def test_comparisons_and_boards_count_pairs(mab: Twins) -> None:
+    pairs = len(mab.tasks) // 2
+    folders = [mab.folder.parent / "results" / Path(mab.run(agent)["folder"]).name for agent in ("reference", "nop")]
+    compared = json.loads(medagent("compare", *folders, "--json").out)
+    assert len(compared["lost"]) == pairs
+    assert f"{pairs}" in medagent("leaderboard", *folders).out
+    assert f"Pairs that are {HEADLINE}: {pairs} of {pairs}" in medagent("show", folders[0]).out
+
+
+def test_a_results_file_is_graded_by_each_chart(mab: Twins) -> None:
+    folder = mab.folder.parent / "results" / Path(mab.run("reference")["folder"]).name
+    pairs = len(mab.tasks) // 2
+    for rules in ("official", "fair", "state"):
+        ran = medagent("grade", folder / "results.json", "--dataset", mab.folder, "--rules", rules, "--json")
+        assert ran.code == 0, ran.err
+        assert json.loads(ran.out)["twins"]["right_on_both"]["right"] == pairs
+
+
+def test_a_pack_is_checked_by_each_chart(mab: Twins, tmp_path: Path) -> None:
+    folder = mab.folder.parent / "results" / Path(mab.run("reference")["folder"]).name
+    pack = tmp_path / "pack.tar.gz"
+    assert medagent("submit", "pack", folder, "--out", pack).code == 0
+    checked = medagent("submit", "check", pack, "--dataset", mab.folder)
+    assert checked.code == 0, checked.out + checked.err
+
+
+def test_what_an_agent_learns_from_one_twin_is_not_asked_of_the_other(mab: Twins) -> None:
+    ran = medagent("run", "--dataset", mab.folder, "--agent", "reference", "--sequential", "score")
+    assert ran.code != 0
+    assert "--sequential: an agent that learns from one twin would know the answer to the other" in ran.err
+
+
+@pytest.fixture
+def broken(mab: Twins, tmp_path: Path) -> Path:
+    """The tasks of a set as a task file, to be changed."""
+    file = tmp_path / "broken.json"
+    file.write_text(json.dumps(mab.tasks), "utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("Observation/none", "Observation/none: is not in the data, so it cannot be changed"),
+        ({"resourceType": "Observation"}, "neither a FHIR resource with resourceType and id nor a reference"),
+        ("nothing", "neither a FHIR resource with resourceType and id nor a reference"),
+    ],
+)
+def test_a_change_that_does_not_fit_has_one_line(broken: Path, entry: Any, problem: str) -> None:
+    tasks = json.loads(broken.read_text("utf-8"))
+    next(task for task in tasks if task.get("change"))["change"] = [entry]
+    broken.write_text(json.dumps(tasks), "utf-8")
+    ran = medagent("run", "--dataset", broken, "--agent", "nop", "--results-dir", broken.parent)
+    assert ran.code != 0
+    assert problem in ran.err
+    assert len(ran.err.strip().splitlines()) == 1, ran.err
+
+
+def test_a_twin_without_its_other_half_has_one_line(broken: Path) -> None:
+    tasks = json.loads(broken.read_text("utf-8"))[1:]
+    broken.write_text(json.dumps(tasks), "utf-8")
+    ran = medagent("run", "--dataset", broken, "--agent", "nop", "--results-dir", broken.parent)
+    assert "occurs 1 times; two tasks share the name of a twin" in ran.err
+
+
+def test_twins_need_their_own_server(mab: Twins) -> None:
+    ran = medagent("run", "--dataset", mab.folder, "--agent", "nop", "--fhir", "http://127.0.0.1:1/fhir/")
+    assert "--fhir: twins need the embedded server" in ran.err
