@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import zlib
@@ -51,7 +52,8 @@ def erring(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a run with every kind of failure."""
     folder = tmp_path_factory.mktemp("erring")
     ids = ",".join(f"{kind}_{number}" for kind in ("task4", "task5", "task9") for number in range(1, 17))
-    run = medagent("run", "--agent", f"{ERRING}:ErringAgent", "--results-dir", folder, "--ids", ids, "--quiet")
+    with contextlib.chdir(folder):  # elsewhere, so that the agent's file has an absolute path in this process
+        run = medagent("run", "--agent", f"{ERRING}:ErringAgent", "--results-dir", folder, "--ids", ids, "--quiet")
     assert run.code == 2, run.err
     done = medagent("report", folder / "v2_r1_ErringAgent", "-o", folder / "report.html")
     assert done.code == 0, done.err
