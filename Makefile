@@ -50,6 +50,7 @@ release: .venv/.test-installed .venv-release/.installed
 
 # Builds the docs site in site/. Fails on a broken link or a public name without a docstring (with --quiet, links pass).
 docs: .venv-docs/.installed
+	.venv-docs/bin/python -m tools.doc_words
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
 
 lint: .venv/.test-installed

@@ -1,8 +1,8 @@
 """The docs site as mkdocs builds it (`make docs`): a hook that mkdocs loads.
 
-The pages also work in the repository. For the site, this adds an order (pages that are not in `NAV` are listed under
-"More"), the linked files outside docs/, the needs of commands (`doc_commands`), and reference pages made from the
-settings models and the public names. A public name without a docstring, or a link to a missing file, fails the build.
+The pages also work in the repository. For the site, this adds the menu (`doc_words.PARTS`), the linked files outside
+docs/, and reference pages made from the commands, the settings models and the public names. A public name without a
+docstring, or a link to a missing file, fails the build.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
+import typer.main
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -22,27 +24,10 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tools import doc_commands, repository  # noqa: E402  # mkdocs loads a hook as a file, without its package
+from tools import doc_pages, doc_words, repository  # noqa: E402  # mkdocs loads a hook as a file, without its package
 
 PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
 """Pages beside docs/ that the site has as well."""
-NAV: dict[str, tuple[str, ...]] = {
-    "Begin": ("tutorial.md", "running.md", "report.md", "models.md", "docker.md"),
-    "Benchmarks": (
-        "medagentbench.md",
-        "promptcblue.md",
-        "simpleqa.md",
-        "imapscore.md",
-        "judging.md",
-        "comparable.md",
-        "checklist.md",
-        "data.md",
-        "data-card.md",
-    ),
-    "Results": ("grading.md", "other-tools.md", "results-file.md", "checked.md"),
-    "FHIR": ("fhir-server.md", "fhir-developers.md", "testing.md", "ci.md"),
-    "Your own": ("agents.md", "clinical.md", "benchmarks.md", "architecture.md"),
-}
 PUBLIC = (
     "medagent",
     "medagent.blocks",
@@ -61,17 +46,13 @@ LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Give the site its order."""
-    folder = Path(config.docs_dir)
-    named = {page for pages in NAV.values() for page in pages}
-    pages = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.md"))
-    more = [page for page in pages if page not in named and page not in ("README.md", "glossary.md")]
-    nav: list[Any] = [{"medagent": "README.md"}]
-    nav += [{title: [page for page in pages if (folder / page).is_file()]} for title, pages in NAV.items()]
-    nav += [{"More": more}] if more else []
-    nav += [{"Reference": [page for page, _ in reference()] + ["glossary.md"]}]
+    nav: list[Any] = [{part: list(pages)} for part, pages in doc_words.PARTS.items()]
+    made = [page for page, _ in reference()]
+    next(entry for entry in nav if "Reference" in entry)["Reference"] += made
+    nav[-1]["Contribute"] += [f"project/{name}" for name in PROJECT]
     # `repo_url` would have each reader's browser ask github.com for stars.
     config.extra["social"] = [{"icon": "fontawesome/brands/github", "link": repository.address(), "name": "Repository"}]
-    config.nav = [*nav, {"Project": [f"project/{name}" for name in PROJECT]}]
+    config.nav = nav
     return config
 
 
@@ -86,18 +67,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
-    """Lead links to where the site has their targets, and say what commands need."""
+    """Lead links to where the site has their targets."""
     here = page.file.src_uri
-
-    def led(link: re.Match[str]) -> str:
-        return link[1] + target(here, link[2]) + link[3]
-
-    pieces = doc_commands.FENCED.split(markdown)
-    fences = doc_commands.FENCED.findall(markdown)
-    text = LINK.sub(led, pieces[0])
-    for fence, prose in zip(fences, pieces[1:], strict=True):
-        text += fence + marked(fence) + LINK.sub(led, prose)
-    return text
+    text, end = "", 0
+    for fence in doc_pages.FENCE.finditer(markdown):
+        text += _led(here, markdown[end : fence.start()]) + fence[0]
+        end = fence.end()
+    return text + _led(here, markdown[end:])
 
 
 def on_post_build(config: MkDocsConfig) -> None:
@@ -122,10 +98,8 @@ def target(page: str, link: str) -> str:
     return link if page.startswith("reference/") else f"{repository.address()}/blob/main/{path}"
 
 
-def marked(fence: str) -> str:
-    """What stands below a block of commands: what they need that nobody has by default."""
-    needs = dict.fromkeys(need for command in doc_commands.commands(fence) for need in doc_commands.needs(command))
-    return f"\n*Needs {', '.join(needs)}.*\n" if needs else ""
+def _led(page: str, prose: str) -> str:
+    return LINK.sub(lambda link: link[1] + target(page, link[2]) + link[3], prose)
 
 
 def reference() -> Iterator[tuple[str, str]]:
@@ -134,8 +108,36 @@ def reference() -> Iterator[tuple[str, str]]:
 
     for package in PUBLIC:
         yield f"reference/{package}.md", "\n".join(_names(package)) + "\n"
-    text = "# Options\n\nMade from the settings models; defaults of a benchmark of its own stand in brackets.\n\n"
-    yield "reference/options.md", f"{text}{option_tables.table()}\n\n## Who has which\n\n{option_tables.matrix()}\n"
+    text = "# Options of `medagent run`\n\nA default in brackets is that of one benchmark.\n\n"
+    yield "reference/options.md", f"{text}{option_tables.table()}\n\n## By benchmark\n\n{option_tables.matrix()}\n"
+    yield "reference/commands.md", "\n".join(_commands()) + "\n"
+
+
+def _commands() -> Iterator[str]:
+    """The page of all commands: the help of each."""
+    from medagent.cli.app import app
+
+    yield "# Commands\n"
+    program: Any = typer.main.get_command(app)
+    for words, command in _walk(("medagent",), program):
+        context = click.Context(command, info_name=" ".join(words))
+        text = click.formatting.HelpFormatter(width=100)
+        command.format_usage(context, text)
+        for option in command.get_params(context):
+            record = option.get_help_record(context)
+            if record and not getattr(option, "hidden", False):
+                text.write_dl([record])
+        yield f"## {' '.join(words)}\n\n{inspect.cleandoc(command.help or '')}\n\n```text\n{text.getvalue()}```\n"
+
+
+def _walk(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if not hasattr(command, "list_commands"):
+        yield words, command
+        return
+    for name in command.list_commands(None):
+        inner = command.get_command(None, name)
+        if inner is not None and not inner.hidden:
+            yield from _walk((*words, name), inner)
 
 
 def _names(package: str) -> Iterator[str]:

@@ -1,9 +1,7 @@
-"""Writes the tables of all options of `medagent run` into docs/running.md, from the benchmarks' settings models.
+"""The tables of all options of `medagent run`, from the benchmarks' settings models, for the docs site.
 
-    python tools/option_tables.py
-
-The tables are between markers; `tests/test_docs.py` fails if they differ from the models. The second table shows which
-benchmark has which option. If a benchmark does not have an option, REASONS says why; a missing reason is an error.
+The second table shows which benchmark has which option. If a benchmark does not have an option, REASONS says why; a
+missing reason is an error.
 """
 
 from __future__ import annotations
@@ -15,9 +13,6 @@ from medagent.benchmarks.base import find, names
 from medagent.core.options import Field, Option, options
 from medagent.engine.settings import RunSettings
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "running.md"
-BEGIN, END = "<!-- options: python tools/option_tables.py -->", "<!-- options end -->"
-BEGIN_MATRIX, END_MATRIX = "<!-- matrix: python tools/option_tables.py -->", "<!-- matrix end -->"
 ACTS = "one question and one answer, no actions"
 NO_FHIR = "no FHIR data"
 OWN_SET = "its data set is --dataset"
@@ -189,15 +184,3 @@ def matrix() -> str:
         cells = ["yes" if flag in own else reasons.get(name) or reasons["*"] for name, own in models.items()]
         lines.append(f"| `--{flag}` | {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def written(text: str) -> str:
-    """The page with the tables between their markers."""
-    for begin, end, made in ((BEGIN, END, table()), (BEGIN_MATRIX, END_MATRIX, matrix())):
-        before, rest = text.split(begin)
-        text = f"{before}{begin}\n{made}\n{end}{rest.split(end)[1]}"
-    return text
-
-
-if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

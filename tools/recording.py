@@ -17,7 +17,7 @@ from rich.text import Text
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tools.tutorial import ran  # noqa: E402  # the path is set above, for `python tools/…`
+from tools.doc_pages import Stage  # noqa: E402  # the path is set above, for `python tools/…`
 
 PICTURE = ROOT / "docs" / "images" / "terminal.svg"
 COMMANDS = (
@@ -36,7 +36,8 @@ def picture() -> str:
     with tempfile.TemporaryDirectory(prefix="medagent-recording-") as folder:
         for command in COMMANDS:
             console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
-            for line in ran(command, Path(folder)):
+            _, lines = Stage("", Path(folder), "http://127.0.0.1:9/v1").run(command)
+            for line in lines:
                 console.print(Text(line))
     plain = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     return console.export_svg(title="medagent", code_format=plain.replace("Fira Code, monospace", "monospace"))

@@ -173,7 +173,7 @@ def test_an_episode_in_one_call() -> None:
             with pytest.raises(SessionEndedError, match="has not begun"):
                 await e.act("FINISH([])")
             assert "Question: " in e.reset()
-            reply = await e.call("get_patient", {"identifier": e.task.eval_MRN})
+            reply = await e.call("get_patient", {"identifier": e.task.mrn})
             assert '"resourceType": "Patient"' in reply
             assert "no tool 'nothing'" in await e.call("nothing", {})
             await e.act("FINISH([48])")

@@ -17,11 +17,6 @@ class ChartItem(FhirItem):
 
     stored: Task
 
-    @property
-    def record(self) -> Task:
-        """See `FhirItem.record`."""
-        return self.stored
-
 
 def item_of(task: Task, default_now: datetime) -> ChartItem:
     """Make an item of a task. `default_now` is used if its context states no time."""

@@ -235,7 +235,7 @@ def test_an_episode_in_one_call(published: Set) -> None:
     options = {"dataset": "published", "ehr": published.patients, "benchmark": "psb-300", "protocol": "tools"}
     with api.episode("task4_2", clock=made.CLOCK, **options) as e:
         e.reset()
-        assert "NUR1373" in e.call("fhir_procedure_search", {"patient": e.task.eval_MRN, "code": "NUR1373"})
+        assert "NUR1373" in e.call("fhir_procedure_search", {"patient": e.task.mrn, "code": "NUR1373"})
         e.call("finish", {"value": []})
         verdict = e.verdict()
     assert (verdict.correct, verdict.kind) == (False, "reading-missed")
