@@ -57,7 +57,7 @@ def report(what: str, figure: str) -> None:
 
 
 def hospital() -> list[str]:
-    """The 59,017 resources that every figure of docs/performance.md is measured on; they do not change."""
+    """The 59,017 resources that every figure of benchmarks/measured is measured on; they do not change."""
     return lzma.decompress(HOSPITAL.read_bytes()).decode().splitlines()
 
 

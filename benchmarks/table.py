@@ -1,4 +1,4 @@
-"""Writes the tables of docs/performance.md from the output of the benchmarks.
+"""Writes the tables of benchmarks/measured/README.md from the output of the benchmarks.
 
 A benchmark prints its command and its machine (`machine`), and one figure per line (`row`). Other lines are ignored:
 
@@ -28,7 +28,7 @@ from pathlib import Path
 from medagent.core.version import versions
 
 MEASURED = Path(__file__).resolve().parent / "measured"
-PAGE = MEASURED.parent.parent / "docs" / "performance.md"
+PAGE = MEASURED / "README.md"
 BEGIN, END = "<!-- measured: python -m benchmarks.table -->", "<!-- measured end -->"
 
 

@@ -1,4 +1,4 @@
-"""Generates the bundled and a full data set, and writes docs/data-card.md: python tools/data_card.py.
+"""Generates the bundled and a full data set, and writes benchmarks/measured/hospital.md: python tools/data_card.py.
 
 The figures of the original are from its paper and its published image.
 """
@@ -22,7 +22,7 @@ from medagent.benchmarks.medagentbench.tasks.manifest import Like  # noqa: E402
 from tools.clinical_rules import audit, sentence  # noqa: E402
 from tools.hospital_figures import figures  # noqa: E402
 
-PAGE = ROOT / "docs" / "data-card.md"
+PAGE = ROOT / "benchmarks" / "measured" / "hospital.md"
 SEEDS: dict[Like, str] = {"bundled": "synthetic", "full": "data card"}
 ORIGINAL = {"Observation": 5634, "Procedure": 1250, "Condition": 748, "MedicationRequest": 220}
 """Resources a patient in the original, as its paper reports them."""

@@ -8,7 +8,7 @@ order, and then this server gets them. Values that differ between any two runs a
 starts of HAPI agree are counted. `--keep` saves the answers of each start; `--answers` compares with saved answers,
 without a HAPI. Differences are clustered by kind of request, statuses and the first differing words; for each cluster,
 the shortest request is printed with both answers. `--list` writes a line for each difference, and `--docs
-docs/fhir-server.md` writes the tables of that page.
+docs/hapi-record.md` writes the tables of that page.
 """
 
 from __future__ import annotations

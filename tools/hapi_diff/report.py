@@ -1,4 +1,4 @@
-"""The result of a comparison as the tables between two markers of docs/fhir-server.md."""
+"""The result of a comparison as the tables between two markers of docs/hapi-record.md."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from fhir_server.synthetic.bundled import hospital
 
-CARD = Path(__file__).resolve().parents[3] / "docs" / "data-card.md"
+CARD = Path(__file__).resolve().parents[3] / "benchmarks" / "measured" / "hospital.md"
 AXES = ("structural", "clinical", "locale", "us_core_compliance")
 SHAPE = {f"us_core_patient_{name}" for name in ("birthsex_extension_valid", "race_extension_shape")}
 SHAPE |= {"us_core_patient_ethnicity_extension_shape", "loinc_present_on_lab_observations"}
