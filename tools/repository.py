@@ -7,8 +7,8 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = ("CITATION.cff", "SECURITY.md", "docs/ci.md")
-NAMED = re.compile(r"(?<=https://github\.com/)[\w.-]+/medagent\b|(?<=uses: )[\w.-]+/medagent(?=@)")
+FILES = ("CITATION.cff",)
+NAMED = re.compile(r"(?<=https://github\.com/)[\w.-]+/medagent\b")
 
 
 def address() -> str:

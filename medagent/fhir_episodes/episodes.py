@@ -118,7 +118,7 @@ class OpenEpisode:
     """The common part of both kinds of episodes. Call `reset`, then `act` or `call` until `done`, then `verdict`."""
 
     def __init__(self, item: FhirItem, session: Session, source: EpisodeSource) -> None:
-        self.task: FhirTask = item.task
+        self.task = item.record
         self._item, self._session, self._source = item, session, source
 
     def reset(self) -> str:

@@ -124,7 +124,7 @@ class HttpEpisode(Closing):
     """
 
     def __init__(self, item: FhirItem, record: Record, episodes: HttpEpisodes) -> None:
-        self.task, self._item = item.task, item
+        self.task, self._item = item.record, item
         self._record = record
         self._episodes = episodes
         self._end: End | None = None

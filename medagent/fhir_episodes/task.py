@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from medagent.engine.scores import Item
 from refsol.clinical.sources import Amendment
@@ -60,3 +60,8 @@ class FhirItem(Item):
     def words(self) -> str:
         """Context and question as one text."""
         return f"{self.context}\n\n{self.question}" if self.context else self.question
+
+    @property
+    def record(self) -> Any:
+        """The task in the form of its data set, for programs that write tests."""
+        return self.task

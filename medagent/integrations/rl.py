@@ -25,7 +25,6 @@ from medagent.fhir_episodes.episodes import EpisodeSource, SyncEpisode, open_epi
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.protocol import load_protocol
 from medagent.fhir_episodes.session import MAX_ROUNDS, Turn
-from medagent.fhir_episodes.task import FhirTask
 from medagent.fhir_episodes.tools import Toolbox
 from medagent.models.base import Tool
 
@@ -107,8 +106,8 @@ class Environment:
         return self.episode.transcript
 
     @property
-    def task(self) -> FhirTask:
-        """The task of the episode, as agents see it."""
+    def task(self) -> Any:
+        """The task of the episode."""
         return self.episode.task
 
     @property

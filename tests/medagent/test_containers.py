@@ -1,4 +1,4 @@
-"""Images, compose files and manifests say what docs/docker.md and docs/cluster.md promise, and their commands exist."""
+"""Images, compose files and manifests say what docs/cluster.md promises, and their commands exist."""
 
 from __future__ import annotations
 
@@ -116,12 +116,12 @@ def test_the_walkthrough_of_the_docs_is_what_ci_runs_as_several_users() -> None:
     assert "for user in 0 1000 1234 1234:0; do" in script
     closed = re.search(r"^closed=\((.*)\)$", script, re.MULTILINE)
     assert closed
-    text = (ROOT / "docs" / "docker.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8").replace("\\\n", "")
     runs = [shlex.split(line) for line in text.splitlines() if line.startswith("docker run ")]
     assert runs
     for words in runs:
         place = words.index("medagent")
         settings, command = words[2:place], words[place + 1 :]
-        assert [word for word in closed[1].split() if word != "--init"] == settings[3:8]
+        assert set(closed[1].split()) <= set(settings)
         assert settings[-1].endswith(":/work/results")
         assert {word for word in command if word.startswith("--")} <= FLAGS

@@ -37,6 +37,11 @@ class TaskItem(FhirItem):
     dataset: Dataset = field(repr=False, compare=False)
     source: MedAgentBenchSettings = field(repr=False, compare=False)
 
+    @property
+    def record(self) -> Task:
+        """See `FhirItem.record`."""
+        return self.stored
+
 
 def item_of(task: Task, dataset: Dataset, source: MedAgentBenchSettings) -> TaskItem:
     """Make an item of a task."""

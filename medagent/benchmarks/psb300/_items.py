@@ -17,6 +17,11 @@ class ChartItem(FhirItem):
 
     stored: Task
 
+    @property
+    def record(self) -> Task:
+        """See `FhirItem.record`."""
+        return self.stored
+
 
 def item_of(task: Task, default_now: datetime) -> ChartItem:
     """Make an item of a task. `default_now` is used if its context states no time."""
@@ -28,7 +33,7 @@ def item_of(task: Task, default_now: datetime) -> ChartItem:
         change=task.change,
         question=task.instruction,
         context=task.context,
-        mrn=task.eval_MRN if task.eval_MRN in task.instruction else "",
+        mrn=task.mrn,
         now=stated_now(task.context) or default_now,
         stored=task,
     )

@@ -61,6 +61,11 @@ class Task(MaybeTwin):
         """The task type, which selects the rule that grades the task."""
         return self.id.partition("_")[0]
 
+    @property
+    def mrn(self) -> str:
+        """The patient's MRN if the instruction states it, as in the task that an agent gets."""
+        return self.eval_MRN if self.eval_MRN in self.instruction else ""
+
 
 class Psb300Manifest(BaseModel):
     """The content of `dataset.json`. `files` has the SHA-256 of each file by name."""

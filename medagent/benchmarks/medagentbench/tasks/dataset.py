@@ -70,6 +70,11 @@ class Task(MaybeTwin):
             )
         return kind
 
+    @property
+    def mrn(self) -> str:
+        """The patient's MRN if the instruction states it, as in the task that an agent gets."""
+        return self.eval_MRN if self.eval_MRN and self.eval_MRN in self.instruction else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
