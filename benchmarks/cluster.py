@@ -1,6 +1,6 @@
 """Measures how much faster two workers of a local cluster are than one, for units that block their process for 50 ms.
 
-Run: `python -m benchmarks.cluster`. The units use no core, so that the figures show what the executor allows, not how
+Run: `python -m benchmarks.cluster`. The units use no core, so that the numbers show what the executor allows, not how
 many cores are free. Times are from the start of the first unit to the end of the last one, without the start of the
 workers; the best of three. The driver's CPU includes Dask's scheduler and the start of the workers.
 """

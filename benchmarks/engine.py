@@ -1,7 +1,7 @@
 """Measures what the run engine adds to the model's own time: wall time, memory and CPU over a model server of 100 ms.
 
 Run: `python -m benchmarks.engine`. The server (the reference agent behind an OpenAI-compatible endpoint) and each
-measured run have separate processes, so that the figures are only the engine's: HTTP client, session, embedded FHIR
+measured run have separate processes, so that the numbers are only the engine's: HTTP client, session, embedded FHIR
 server, journal; without starting Python, and without the grades and the table at the end. Times are the best of three.
 The ideal time is that of an engine without cost: each lane does its episodes at 100 ms per call. The same episodes are
 also measured with other engines (`engine_peers.py`).
@@ -81,7 +81,7 @@ def model_server(reply: Reply, latency: float) -> Iterator[str]:
 
 
 def run(pipe: Connection, url: str, episodes: int, concurrency: int) -> None:
-    """Run episodes of the 300 tasks and send the figures."""
+    """Run episodes of the 300 tasks and send the numbers."""
     import_module("medagent.models.endpoint")  # half a second, which is not the engine's
     settings = MedAgentBenchSettings(model="m", base_url=[url], trials=-(-episodes // 300), concurrency=concurrency)
     stage = asyncio.run(MedAgentBench().plan(settings, print)).stages[0]
@@ -101,7 +101,7 @@ def run(pipe: Connection, url: str, episodes: int, concurrency: int) -> None:
 
 
 def measured(url: str, episodes: int, concurrency: int) -> Figures:
-    """The figures of a run in a process of its own."""
+    """The numbers of a run in a process of its own."""
     here, there = processes.Pipe()
     process = processes.Process(target=run, args=(there, url, episodes, concurrency))
     process.start()

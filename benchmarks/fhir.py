@@ -57,7 +57,7 @@ def report(what: str, figure: str) -> None:
 
 
 def hospital() -> list[str]:
-    """The 59,017 resources that every figure of benchmarks/measured is measured on; they do not change."""
+    """The 59,017 resources that every number of benchmarks/measured is measured on; they do not change."""
     return lzma.decompress(HOSPITAL.read_bytes()).decode().splitlines()
 
 
@@ -191,7 +191,7 @@ def cpu_of(action: Callable[[], list[str]]) -> tuple[float, list[str]]:
 
 
 def measure(folder: Path, count: int | None, seconds: float, *, floor: bool) -> None:
-    """Prints all figures of this server."""
+    """Prints all numbers of this server."""
     data, lines = folder / "store.sqlite", list(islice(resources(count), 20_000))
     with Server.open(data) as server:
         imported(server, count)

@@ -104,7 +104,7 @@ def growth(data: Path, folder: Path) -> None:
 
 
 def chart_events(data: Path) -> Iterator[str]:
-    """Made-up chart events in the form of the official file: vital signs of the ICU stays, in turn."""
+    """Made-up chart events in the format of the official file: vital signs of the ICU stays, in turn."""
     with gzip.open(data / "mimic-demo" / "MimicEncounterICU.ndjson.gz", "rt", encoding="utf-8") as file:
         stays = [json.loads(line) for line in file]
     for number in range(CHART_EVENTS):

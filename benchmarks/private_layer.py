@@ -1,8 +1,8 @@
 """Measures what the private layer adds to a search page of 100 resources: CPU of this process, the server included.
 
 Run: `python -m benchmarks.private_layer`. The hospital is the bundled one, in process behind an HTTP client. A page is
-read without the layer, with an empty layer, with writes that do not touch the search, and with one written match,
-which is merged into it (without and with `_sort`). Each figure is from the least of five turns of 40 pages.
+read without the layer, with an empty layer, with writes that do not touch the search, and with one written match, which
+is merged into it (without and with `_sort`). Each number is from the least of five turns of 40 pages.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python benchmarks/report.py [EPISODES …]
 
 Each episode has about 20 kB of transcript, made from the reference agent's by lengthening or shortening. The browser's
-figures need playwright and a Chromium (see CONTRIBUTING, Browser); without them, only the size is printed.
+numbers need playwright and a Chromium (see CONTRIBUTING, Browser); without them, only the size is printed.
 """
 
 from __future__ import annotations

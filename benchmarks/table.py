@@ -1,6 +1,6 @@
 """Writes the tables of benchmarks/measured/README.md from the output of the benchmarks.
 
-A benchmark prints its command and its machine (`machine`), and one figure per line (`row`). Other lines are ignored:
+A benchmark prints its command and its machine (`machine`), and one number per line (`row`). Other lines are ignored:
 
     $ python -m benchmarks.engine --trials 67
     # 2 cores (Intel Xeon), Linux 6.1, Python 3.11.7, commit 0123456789ab
@@ -33,7 +33,7 @@ BEGIN, END = "<!-- measured: python -m benchmarks.table -->", "<!-- measured end
 
 
 def machine() -> None:
-    """Print the command and the machine of the following figures."""
+    """Print the command and the machine of the following numbers."""
     print(f"$ {shlex.join(['python', '-m', f'benchmarks.{Path(sys.argv[0]).stem}', *sys.argv[1:]])}")
     system = f"{platform.system()} {platform.release().partition('-')[0]}, Python {platform.python_version()}"
     commit = versions().get("commit", "unknown")
@@ -41,13 +41,13 @@ def machine() -> None:
 
 
 def row(name: str, target: str, figure: float, unit: str) -> None:
-    """Print a figure with its name and its target (`≤ 35`; empty if there is none)."""
+    """Print a number with its name and its target (`≤ 35`; empty if there is none)."""
     print(f"{name} | {target} | {_written(figure)} | {unit}", flush=True)
 
 
 @dataclass(slots=True)
 class Printed:
-    """The output of a benchmark: its command, its machines, and target, figure and unit by name."""
+    """The output of a benchmark: its command, its machines, and target, number and unit by name."""
 
     command: str = ""
     machines: list[str] = field(default_factory=list)
@@ -78,7 +78,7 @@ def tables() -> Iterator[str]:
 
 
 def printed(file: Path) -> Printed:
-    """The content of a file of figures; empty if there is no file."""
+    """The content of a file of numbers; empty if there is no file."""
     output = Printed()
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         parts = [part.strip() for part in line.split("|")]
@@ -92,7 +92,7 @@ def printed(file: Path) -> Printed:
 
 
 def _written(figure: float) -> str:
-    """Three digits of a small figure, whole numbers from 100 on."""
+    """Three digits of a small number, whole numbers from 100 on."""
     return f"{figure:,.0f}" if abs(figure) >= 100 else f"{figure:.3g}"
 
 

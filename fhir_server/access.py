@@ -64,7 +64,7 @@ def with_cors(app: App, origins: Sequence[str]) -> App:
 class Access:
     """The access rules of a server.
 
-    If `token` is set, every request must carry it. If not, `hosts` are the allowed host names beside loopback ones.
+    If `token` is set, every request must carry it. If not, `hosts` are the allowed host names next to loopback ones.
     `origins` are the origins of web pages that may use the server. With `episodes`, each episode has its own token, and
     `token` is needed to open one. With `export`, every client with access may also start bulk exports.
     """

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from time import monotonic
 
 EVERY = 100_000
-"""SQLite's steps between two checks of the bounds: each check needs Python's lock, which other threads use too."""
+"""SQLite's steps between two checks of the limits: each check needs Python's lock, which other threads use too."""
 EVERY_TIMED = 2_000
 """The same for a request with a time limit: about 50 µs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of one request."""
+    """The limits of one request."""
 
     steps: int = 50_000_000
     """Steps of SQLite's virtual machine in one query (all queries of a Bundle together), about a second of one core."""
@@ -32,11 +32,11 @@ class Bounds:
 
 
 OPEN = Bounds(steps=5_000_000_000, read=sys.maxsize, reply=100_000_000, entries=sys.maxsize)
-"""The bounds of a client that uses the server's own data. A load may read and write all of it."""
+"""The limits of a client that uses the server's own data. A load may read and write all of it."""
 
 
 class OverBoundsError(Exception):
-    """A request is over its bounds; the text says which bound, and how to ask for less. Nothing was written."""
+    """A request is over its limits; the text says which limit, and how to ask for less. Nothing was written."""
 
 
 class UnfinishedError(Exception):

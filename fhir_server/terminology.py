@@ -2,7 +2,7 @@
 
 HL7's are those of its R4 package, which HAPI also includes. `compose` of a value set is read as R4 defines it: whole
 systems or listed codes, filters by the hierarchy, other value sets, and exclusions. Whether a text is a unit follows
-from the grammar of the Unified Code for Units of Measure (UCUM, case sensitive form).
+from the grammar of the Unified Code for Units of Measure (UCUM, case sensitive format).
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class EntryFile:
 
 
 def read_entries(path: Path) -> EntryFile:
-    """The entries of a file. Raises InputError for gaps and for entries of another form."""
+    """The entries of a file. Raises InputError for gaps and for entries of another format."""
     return read_json(path, _file)
 
 
@@ -58,7 +58,7 @@ def dataset_of(path: Path) -> str:
 
 
 def data_sets(folder: Path) -> dict[str, Parts]:
-    """The files of a folder by data set and part. Repetitions replace the file with figures next to them.
+    """The files of a folder by data set and part. Repetitions replace the file with scores next to them.
 
     Raises InputError for a folder without files and for missing parts.
     """
@@ -89,7 +89,7 @@ def in_order(parts: Parts) -> list[int | None]:
 
 
 def _file(value: Any) -> EntryFile:
-    """The entries under the keys "0" to "n-1", at the top or under `details`. An entry of another form is a fault."""
+    """The entries under the keys "0" to "n-1", at the top or under `details`. An entry of another format is a fault."""
     steps: tuple[str, ...] = ()
     if isinstance(value, dict) and "0" not in value:
         if "details" not in value and any(isinstance(figure, int | float) for figure in value.values()):
@@ -109,7 +109,7 @@ def _file(value: Any) -> EntryFile:
 
 
 def _rounds(value: Any) -> list[Entry]:
-    """An entry as a list, one per repetition if its fields are lists. Empty for a value of another form."""
+    """An entry as a list, one per repetition if its fields are lists. Empty for a value of another format."""
     if not isinstance(value, dict) or not value.keys() & {"prediction", "pred"}:
         return []
     prediction = value["prediction"] if "prediction" in value else value.get("pred")

@@ -19,7 +19,7 @@ UNREAD = "unscored"
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A unit and its label, None if it has none. `ids` are other names of the unit; several units may share one."""
+    """A unit and its label, None if there is none. `ids` are other names of the unit; several units may share one."""
 
     unit: str
     label: str | None
@@ -31,7 +31,7 @@ class Agreement:
     """How well two labellings agree.
 
     `table` counts pairs (first's label, second's label) over all units in both labellings, including `unscored`.
-    `agreed`, `kappa` and its 95 % bootstrap `interval` are over the `labelled` units, which both labelled.
+    `agreed`, `kappa` and its 95% bootstrap `interval` are over the `labelled` units, which both labelled.
     `differ` has the units with different labels; `only_first` and `only_second` the units missing from the other one.
     """
 

@@ -461,7 +461,7 @@ def _helm_states(path: Path, states: list[Any]) -> Answers:
 
 
 def _helm_predictions(path: Path, rows: list[Any]) -> Answers:
-    """`display_predictions.json`; the questions are in `instances.json` beside it."""
+    """`display_predictions.json`; the questions are in `instances.json` next to it."""
     beside = path.with_name("instances.json")
     instances = read_json(beside, anything) if beside.is_file() else []
     questions = {

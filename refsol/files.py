@@ -1,7 +1,7 @@
-"""Read JSON, JSON lines, CSV and text files. All readers share one form of messages and list all problems.
+"""Read JSON, JSON lines, CSV and text files. All readers share one format of messages and list all problems.
 
 A message is `file:line: place: problem`. The place is the path in the value (`results[3].answer`). At most 20 problems
-are listed, then the number of the others. A `Validator` checks the form of a value: it is a function that returns the
+are listed, then the number of the others. A `Validator` checks the format of a value: it is a function that returns the
 value as the program uses it, or raises `FaultsError`. Standard library only; `refsol.schema` makes validators from
 pydantic models.
 """
@@ -56,7 +56,7 @@ class Fault:
 
 
 class FaultsError(ValueError):
-    """A value does not have the form that a validator requires. `faults` lists all problems."""
+    """A value does not have the format that a validator requires. `faults` lists all problems."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__("; ".join(f"{fault.place}: {fault.text}".removeprefix(": ") for fault in faults))
@@ -337,7 +337,7 @@ def id_of(value: object, line: int) -> str:
 
 
 def csv_rows(file: InputFile, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The records of a CSV file with their first lines. Raises the file's error if a column is missing or the form is
+    """The records of a CSV file with their first lines. Raises the file's error if a column is missing or the format is
     wrong.
     """
     reader = csv.DictReader(io.StringIO(file.text(), newline=""), strict=True)

@@ -28,7 +28,7 @@ its `n` items. A step is between -1 and 1.
 """
 
 Z95 = 1.959964
-"""The normal quantile of a two-sided 95 % interval."""
+"""The normal quantile of a two-sided 95% interval."""
 FEWEST_TYPES = 5
 """With fewer types than this there is no interval over other types."""
 DISCORDANT = 0.2
@@ -92,7 +92,7 @@ def strata(rows: Iterable[tuple[str, str, ValuesT]]) -> list[list[ValuesT]]:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference of two runs over the same items, with its 95 % interval, and the p value of "no difference". The
+    """The difference of two runs over the same items, with its 95% interval, and the p value of "no difference". The
     interval excludes 0 if and only if p is below 0.05: both are one test.
     """
 
@@ -114,7 +114,7 @@ def paired_difference(types: Iterable[Steps]) -> Difference:
     """The difference of two runs over the same items, which are units of types. Raises ValueError without items.
 
     The test is the score test of paired shares: for independent items, McNemar's (1947, Psychometrika 12), without a
-    correction, whose error of the first kind is near 5 % for any number of items (Fagerland et al. 2013, BMC Medical
+    correction, whose error of the first kind is near 5% for any number of items (Fagerland et al. 2013, BMC Medical
     Research Methodology 13). The interval has the differences that the test does not reject (Tango 1998, Statistics in
     Medicine 17). Both use the number of independent items that has the variance between units. Types are not separated,
     so that `noise` and `detectable` can plan the test.
@@ -206,7 +206,7 @@ def mean_draws(units: Sequence[tuple[float, ...]], draws: int = 1000, seed: int 
 
 
 def rank_intervals(draws: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
-    """The 95 % interval of the rank of each of several runs, from the runs' values in the same draws. The highest value
+    """The 95% interval of the rank of each of several runs, from the runs' values in the same draws. The highest value
     has rank 1; equal values have equal ranks.
     """
     ranks: list[list[int]] = [[] for _ in draws]

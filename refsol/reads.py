@@ -335,7 +335,7 @@ def resource_in(text: str) -> dict[str, Any] | None:
 
 
 def _of_xml(text: str) -> dict[str, Any] | None:
-    """A resource in XML as its JSON form, as far as graders need it. Raises ParseError."""
+    """A resource in XML as its JSON format, as far as graders need it. Raises ParseError."""
     if "<!" in text[:200]:  # a document type: FHIR does not use it, and entities could fill the memory
         return None
     return _resource(ElementTree.fromstring(text))

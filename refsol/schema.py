@@ -41,7 +41,7 @@ _BOUNDS = {
     "less_than": ("lt", "is not below"),
     "less_than_equal": ("le", "is above"),
 }
-"""pydantic's error types about bounds: the name of the bound, and the words before it."""
+"""pydantic's error types about limits: the name of the limit, and the words before it."""
 
 
 def validator(kind: type[T]) -> Validator[T]:

@@ -14,7 +14,7 @@ from refsol.stats import Interval, pass_at_k, pass_hat_k
 class Rates:
     """Figures of a group of tasks. `error` is the standard error of pass@1 over tasks (a task's trials are a cluster).
 
-    `at` and `hat` have pass@k and pass^k for k = 1 … trials, `at_intervals` and `hat_intervals` their 95 % intervals
+    `at` and `hat` have pass@k and pass^k for k = 1 … trials, `at_intervals` and `hat_intervals` their 95% intervals
     for these types and other patients.
     """
 
@@ -33,7 +33,7 @@ def rates(
     types: Mapping[str, str] | None = None,
     units: Mapping[str, str] | None = None,
 ) -> Rates:
-    """The figures of `outcomes`, which has for each task whether each graded trial was right.
+    """The scores of `outcomes`, which has for each task whether each graded trial was right.
 
     `types` has each task's type (default: one type), `units` the name that dependent tasks share (default: each task is
     independent). A task with fewer trials than others counts in pass@1 with those it has. For pass@k, k goes up to the
@@ -72,7 +72,7 @@ def _mean(
     units: Mapping[str, str],
 ) -> tuple[float, Interval]:
     """The mean of pass@k or pass^k over tasks with (trials, right ones), computed once for equal counts, with its
-    interval. A task counts as `depth` trials, its figure as their share of right ones.
+    interval. A task counts as `depth` trials, its score as their share of right ones.
     """
     values = {pair: figure(*pair, k) for pair in set(counts.values())}
     rows = (

@@ -4,7 +4,8 @@
     python tools/build_definitions.py package
 
 The source is HL7's own package (CC0). Each output is a gzip file of plain lines, sorted, without a time stamp, so that
-the same package gives the same bytes. The forms are described in fhir_server/definitions/__init__.py, which reads them.
+the same package gives the same bytes. The formats are described in fhir_server/definitions/__init__.py, which reads
+them.
 """
 
 from __future__ import annotations

@@ -311,7 +311,7 @@ PER_CHART: dict[str, Callable[[Chart, Tally], None]] = {
 
 
 def fever(charts: Iterable[Chart]) -> tuple[Counter[str], Counter[str]]:
-    """Fever (38 °C) or pulse 100 on day 1: in at least 60 % of stays for pneumonia or sepsis, at most 10 % of planned.
+    """Fever (38 °C) or pulse 100 on day 1: in at least 60% of stays for pneumonia or sepsis, at most 10% of planned.
 
     Gives the stays, and those with it, by kind.
     """

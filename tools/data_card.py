@@ -1,6 +1,6 @@
 """Generates the bundled and a full data set, and writes benchmarks/measured/hospital.md: python tools/data_card.py.
 
-The figures of the original are from its paper and its published image.
+The numbers of the original are from its paper and its published image.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _resources(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _checked(hospital: Path) -> dict[str, str]:
-    """The tables of the real hospital's figures and of the clinical rules."""
+    """The tables of the real hospital's numbers and of the clinical rules."""
     with hospital.open(encoding="utf-8") as lines:
         rows = [
             [one.name, f"{one.ours:.3g}", f"{one.real:.3g}", f"{one.low:.3g} to {one.high:.3g}"]

@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 from tools import doc_pages, doc_words, repository  # noqa: E402  # mkdocs loads a hook as a file, without its package
 
 PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
-"""Pages beside docs/ that the site has as well."""
+"""Pages next to docs/ that the site has as well."""
 PUBLIC = (
     "medagent",
     "medagent.blocks",

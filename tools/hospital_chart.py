@@ -1,4 +1,4 @@
-"""Iterates over a hospital's charts, for the rules and figures: a patient's resources by type."""
+"""Iterates over a hospital's charts, for the rules and numbers: a patient's resources by type."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Compares figures of a hospital's stays with those of a real one, and checks the bound of each.
+"""Compares numbers of a hospital's stays with those of a real one, and checks the limit of each.
 
-    python tools/hospital_figures.py               # the bundled hospital; exit code 1 if a figure is out of bounds
+    python tools/hospital_figures.py               # the bundled hospital; exit code 1 if a number is out of limits
     python tools/hospital_figures.py FILE.ndjson   # any hospital of `medagent data new`
 
-The real figures are aggregates over the 275 stays of 100 patients in the MIMIC-IV clinical database demo on FHIR 2.1.0
-(PhysioNet, ODbL 1.0). It is an intensive-care hospital, so its figures are used as bounds and not copied. Orders are
+The real numbers are aggregates over the 275 stays of 100 patients in the MIMIC-IV clinical database demo on FHIR 2.1.0
+(PhysioNet, ODbL 1.0). It is an intensive-care hospital, so its numbers are used as limits and not copied. Orders are
 MedicationRequests.
 
 It also checks that the change to a deciding value does not give it away: among all changes from one value of a test to
@@ -54,7 +54,7 @@ STAY_DAYS, DRAWS, ORDERS = (0.58, 2.67, 4.85, 8.69, 22.87), (0.62, 1.27, 1.91, 3
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure of ours, the real one, and the least and most that ours may be."""
+    """A number of ours, the real one, and the least and most that ours may be."""
 
     name: str
     ours: float
@@ -64,7 +64,7 @@ class Figure:
 
     @property
     def kept(self) -> bool:
-        """Whether the bound is kept."""
+        """Whether the limit is kept."""
         return self.low <= self.ours <= self.high
 
 
@@ -152,9 +152,9 @@ def auc(higher: Sequence[float], lower: Sequence[float]) -> float:
 
 
 def figures(lines: Iterable[str], now: datetime | None = None) -> list[Figure]:
-    """All figures of a hospital with the published codes, with its clock if it is not the published one.
+    """All numbers of a hospital with the published codes, with its clock if it is not the published one.
 
-    Shares of hours may differ by 0.2. A quantile lies between the real quantiles before and after it (5 to 95 %) or, if
+    Shares of hours may differ by 0.2. A quantile lies between the real quantiles before and after it (5 to 95%) or, if
     it is the first or last, the real one; all but medians with a quarter more on each side. Shares of high results may
     be half or twice the real ones. Wider, on purpose: magnesium may be low, which tasks need, and haemoglobin that of
     people who are not in intensive care.
@@ -213,7 +213,7 @@ def _changes(counted: Counted) -> Iterable[Figure]:
 
 
 def main() -> int:
-    """Print the figures; 1 if a bound is not kept."""
+    """Print the numbers; 1 if a limit is not kept."""
     from fhir_server.synthetic.bundled import hospital
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])

@@ -2,8 +2,8 @@
 
     python -m tools.psb300_fair
 
-A row has the form of ../shared/psb300 (task, clock, ehr, history, result, verdict), and a `rule`: one of those in which
-`fair` differs from `official`. This file states the verdict for each reply; no grader is used.
+A row has the format of ../shared/psb300 (task, clock, ehr, history, result, verdict), and a `rule`: one of those in
+which `fair` differs from `official`. This file states the verdict for each reply; no grader is used.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ NOTHING: Final = CachedMember(None, "", [])
 
 
 class Members(NamedTuple):
-    """The parts of a resource: type, id ("" if it has none), meta as text and as value, and the other members.
+    """The parts of a resource: type, id ("" if there is none), meta as text and as value, and the other members.
 
     The members have their keys and are in R4's order.
     """
@@ -146,7 +146,7 @@ class MemberCache:
         )
 
     def _taken_apart(self, text: str) -> Members | None:
-        """The parts of the resource in a text. None if the text is invalid or has an unusual form."""
+        """The parts of the resource in a text. None if the text is invalid or has an unusual format."""
         if "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT or (beginning := _beginning(text)) is None:
             return None
         kind, resource_id, text, end, is_typed = beginning
@@ -270,7 +270,7 @@ def _parts(tables: TableRows) -> list[Rows]:
 def _beginning(text: str) -> tuple[str, str, str, int, bool] | None:
     """The type of a resource, its id if it comes next, its text, the position after these, whether the type is first.
 
-    None if the text does not begin in a usual form. If the type is not the first member, the opening brace of the
+    None if the text does not begin in a usual format. If the type is not the first member, the opening brace of the
     returned text is replaced by a comma.
     """
     if (start := _START.match(text)) is not None:

@@ -46,7 +46,7 @@ def _code(resource: Json) -> tuple[str, str]:
 
 
 def _time(resource: Json) -> int:
-    """The time of an observation, in milliseconds since 1970; the earliest possible if it has none."""
+    """The time of an observation, in milliseconds since 1970; the earliest possible if there is none."""
     for key in ("effectiveDateTime", "effectiveInstant"):
         if key in resource:
             return span(resource[key]).high

@@ -26,7 +26,7 @@ _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 VALID_ID = re.compile(r"[A-Za-z0-9\-.]{1,64}")
-"""The form of a resource's id."""
+"""The format of a resource's id."""
 _NOT_IN_DECIMAL = re.compile(r"[^0-9.eE+-]|(?<=[^eE])[+-]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _SPACE = re.compile(r"\s+")

@@ -23,7 +23,7 @@ from fhir_server.terminology import HL7, Library
 def all_conditions(
     registry: ParameterRegistry, library: Library, resource_type: str, criteria: Sequence[Criterion]
 ) -> list[Condition]:
-    """The conditions of all criteria. The bounds of one date parameter become one condition."""
+    """The conditions of all criteria. The limits of one date parameter become one condition."""
     known = registry.parameters(resource_type)
     conditions: list[Condition] = []
     for item in _combined(known, criteria):

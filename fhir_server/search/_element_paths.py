@@ -66,7 +66,7 @@ class ElementPath:
 
 
 def _walk_one(key: str) -> Walk:
-    """A walk of one step without a filter, such as `code.coding`. Most walks are of this form."""
+    """A walk of one step without a filter, such as `code.coding`. Most walks are of this format."""
 
     def walk(value: Json) -> list[Json]:
         if type(value) is dict:

@@ -2,9 +2,9 @@
 
 HAPI 7.6.0 joins one index table per condition with the table of resources, in the order of the parameters' names. H2
 2.2 uses the order of tables with the lowest estimated cost. While a table has had fewer than 2,000 changes, H2 assumes
-the same selectivity for each column. So the estimate depends only on the form of the conditions. The figures and the
+the same selectivity for each column. So the estimate depends only on the format of the conditions. The numbers and the
 formula are those that H2 prints (`SET TRACE_LEVEL_SYSTEM_OUT 3`, then `EXPLAIN`). They were compared with H2 for all
-pairs of forms and a few hundred larger sets.
+pairs of formats and a few hundred larger sets.
 """
 
 from __future__ import annotations

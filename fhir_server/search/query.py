@@ -1,4 +1,4 @@
-"""Parses the pairs of a query string into a `Query`: criteria, sort order, includes, and the form of the searchset.
+"""Parses the pairs of a query string into a `Query`: criteria, sort order, includes, and the format of the searchset.
 
 Escapes and errors are HAPI's (observed in 7.6.0).
 """
@@ -81,7 +81,7 @@ def parse(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> Quer
 def _checked(registry: ParameterRegistry, resource_type: str, sent: tuple[str, ...]) -> Sequence[tuple[int, str, str]]:
     """The places of the names in HAPI's order, each with the name's base and modifier.
 
-    Raises the errors that HAPI reports before it looks at values: a date with both bounds and `:missing`, and unknown
+    Raises the errors that HAPI reports before it looks at values: a date with both limits and `:missing`, and unknown
     parameters. Cached, since most searches differ only in values.
     """
     names = java_order(sent, java_hash)

@@ -9,8 +9,8 @@ Values are correlated: the tests depend on a few hidden states, as in a body. A 
 (bell-shaped, mean 0, standard deviation about 1). From one draw to the next, a state moves around its level and keeps
 most of its deviation. The value of a test is the sum of its usual value, the weighted states, the shifts of the
 patient's problems, and noise. So sodium is correlated with chloride, potassium and urea with creatinine, the liver
-tests with each other, and the red cell tests with each other. benchmarks/measured/hospital.md shows the correlations. Only the four
-basic operations are used, which give the same digits on every machine.
+tests with each other, and the red cell tests with each other. benchmarks/measured/hospital.md shows the correlations.
+Only the four basic operations are used, which give the same digits on every machine.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 All times, and the levels of magnesium, potassium and HbA1c, are drawn at random. Glucose has the level that the body
 gives (`_chart`). Each course has a kind. Kinds are assigned by share, so that each branch of each task has patients in
-every hospital. Within a kind, levels and times are uniform between its bounds. The first patients of a kind get the
+every hospital. Within a kind, levels and times are uniform between its limits. The first patients of a kind get the
 edges: a level exactly at a threshold or one step from it, and a time exactly at the end of the window or one minute
 before or after it. In some courses the last result is amended, is repeated in the same minute, or is followed by a
 similar test that decides nothing.
@@ -107,7 +107,7 @@ def _dealt(dice: Dice, shares: Sequence[tuple[str, float]], count: int) -> list[
 
 
 def _with_edges(dice: Dice, edges: Sequence[int], low: int, high: int, count: int) -> list[int]:
-    """`count` integers from `low` to `high` in random order. They include `edges`, if these are between the bounds."""
+    """`count` integers from `low` to `high` in random order. They include `edges`, if these are between the limits."""
     inside = [edge for edge in edges if low <= edge <= high][:count]
     return dice.shuffled(inside + [dice.between(low, high) for _ in range(count - len(inside))])
 

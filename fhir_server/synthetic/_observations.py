@@ -1,4 +1,4 @@
-"""Observations as lines of compact JSON, in the form that the benchmark's server returns.
+"""Observations as lines of compact JSON, in the format that the benchmark's server returns.
 
 Most resources of a hospital are observations. So parts of a line are rendered once per test, per reference range and
 per patient.

@@ -1,4 +1,4 @@
-"""The input of a hospital: its size, its clock, the form of its MRNs, and the four tests that decide tasks.
+"""The input of a hospital: its size, its clock, the format of its MRNs, and the four tests that decide tasks.
 
 The caller sets the thresholds and windows of its tasks here, and the hospital then has patients for each branch of
 them. A level of a `KeyTest` is an integer number of steps. One step is the last decimal that is shown, so comparing a

@@ -1,4 +1,4 @@
-"""FHIR R4 resources other than readings, as JSON objects in the forms that hospital servers return."""
+"""FHIR R4 resources other than readings, as JSON objects in the formats that hospital servers return."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class Mrns:
     """Maps a patient's place in the hospital to a unique MRN. The order of the MRNs depends on the seed.
 
     In `form`, `#` is a digit and `@` a letter. A place is encrypted by a Feistel network of four rounds over the
-    smallest even number of bits that can hold all MRNs of the form. A result that is too large is encrypted again. So
+    smallest even number of bits that can hold all MRNs of the format. A result that is too large is encrypted again. So
     no MRN has to be stored.
     """
 

@@ -188,7 +188,7 @@ class Agent:
 
 
 def learning(agent: object) -> Any:
-    """The method `learn` of an agent or its class; None if it has none."""
+    """The method `learn` of an agent or its class; None if there is none."""
     return getattr(agent, "learn", None)
 
 

@@ -99,7 +99,7 @@ class ModelChoice:
         return model
 
     def _identity(self) -> str | None:
-        """The digest of a class, which is part of its cached replies' keys. Raises UserError if it has none."""
+        """The digest of a class, which is part of its cached replies' keys. Raises UserError if there is none."""
         digest = _digest(self.plugin, self.arguments)
         if digest is not None and digest.startswith(UNKNOWN):
             raise UserError(f"--cache: replies of {self.label} cannot be cached: {digest}")
@@ -269,7 +269,7 @@ def _digest(plugin: Plugin | None, arguments: Mapping[str, Any]) -> str | None:
 
 
 def _state(flag: str, plugin: Plugin | None) -> dict[str, Setting]:
-    """The attributes of an instance, in the form of a class's arguments."""
+    """The attributes of an instance, in the format of a class's arguments."""
     if plugin is None or plugin.instance is None:
         return {}
     return {flag: as_setting(state_of(plugin.instance))}

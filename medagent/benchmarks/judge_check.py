@@ -1,7 +1,7 @@
 """`medagent judge check`: has a panel label cases whose label is known.
 
-A check is a run, so you can continue, show and compare it like any run. Its figure is the agreement with the known
-labels. A judge may be trusted if the lower end of the 95 % interval is at least `TRUSTED`.
+A check is a run, so you can continue, show and compare it like any run. Its score is the agreement with the known
+labels. A judge may be trusted if the lower end of the 95% interval is at least `TRUSTED`.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def check_command(
 ) -> None:
     """Test a judge on cases with known labels: how often it agrees, and which kinds it gets wrong.
 
-    A judge can decide alone if the 95 % interval of its agreement is at or above 90 %. Otherwise the exit code is 2.
+    A judge can decide alone if the 95% interval of its agreement is at or above 90%. Otherwise the exit code is 2.
 
     Example: medagent judge check simpleqa --judge gpt-4o-mini
     """

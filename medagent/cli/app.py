@@ -153,7 +153,7 @@ def _words(error: typer.TyperException) -> str:
 
 
 def spelled(words: list[str]) -> list[str]:
-    """The words of the command line, with short forms written out.
+    """The words of the command line, with short formats written out.
 
     `--agent replay FILE`: the file is the value of the hidden option `--replay`. `grade NAME --answers FILE`: a run of
     that benchmark with stored answers. `--sequential` alone, as in earlier releases: `--sequential score`. No words:

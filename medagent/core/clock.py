@@ -6,5 +6,5 @@ from datetime import UTC, datetime
 
 
 def wall_clock() -> str:
-    """The real time for timestamps, in ISO form with seconds and zone."""
+    """The real time for timestamps, in ISO format with seconds and zone."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -2,8 +2,8 @@
 
 For a class in a file: the text of the file and of the local modules that it imports. For a class without a file (a
 notebook's cell): the source of its functions, its attributes, and the globals that they use. In both cases also closure
-variables and, for a program's own file, the globals that have a JSON form. A class without source (standard input), or
-with a value that has no JSON form, has no digest. Data files and environment variables are not included.
+variables and, for a program's own file, the globals that have a JSON format. A class without source (standard input),
+or with a value that has no JSON format, has no digest. Data files and environment variables are not included.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def state_of(instance: object) -> dict[str, Any]:
 
 
 def has_json_form(value: object) -> bool:
-    """Whether a value has a JSON form such that equal texts mean equal values."""
+    """Whether a value has a JSON format such that equal texts mean equal values."""
     if isinstance(value, dict):
         return all(isinstance(name, str) and has_json_form(one) for name, one in value.items())
     if isinstance(value, list | tuple):
@@ -83,7 +83,7 @@ class _Parts:
                 self._add_own(one, f"class {one.__qualname__}")
 
     def add_value(self, name: str, value: object, *, strict: bool) -> None:
-        """Raises NoDigestError if `strict` and the value has no JSON form."""
+        """Raises NoDigestError if `strict` and the value has no JSON format."""
         if has_json_form(value):
             self.found[name] = value
         elif isinstance(value, Path):

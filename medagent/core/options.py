@@ -109,7 +109,7 @@ class Field:
 
     @property
     def default(self) -> Setting:
-        """Its default value as on the command line; None if it has none."""
+        """Its default value as on the command line; None if there is none."""
         value = None if self.info.is_required() else self.info.get_default(call_default_factory=True)
         return int(value) if isinstance(value, float) and value.is_integer() else as_setting(value)
 
@@ -189,7 +189,7 @@ def addresses(settings: BaseModel) -> list[str]:
 
 
 def as_setting(value: Any) -> Setting:
-    """A value in the form of `run.json` and of a command line."""
+    """A value in the format of `run.json` and of a command line."""
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or None
     if isinstance(value, list):
@@ -202,7 +202,7 @@ def as_setting(value: Any) -> Setting:
 
 
 def _as_text(value: object) -> str:
-    """A value of NAME=VALUE: JSON, or a text that is not valid JSON. A value without a JSON form becomes the name of
+    """A value of NAME=VALUE: JSON, or a text that is not valid JSON. A value without a JSON format becomes the name of
     its type.
     """
     if not has_json_form(value):
@@ -236,7 +236,7 @@ def as_words(model: type[BaseModel] | None, settings: Mapping[str, Setting]) -> 
 
 
 def _split(value: object) -> object:
-    """Split `a,b` from a command line. Any other form is left to pydantic."""
+    """Split `a,b` from a command line. Any other format is left to pydantic."""
     if not isinstance(value, str):
         return value
     parts = tuple(part.strip() for part in value.split(",") if part.strip())

@@ -18,7 +18,7 @@ SHORTEST_SECRET = 8
 """Shorter secrets (`none`, `EMPTY`) are placeholders of local endpoints; hiding them would hide ordinary words."""
 
 _forms: list[str] = []
-"""All forms of the remembered secrets, the longest first."""
+"""All formats of the remembered secrets, the longest first."""
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
 _KEY_LIKE = re.compile(r"\b(sk-|Bearer\s+)[\w\-.*]+", re.IGNORECASE)
@@ -31,7 +31,7 @@ _LONGEST_NAME = 120
 
 
 def remember(secret: str) -> None:
-    """Hide `secret` and its URL-quoted and Base64 forms from now on, unless it is a placeholder of a few letters."""
+    """Hide `secret` and its URL-quoted and Base64 formats from now on, unless it is a placeholder of a few letters."""
     if len(secret) < SHORTEST_SECRET:
         return
     forms = {secret, quote(secret, safe=""), quote(secret), quote_plus(secret)}

@@ -292,7 +292,7 @@ class Journals:
 
     @classmethod
     def of_folder(cls, folder: Path, kinds: Mapping[str, JournalKind]) -> Journals:
-        """Open a folder's journals for reading. Raises UserError if it has none."""
+        """Open a folder's journals for reading. Raises UserError if there is none."""
         if not any((folder / name).is_file() for name in kinds):
             raise UserError(f"{folder}: not a run's folder (it has no {next(iter(kinds))})")
         return cls(folder, kinds, writable=False)

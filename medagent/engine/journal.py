@@ -42,7 +42,7 @@ _BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 _AT_ONCE = 1 << 18
 """The size of a read, in bytes."""
 PROCESS = ".lock"
-"""The file beside a journal that tells people which process has locked it."""
+"""The file next to a journal that tells people which process has locked it."""
 
 
 class ReadOnlyError(UserError):

@@ -219,7 +219,7 @@ class _Cell(Display):
 
 
 class _Panel(Display):
-    """A bar, with the figures and the success rate of each group below it. rich draws it eight times a second."""
+    """A bar, with the scores and the success rate of each group below it. rich draws it eight times a second."""
 
     def __init__(self) -> None:
         self._live: Live | None = None

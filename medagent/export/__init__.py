@@ -1,1 +1,1 @@
-"""Writes runs in the forms of other tools: one module and one command of `medagent export` per form."""
+"""Writes runs in the formats of other tools: one module and one command of `medagent export` per format."""

@@ -1,4 +1,4 @@
-"""The figures of a run as CSV, one line per group.
+"""The scores of a run as CSV, one line per group.
 
 Each line has data set, language, model and judges, so that one file can have the lines of many runs.
 """

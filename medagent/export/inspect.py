@@ -55,7 +55,7 @@ ERRORS = OWED | {"agent_error", "refused"}
 def export_inspect(folder: Path, out: Path, code: Code | None = None) -> int:
     """Write a log (`.eval` or `.json`). Returns the number of its samples.
 
-    Raises UserError, also if inspect-ai is not installed or the benchmark has no Inspect task.
+    Raises UserError, even if inspect-ai is not installed or the benchmark has no Inspect task.
     """
     if out.suffix not in (".eval", ".json"):
         raise UserError(f"{out}: the name of an Inspect log must end with .eval or .json")
@@ -318,5 +318,5 @@ def _model(report: Report, places: Mapping[str, Any]) -> str:
 
 
 def _time(text: str) -> str:
-    """A time of the journal in Inspect's form, with its zone; empty if the journal has no time."""
+    """A time of the journal in Inspect's format, with its zone; empty if the journal has no time."""
     return datetime.fromisoformat(text).astimezone().isoformat() if text else ""

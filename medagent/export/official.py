@@ -1,4 +1,4 @@
-"""A run in its benchmark's official form, as `Benchmark.export_official` writes it."""
+"""A run in its benchmark's official format, as `Benchmark.export_official` writes it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The embedded FHIR server in process: no socket, a private overlay per episode, the same bytes every time.
 
-Requests are answered within bounds (`fhir_server.bounds`). A short request is answered on the event loop. One that
+Requests are answered within limits (`fhir_server.bounds`). A short request is answered on the event loop. One that
 takes longer is started again in a thread, one at a time, so that the loop is never blocked.
 
 The hospital (or a user's own NDJSON) is imported once into an SQLite file in the cache folder, under the digest of
@@ -204,7 +204,7 @@ def bundled_file(report: Callable[[str], None] = lambda _: None) -> EhrFile:
 
 
 def imported_file(path: Path, report: Callable[[str], None] = lambda _: None) -> EhrFile:
-    """A user's own FHIR data as an SQLite file: the file itself, or the cached import of any other form.
+    """A user's own FHIR data as an SQLite file: the file itself, or the cached import of any other format.
 
     Raises UserError if the file cannot be read or has anything that is not a resource.
     """

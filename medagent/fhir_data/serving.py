@@ -27,7 +27,7 @@ class ServingAccess(BaseModel):
     page in a browser could read and write this server.
     """
     allow_host: Annotated[list[str], Option(ASKING, kind="address")] = []
-    """Without a token, a host name that requests may use beside localhost; repeatable. Other names are refused: a web
+    """Without a token, a host name that requests may use next to localhost; repeatable. Other names are refused: a web
     page can make its own name resolve to this machine (DNS rebinding).
     """
     allow_hook: Annotated[list[str], Option(ASKING, kind="address")] = []
@@ -41,6 +41,6 @@ class ServingAccess(BaseModel):
 
     @property
     def access(self) -> Access:
-        """These options in the server's form."""
+        """These options in the server's format."""
         token = self.token or os.environ.get("MEDAGENT_SERVE_TOKEN") or None
         return Access(token, self.cors, self.allow_host, self.episodes, self.export)

@@ -1,4 +1,4 @@
-"""Arithmetic for agents: numbers, lists, operators and a few functions, within bounds."""
+"""Arithmetic for agents: numbers, lists, operators and a few functions, within limits."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _number(node: ast.expr) -> Any:
 
 
 def _bounded(value: Any) -> Any:
-    """The value, if it is a number within bounds. Raises CalculationError."""
+    """The value, if it is a number within limits. Raises CalculationError."""
     if isinstance(value, complex):
         raise CalculationError("the result is not a real number")
     if isinstance(value, float) and not isfinite(value):

@@ -1,6 +1,6 @@
 """A session for agents that act in code: messages contain programs, and the programs' requests are the actions.
 
-The transcript for graders has one pair of messages per request, in the form of the text protocol, without programs;
+The transcript for graders has one pair of messages per request, in the format of the text protocol, without programs;
 programs and their output are stored separately. The output of programs is not trusted.
 """
 
@@ -31,7 +31,7 @@ from medagent.sandbox.programs import Programs
 from refsol.json_values import as_object, json_value
 
 FUNCTIONS = {"get": ("url",), "post": ("url", "body"), "finish": ("value",)}
-"""The functions that programs can call, beside `search`, with their parameters."""
+"""The functions that programs can call, next to `search`, with their parameters."""
 WRITES = {
     "put": ("url", "body", "if_match"),
     "patch": ("url", "body", "if_match"),
@@ -128,7 +128,7 @@ class CodeRules:
     all_writes: bool = False
 
     def decides(self) -> dict[str, Setting]:
-        """The settings that affect the rows, beside the options."""
+        """The settings that affect the rows, next to the options."""
         return {
             "sandbox": self.sandbox.name,
             "sandbox-version": self.sandbox.version,

@@ -115,7 +115,7 @@ class Protocol(BaseModel):
 
     @property
     def tools_digest(self) -> str | None:
-        """SHA-256 of the protocol's own tools; None if it has none."""
+        """SHA-256 of the protocol's own tools; None if there is none."""
         if not self.tools:
             return None
         listed = [tool.model_dump() for tool in self.tools]

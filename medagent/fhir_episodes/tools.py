@@ -236,7 +236,7 @@ class _ToolsPolicy:
         self._waiting: deque[ToolCall] = deque()
         self._open: ToolCall | None = None
         self._beside: str | None = None
-        """The model's text beside the waiting calls, until the first call is made."""
+        """The model's text next to the waiting calls, until the first call is made."""
         self._ended: str | None = None
         """The finish reason of the reply with the waiting calls."""
         self.spent = Spent()

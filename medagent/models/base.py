@@ -46,7 +46,7 @@ class MadeCall:
 class Message:
     """One message of a conversation. An assistant's may have `tool_calls`; a tool's reply has `tool_call_id`.
 
-    `original` is an assistant's message in its provider's own form. It is sent back unchanged, because thinking models
+    `original` is an assistant's message in its provider's format. It is sent back unchanged, because thinking models
     reject a conversation without their reasoning, signatures or unknown fields.
     """
 

@@ -88,7 +88,7 @@ class Kernel:
         return {"frames": frames, "what": what[:2000]}
 
     def _frame(self, frame: monty.Frame) -> list[Any] | None:
-        """A frame in the form of `inside`; None if it is not in the agent's code."""
+        """A frame in the format of `inside`; None if it is not in the agent's code."""
         feed = _FEED.fullmatch(frame.filename)
         number = self._feeds[int(feed[1])] if feed is not None and int(feed[1]) < len(self._feeds) else 0
         if not number:

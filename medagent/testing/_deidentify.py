@@ -37,9 +37,9 @@ QUANTITIES = frozenset({"Age", "Count", "Distance", "Duration", "Money", "Simple
 DATES = {("Patient", "birthDate"), ("Person", "birthDate"), ("Practitioner", "birthDate")}
 DATES |= {("RelatedPerson", "birthDate"), ("Patient", "deceasedDateTime"), ("FamilyMemberHistory", "bornDate")}
 IDENTIFYING = {"birthdate", "death-date", "_content", "_text", "_filter"}
-"""Search parameters that identify a patient, in addition to those of type `string`."""
+"""Search parameters that identify a patient, in addition to the options of type `string`."""
 WITH_SYSTEM = {"identifier", "phone", "email", "telecom"}
-"""The same, with values of the form `system|value`: the system stays."""
+"""The same, with values of the format `system|value`: the system stays."""
 SECRET = re.compile(r"token|secret|password|api_?key|signature|authorization|assertion|session", re.IGNORECASE)
 NAMING = frozenset({"HumanName", "Address", "ContactPoint", "Identifier", "Parameter"})
 """Types whose texts are also replaced inside other texts that stay."""
@@ -64,7 +64,7 @@ class Scrubber:
         return self._resource(value) if isinstance(value, dict) else self._unknown(value, "text")
 
     def query(self, text: str) -> str:
-        """A query string (or a form) without identifying values and tokens."""
+        """A query string (or a format) without identifying values and tokens."""
         pairs = parse_qsl(text, keep_blank_values=True)
         return "&".join(f"{quote(name, safe=':._-')}={self._parameter(name, value)}" for name, value in pairs)
 

@@ -97,7 +97,7 @@ class Requests:
         """Assert that the code under test made this request; returns the last matching one.
 
         `path` is below the base, with its query in any order; `headers` are by name with `_` for `-`, such as
-        `if_match='W/"1"'`. Raises AssertionError with all requests; with `times`, also if the number differs.
+        `if_match='W/"1"'`. Raises AssertionError with all requests; with `times`, even if the number differs.
         """
         __tracebackhide__ = True
         matches = [one for one in self.requests if one.fits(method, path, headers)]

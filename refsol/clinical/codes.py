@@ -25,7 +25,7 @@ class Code:
 
     @property
     def label(self) -> str:
-        """The name; the code if it has none."""
+        """The name; the code if there is none."""
         return self.name or self.code
 
 
@@ -49,7 +49,7 @@ class Drug(Code):
 
     @property
     def named_by(self) -> tuple[str, ...]:
-        """The words, in lower case; the drug's name if it has none."""
+        """The words, in lower case; the drug's name if there is none."""
         return tuple(word.lower() for word in self.words or (self.name,))
 
 

@@ -226,7 +226,7 @@ def moved(used: Resource, time: datetime) -> Change:
 
 
 def time_of(resource: Resource) -> datetime | None:
-    """The time of a resource. None if it has none that can be read."""
+    """The time of a resource. None if there is none that can be read."""
     text = next((resource[name] for name in _TIMES if name in resource), None)
     try:
         return datetime.fromisoformat(text if text is not None else performed(resource))

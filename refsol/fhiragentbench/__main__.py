@@ -14,7 +14,7 @@ from refsol.files import Fault, FaultsError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Repeat every line. Returns the exit code: 0 if all figures are equal, 1 if not or if the file cannot be read."""
+    """Repeat every line. Returns the exit code: 0 if all scores are equal, 1 if not or if the file cannot be read."""
     parser = argparse.ArgumentParser(
         prog="python -m refsol.fhiragentbench",
         description="Repeat recorded evaluations and compare calls, rows and figures.",

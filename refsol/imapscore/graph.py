@@ -2,7 +2,7 @@
 
 A value is linked by its exact normal name, otherwise by the most similar name. Names are never linked if they differ in
 digits, Roman numerals and other single-letter designators, negations or hyper-/hypo-: "type 1 diabetes mellitus" and
-"type 2 diabetes mellitus" are 95.8 % similar. A name may belong to several entities. Two values are related if any of
+"type 2 diabetes mellitus" are 95.8% similar. A name may belong to several entities. Two values are related if any of
 their entities are.
 """
 

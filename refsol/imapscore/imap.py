@@ -1,6 +1,6 @@
 """imaps: what a text asks (Query), presupposes (Constraint) and states (Inform), as ordered (term, value) pairs.
 
-The text form has one pair per line, component first: `Query-disease-?`, `Constraint-age-28`, `Inform-diagnosis-flu`,
+The text format has one pair per line, component first: `Query-disease-?`, `Constraint-age-28`, `Inform-diagnosis-flu`,
 and `Inform-None` if nothing is stated (paper, section 3). Models add bullets, Markdown, other dashes and prose, so
 `parse` skips lines that are not pairs and warns about every guess. Pairs are compared by `normal` text.
 """
@@ -34,7 +34,7 @@ _NO_VALUE = _NONE_WORDS | {"", "?", "[value]"}
 
 @lru_cache(maxsize=1 << 12)
 def tidy(text: str) -> str:
-    """`text` in its stored form: NFKC, one kind of dash, no Markdown, single spaces."""
+    """`text` in its stored format: NFKC, one kind of dash, no Markdown, single spaces."""
     if text.isascii() and not _MARK.search(text) and "--" not in text and " ".join(text.split()) == text:
         return text  # the usual case, without the slower steps below
     while True:
@@ -50,7 +50,7 @@ def tidy(text: str) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def normal(text: str) -> str:
-    """`text` in its compared form: tidy, case-folded, without trailing full stops, commas and semicolons."""
+    """`text` in its compared format: tidy, case-folded, without trailing full stops, commas and semicolons."""
     return tidy(tidy(text).casefold()).rstrip("。.;, ")
 
 
@@ -78,7 +78,7 @@ class Pair:
 class Imap:
     """Three ordered lists of pairs without duplicates. `explicit_none`: the text said that it informs of nothing.
 
-    Raises InputError for a pair that the text form cannot express: no term, no value, or a Query whose value is not
+    Raises InputError for a pair that the text format cannot express: no term, no value, or a Query whose value is not
     `?`.
     """
 
@@ -221,7 +221,7 @@ def _term_pattern(term: str) -> re.Pattern[str]:
 
 
 def serialise(imap: Imap, terms: Sequence[str] = ()) -> str:
-    """The text form. `parse(serialise(imap, terms), terms)` returns `imap` if terms contain no `-?`, and contain a
+    """The text format. `parse(serialise(imap, terms), terms)` returns `imap` if terms contain no `-?`, and contain a
     hyphen only in a Query or in `terms`.
 
     Spaces around the hyphen separate a value that starts with a hyphen, or with which a longer one of `terms` would

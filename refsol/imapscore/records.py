@@ -1,6 +1,6 @@
 """The two JSON lines files: items (texts and human scores) and recordings (their imaps and relations).
 
-Items come in the paper's released form. It has no licence, so it is read from the user's path and never copied. A
+Items come in the paper's released format. It has no licence, so it is read from the user's path and never copied. A
 recording contains no text of an item, only its digest. So imaps can be shared, and never match other items.
 """
 
@@ -75,7 +75,7 @@ _Score = Annotated[FiniteFloat, Field(ge=0, le=HIGHEST_SCORE)]
 
 
 class _ReleasedRow(BaseModel):
-    """A row of the released form. The answer's key includes the model's name, so it is an extra key."""
+    """A row of the released format. The answer's key includes the model's name, so it is an extra key."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     id: str | int | None = None
@@ -99,7 +99,7 @@ class _RelationRow(BaseModel):
 
 
 class RecordingRow(BaseModel):
-    """A recording in its file: imaps in text form, and the relations that do not follow from the texts."""
+    """A recording in its file: imaps in text format, and the relations that do not follow from the texts."""
 
     model_config = ConfigDict(extra="forbid")
     id: str
@@ -119,7 +119,7 @@ class RecordingRow(BaseModel):
 
 
 def read_items(path: Path, *, encoding: Encoding = "utf-8", answered: bool = True) -> list[RatedAnswer]:
-    """The items of a file in the released form. An item without an `id` is identified by its line. With
+    """The items of a file in the released format. An item without an `id` is identified by its line. With
     `answered=False`, responses come from elsewhere and those in the file are ignored.
 
     Raises InputError that names each line with: no `…_prediction` key or two, an empty text, a score that is not a

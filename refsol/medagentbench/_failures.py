@@ -31,7 +31,7 @@ def failure_of(
     transcript: Sequence[HistoryMessage] = (),
     history: Sequence[HistoryMessage] = (),
 ) -> Failure | None:
-    """The failure of an item. None if the item is right or its own form prevents grading.
+    """The failure of an item. None if the item is right or its own format prevents grading.
 
     `status` is how the episode ended, if known. `transcript` has all messages, the task's prompt first. `history` has
     the POSTs and their replies, if only these are known.
@@ -137,7 +137,7 @@ def _is_list(answer: Any) -> bool:
 
 
 def _same_values(answer: Any, accepted: Any, tolerance: float) -> bool:
-    """Whether the answer, in any form, has exactly the expected numbers, the expected texts, and no other time."""
+    """Whether the answer, in any format, has exactly the expected numbers, the expected texts, and no other time."""
     leaves, right = _leaves(answer), _leaves(json.dumps(accepted))
     numbers, right_numbers = _numbers(leaves), _numbers(right)
     if len(numbers) != len(right_numbers):

@@ -1,6 +1,6 @@
-"""What a run left: its results file in any published form, and `episodes.jsonl` next to it.
+"""What a run left: its results file in any published format, and `episodes.jsonl` next to it.
 
-The form of a results file is detected from the content and named.
+The format of a results file is detected from the content and named.
 
 * the results file: `{"version", "round", "timestamp", "total_tasks", "results": [...]}`, also without some labels;
 * `agent_results.json` of medagent-copilot: a results file whose time is called `run_timestamp`;
@@ -27,7 +27,7 @@ from refsol.verdict import show
 MAX_BYTES = 100_000_000
 """A results file has a few hundred kB. A larger file is something else."""
 RESULTS_FILE = "results file"
-"""The form of a complete results file."""
+"""The format of a complete results file."""
 NOT_THE_AGENT = ("model_error", "fhir_error", "grader_error", "benchmark_error", "refused", "cancelled")
 """Statuses of episodes that failed for a reason outside the agent."""
 OFFICIAL_STATUSES = {
@@ -123,7 +123,7 @@ class RecordedEpisode:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """A run's answers. `form` names the form of the file. `episodes` has statuses and transcripts by task id."""
+    """A run's answers. `form` names the format of the file. `episodes` has statuses and transcripts by task id."""
 
     form: str
     version: str | None
@@ -156,7 +156,7 @@ class _Overall(BaseModel):
 
 
 def read_recorded(path: Path, tasks: Sequence[Mapping[str, Any]]) -> RecordedRun:
-    """The answers in a file of any form. `tasks` must be in file order.
+    """The answers in a file of any format. `tasks` must be in file order.
 
     Raises InputError with all faults, and for a file of another task set: task sets share their ids, but then most
     items contradict the task of their id.

@@ -1,7 +1,7 @@
 """The three rule sets. The task types are in `types.py`; these are the ways in which a reply is compared.
 
-`official` is the published grader: observed behaviour. `fair` accepts the official form or any form that a clinician or
-FHIR would accept. `state` is `fair` on what the server stored.
+`official` is the published grader: observed behaviour. `fair` accepts the official format or any format that a
+clinician or FHIR would accept. `state` is `fair` on what the server stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The figures of one task from its gold and predicted answers, both lists of `{"sample_id", "answer"}`.
+"""The scores of one task from its gold and predicted answers, both lists of `{"sample_id", "answer"}`.
 
 Samples are paired by position, and the ids of a pair must agree. These functions accept what the published scorer
-accepts (numbers for texts, missing and extra keys). `files` checks the form of a file more strictly before that.
+accepts (numbers for texts, missing and extra keys). `files` checks the format of a file more strictly before that.
 Three inputs that the published scorer accepts by accident are errors here: labels that are lists, gold labels that end
 in NUL, and empty gold labels. As in that scorer's arrays, a predicted label loses trailing NULs.
 
@@ -45,7 +45,7 @@ _CJK = (
 
 @dataclass(frozen=True, slots=True)
 class Rouge:
-    """F figures, 0 to 1. `rouge_l` is the main figure."""
+    """F scores, 0 to 1. `rouge_l` is the main score."""
 
     rouge1: float
     rouge2: float
@@ -108,7 +108,7 @@ def rouge(gold: str, predicted: str) -> Rouge:
 
 
 def mean(figures: Iterable[Rouge]) -> Rouge:
-    """The mean of each figure; `figures` must not be empty."""
+    """The mean of each score; `figures` must not be empty."""
     columns = zip(*((f.rouge1, f.rouge2, f.rouge_l) for f in figures), strict=True)
     return Rouge(*(sum(column) / len(column) for column in columns))
 
@@ -126,7 +126,7 @@ def _f(common: int, gold: int, predicted: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PRF:
-    """Precision, recall and F1, each 0 to 1. F1 is the main figure."""
+    """Precision, recall and F1, each 0 to 1. F1 is the main score."""
 
     precision: float
     recall: float
@@ -138,7 +138,7 @@ Figures = PRF | Rouge | TreeFigures
 
 @dataclass(frozen=True, slots=True)
 class Measured(Generic[Part]):
-    """The contribution of each sample to a task's figures, and the function that combines contributions.
+    """The contribution of each sample to a task's scores, and the function that combines contributions.
 
     A bootstrap interval resamples these contributions, so there is one part per sample.
     """
@@ -148,11 +148,11 @@ class Measured(Generic[Part]):
 
     @property
     def figures(self) -> Figures:
-        """The figures of all samples."""
+        """The scores of all samples."""
         return self.combine(self.parts)
 
     def draws(self, draws: int = 1000, seed: int = 0) -> list[float]:
-        """The main figure of `draws` bootstrap samples. The same seed draws the same samples."""
+        """The main score of `draws` bootstrap samples. The same seed draws the same samples."""
         return list(_drawn(tuple(self.parts), self.combine, draws, seed))
 
 
@@ -167,7 +167,7 @@ def _averaging(average: Average) -> Callable[[Sequence[tuple[str, str]]], PRF]:
 
 
 def main_figure(figures: Figures) -> float:
-    """The main figure: F1 or ROUGE-L, 0 to 1, or the edit ratio, which can be negative."""
+    """The main score: F1 or ROUGE-L, 0 to 1, or the edit ratio, which can be negative."""
     if isinstance(figures, TreeFigures):
         return figures.edit_ratio
     return figures.rouge_l if isinstance(figures, Rouge) else figures.f1
@@ -185,7 +185,7 @@ def extracted_part(want: object, have: object, *, lists_as_sets: bool = False) -
 
 
 def averaged(parts: Sequence[tuple[str, str]], average: Average) -> Measured[tuple[str, str]]:
-    """The figures of pairs (gold label, predicted label)."""
+    """The scores of pairs (gold label, predicted label)."""
     return Measured(parts, _averaging(average))
 
 
@@ -213,14 +213,14 @@ def report_part(want: object, have: object) -> tuple[Rouge, ...]:
 
 
 def combined_trees(parts: Sequence[TreePart]) -> TreeFigures:
-    """The figures of a bootstrap sample; NaN if its trees have no triple."""
+    """The scores of a bootstrap sample; NaN if its trees have no triple."""
     if not any(part.most_edits for part in parts):
         return TreeFigures(math.nan, math.nan, math.nan)
     return tree_figures(parts)
 
 
 def micro(parts: Sequence[tuple[int, int, int]]) -> PRF:
-    """Micro-averaged figures from (hits, gold entries, predicted entries) per sample."""
+    """Micro-averaged scores from (hits, gold entries, predicted entries) per sample."""
     hits, gold, predicted = map(sum, zip(*parts, strict=True)) if parts else (0, 0, 0)
     return _prf(hits, gold, predicted)
 

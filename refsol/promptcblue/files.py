@@ -136,7 +136,7 @@ def read_structured(path: Path, edition: Edition | None = None, encoding: Encodi
 
 
 def check_pair(predicted: Source, gold: Source, tasks: Sequence[TaskSpec]) -> tuple[Problem, ...]:
-    """Check the form of both files and that their sample ids agree. Returns the warnings.
+    """Check the format of both files and that their sample ids agree. Returns the warnings.
 
     Raises ProblemsError with all problems of both files.
     """

@@ -152,7 +152,7 @@ def _is_common(character: str) -> bool:
 
 
 def load_json(text: str) -> Any:
-    """Parse a JSON text. Raises LineError, also if an object has a duplicate key (one value would be lost)."""
+    """Parse a JSON text. Raises LineError, even if an object has a duplicate key (one value would be lost)."""
     try:
         return json.loads(text, object_pairs_hook=unique_names)
     except json.JSONDecodeError as error:

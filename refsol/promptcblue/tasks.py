@@ -16,7 +16,7 @@ from refsol.promptcblue.public import PUBLIC
 
 
 class AnswerKind(Enum):
-    """The form of a task's answers, which decides how they are scored."""
+    """The format of a task's answers, which decides how they are scored."""
 
     EXTRACTION = "a list of objects"
     CLASSES = "a label"
@@ -35,13 +35,13 @@ class Average(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """One task. `metric` is the official name of its main figure. The fields after it apply to one kind each."""
+    """One task. `metric` is the official name of its main score. The fields after it apply to one kind each."""
 
     name: str
     kind: AnswerKind
     metric: str
     plain_metric: str = ""
-    """The name of the main figure under plain metrics, if it differs."""
+    """The name of the main score under plain metrics, if it differs."""
     texts: tuple[str, ...] = ()
     """Extraction: the keys whose values are texts."""
     nullable: tuple[str, ...] = ()

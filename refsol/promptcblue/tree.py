@@ -3,7 +3,7 @@
 A tree is a list of nodes in preorder, each with `role` (C: a condition with two branches, D: a decision), `logical_rel`
 and `triples`. Folding finds its structure: the first condition followed by two decisions, without a condition between,
 becomes a decision with these two as branches. This is repeated. If the tree cannot be folded to its root, the branches
-found so far count. The main figure is 1 minus the edit distance divided by its maximum; it can be negative.
+found so far count. The main score is 1 minus the edit distance divided by its maximum; it can be negative.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TINY = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class TreeFigures:
-    """The edit ratio (the main figure), and F1 over nodes and over paths."""
+    """The edit ratio (the main score), and F1 over nodes and over paths."""
 
     edit_ratio: float
     node_f1: float
@@ -63,7 +63,7 @@ def compare_trees(gold_nodes: Sequence[Node], predicted_nodes: Sequence[Node]) -
 
 
 def tree_figures(parts: Sequence[TreePart]) -> TreeFigures:
-    """The figures of some samples. Raises InputError if no tree has a triple."""
+    """The scores of some samples. Raises InputError if no tree has a triple."""
     most = sum(part.most_edits for part in parts)
     if not most:
         raise InputError("no decision tree has a triple to score")

@@ -1,4 +1,4 @@
-"""The figures as JSON and as HuSimpleQA's CSV form."""
+"""The scores as JSON and as HuSimpleQA's CSV format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TREATMENTS: tuple[Treatment, ...] = get_args(Treatment)
 
 
 def as_json(judged: JudgedSet, sections: Iterable[Section], rule: Rule, warnings: Sequence[str]) -> dict[str, Any]:
-    """All figures of a judged set, as shares (0 to 1), not rounded."""
+    """All scores of a judged set, as shares (0 to 1), not rounded."""
     return {
         "model": judged.model,
         "judges": list(judged.judges),
@@ -31,7 +31,7 @@ def as_json(judged: JudgedSet, sections: Iterable[Section], rule: Rule, warnings
 
 
 def section_documents(sections: Iterable[Section]) -> list[dict[str, Any]]:
-    """The figures of each section, as shares (0 to 1), not rounded."""
+    """The scores of each section, as shares (0 to 1), not rounded."""
     return [
         {
             "name": section.name,

@@ -1,4 +1,4 @@
-"""The figures of a set of verdicts, and the calibration of the model's stated confidence.
+"""The scores of a set of verdicts, and the calibration of the model's stated confidence.
 
 A `Tally` counts the outcome of every row. Figures are computed from it and never stored. Rows without a label stay in
 the denominator, so an unreadable judge reply lowers the score and is not lost.
@@ -76,7 +76,7 @@ def share(part: int, whole: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """95 % intervals of the shares of a tally. Rows about one question (several trials or languages) are not
+    """95% intervals of the shares of a tally. Rows about one question (several trials or languages) are not
     independent, so the question is a cluster (`refsol.stats.clustered_wilson`).
     """
 

@@ -1,11 +1,11 @@
 """Read the output folder of an OpenCompass run that a model judged, check that it is complete, and write such a folder.
 
-The folders (observed): `predictions/<model>/` has the answers. Judgements are in one of two forms:
+The folders (observed): `predictions/<model>/` has the answers. Judgements are in one of two formats:
 
 - Subjective evaluation: the same files under `results/<model>_judged-by--<judge>/`. Either side may be split into
   parts, independently of the other.
 - Generic evaluator: `results/<model>/<ds>_replica0.json`, …, one file per repetition; or `results/<model>/<ds>.json`
-  with figures and, with --dump-eval-details, the same entries as `details`.
+  with scores and, with --dump-eval-details, the same entries as `details`.
 """
 
 from __future__ import annotations

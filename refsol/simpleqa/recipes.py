@@ -1,7 +1,7 @@
-"""Recipes: the settings of published SimpleQA figures, by variant.
+"""Recipes: the settings of published SimpleQA scores, by variant.
 
 A recipe sets the model prompt, the judge prompt, the verdict rule and the judge. It sets the sampling if the published
-code states it. A run with an unchanged recipe is comparable with the published figures.
+code states it. A run with an unchanged recipe is comparable with the published scores.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Counted:
 class JudgedSet:
     """One data set, answered by a model and judged: the input of a score.
 
-    `json_labels`: the judges were asked for JSON labels, not letters. `warnings`: what a reader of the figures must
+    `json_labels`: the judges were asked for JSON labels, not letters. `warnings`: what a reader of the scores must
     know. `rule`: the rule that the judgements were made for.
     """
 
@@ -86,7 +86,7 @@ class JudgedSet:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The figures of one language, or of all languages (`name` is then `all`), with intervals."""
+    """The scores of one language, or of all languages (`name` is then `all`), with intervals."""
 
     name: str
     total: Tally
@@ -141,7 +141,7 @@ def votes_of(judged: JudgedSet, rule: Rule) -> dict[str, Counter[Vote]]:
 
 
 def score(rows: Iterable[JudgedAnswer], rule: Rule = "robust") -> list[Section]:
-    """The figures under `rule`: one section per language in order of appearance, then one over all if there are more.
+    """The scores under `rule`: one section per language in order of appearance, then one over all if there are more.
 
     Groups have a fixed order. If one of HuSimpleQA's eight occurs, all eight are shown. If no row has a group, there
     are no groups.
@@ -150,14 +150,14 @@ def score(rows: Iterable[JudgedAnswer], rule: Rule = "robust") -> list[Section]:
 
 
 def sections_of(rows: Sequence[Counted]) -> list[Section]:
-    """The figures of rows with known outcomes; see `score`."""
+    """The scores of rows with known outcomes; see `score`."""
     languages = list(dict.fromkeys(row.language for row in rows))
     sections = [_section(name, [row for row in rows if row.language == name]) for name in languages]
     return sections if len(sections) == 1 else [*sections, _section("all", rows)]
 
 
 def warnings_of(judged: JudgedSet, rule: Rule) -> list[str]:
-    """What a reader of the figures under `rule` must know."""
+    """What a reader of the scores under `rule` must know."""
     warnings = [*judged.warnings, *self_judged(judged.model, judged.judges)]
     if rule in ("letter", "strict") and judged.json_labels:
         warnings.append(

@@ -1,8 +1,8 @@
 """Read a judge's reply, under the published rules or under a stricter one that never guesses.
 
-A rule is a pure function of the reply. `robust` tries five forms in a fixed order and reads only what the judge states
-as its verdict. If that is not exactly one label, it reads nothing, and the row is shown as unparsed.
-The other rules repeat the observed behaviour of the published runners, including their mistakes.
+A rule is a pure function of the reply. `robust` tries five formats in a fixed order and reads only what the judge
+states as its verdict. If that is not exactly one label, it reads nothing, and the row is shown as unparsed. The other
+rules repeat the observed behaviour of the published runners, including their mistakes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def read_verdict(reply: str, rule: Rule = "robust") -> str | None:
     """The label that `rule` reads in a judge's reply, or None if it reads nothing.
 
     `robust` returns one of `LABELS`. `husimpleqa` and `husimpleqa-v1` return the value in lower case, whatever it is.
-    The other three return A, B or C, also for an empty reply. Raises KeyError for a rule that is not in `RULES`.
+    The other three return A, B or C, including for an empty reply. Raises KeyError for a rule that is not in `RULES`.
     """
     return _READERS[rule](reply)
 

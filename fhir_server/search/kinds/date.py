@@ -111,7 +111,7 @@ def period_span(period: Json) -> Span | None:
 
 
 def timing_span(timing: Json) -> Span | None:
-    """The span of a Timing: from the first to the last of its events and the bounds of its repetition."""
+    """The span of a Timing: from the first to the last of its events and the limits of its repetition."""
     bounds = (timing.get("repeat") or {}).get("boundsPeriod") or {}
     dates = [date for date in (*timing.get("event", ()), bounds.get("start"), bounds.get("end")) if date is not None]
     if not dates:
@@ -247,7 +247,7 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
 
 
 def _first_day(params: Sequence[DateParam], *, any_of: bool) -> int:
-    """The first day on which a matching row can begin; 0 if there is no such bound. Less of the index is then read."""
+    """The first day on which a matching row can begin; 0 if there is no such limit. Less of the index is then read."""
     firsts = [one.first_day if one.prefix == "eq" else one.last_day + 1 for one in params if one.prefix in ("eq", "sa")]
     return 0 if any_of else max(firsts, default=0)
 

@@ -138,7 +138,7 @@ _LARGEST = 1.7976931348623157e308
 
 
 def prefixed(text: str) -> tuple[str, str]:
-    """The prefix of a value (`eq` if it has none) and the rest. Raises HAPI's errors for invalid prefixes."""
+    """The prefix of a value (`eq` if there is none) and the rest. Raises HAPI's errors for invalid prefixes."""
     match = _PREFIX.match(text)
     prefix = match.group() if match else ""
     if not prefix.strip():

@@ -182,7 +182,7 @@ def _bounds(window: Any, now: str, resources: list[Json]) -> tuple[str, str] | N
 
 
 def _periods(one: Json, form: str) -> list[tuple[str, str]]:
-    """The period of an Encounter of this form, in a list. Empty for any other resource."""
+    """The period of an Encounter of this format, in a list. Empty for any other resource."""
     if one["resourceType"] != "Encounter" or one["class"]["code"] != STAYS[form] or one["status"] in VOID:
         return []
     period = one["period"]
@@ -286,5 +286,5 @@ def _unit(place: Json, by_reference: Json, own: Json) -> Json:
 
 
 def _time(text: str) -> str:
-    """A time in the form of answers. Its zone is dropped, because all times of the hospital have the same zone."""
+    """A time in the format of answers. Its zone is dropped, because all times of the hospital have the same zone."""
     return text[:19].replace("T", " ")

@@ -1,4 +1,4 @@
-"""The published output file: writes runs in this form, and grades any such file like a run."""
+"""The published output file: writes runs in this format, and grades any such file like a run."""
 
 from __future__ import annotations
 

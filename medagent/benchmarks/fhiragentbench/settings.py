@@ -1,4 +1,4 @@
-"""The options of FHIR-AgentBench, in addition to those of every benchmark with a FHIR session."""
+"""The options of FHIR-AgentBench, in addition to the options of every benchmark with a FHIR session."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FhirAgentBenchSettings(FhirSettings, PanelSettings):
     """
     handling: Annotated[Handling, Option(RECORD, kind="value")] = "strict"
     """How to handle search parameters that a resource type does not have: strict (HAPI's error 400), lenient (drop
-    them, as Google's server does; use it to compare with published figures), or corrected (send id, and patient of a
+    them, as Google's server does; use it to compare with published scores), or corrected (send id, and patient of a
     Patient, as _id).
     """
     found: Annotated[Found | None, Option(GRADING, kind="value")] = None

@@ -158,7 +158,7 @@ def _sum(result: ImapScore) -> list[RenderableType]:
 
 
 def print_correlations(coefficient: str, rows: Sequence[CorrelationRow]) -> None:
-    """One coefficient × 100 with 95 % intervals: one table per file, one row per metric, one column per dimension."""
+    """One coefficient × 100 with 95% intervals: one table per file, one row per metric, one column per dimension."""
     for file, group in groupby(rows, lambda row: row.file):
         of_file = list(group)
         lines = [(row.metric, *(_correlation(cell) for cell in row.cells.values())) for row in of_file]

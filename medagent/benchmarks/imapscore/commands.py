@@ -102,7 +102,7 @@ def correlate_command(
         typer.Option(help="Split into three parts: by imap length relative to text length, or by rater disagreement."),
     ] = None,
 ) -> None:
-    """Correlate metrics with human scores, per file and on average, × 100 with 95 % bootstrap intervals.
+    """Correlate metrics with human scores, per file and on average, × 100 with 95% bootstrap intervals.
 
     Example: medagent imapscore correlate bundled --imaps bundled
     """

@@ -1,4 +1,4 @@
-"""The options of a run of imapScore, in addition to those of every run."""
+"""The options of a run of imapScore, in addition to the options of every run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ImapscoreSettings(AnswerSettings):
     """The options of `medagent run imapscore`."""
 
     data: Annotated[Path, Option(DATA, "place", kind="path")] = BUNDLED / "items.jsonl"
-    """The items: JSON lines in the released form. Default: the twelve bundled items."""
+    """The items: JSON lines in the released format. Default: the twelve bundled items."""
     encoding: Annotated[Encoding, Option(DATA, "place", kind="value")] = "utf-8"
     """The encoding of --data."""
     graph: Annotated[Path | None, Option(DATA, "place", kind="path")] = None

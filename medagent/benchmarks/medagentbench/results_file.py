@@ -172,7 +172,7 @@ def _rows(
 
 
 def _notes(answers: RecordedRun, duplicates: list[str], dataset: Dataset) -> Iterator[str]:
-    """Notes about the file: its form, warnings, duplicates and missing items."""
+    """Notes about the file: its format, warnings, duplicates and missing items."""
     if answers.form != RESULTS_FILE:
         yield f"Read as {answers.form}."
     yield from (f"Warning: {warning}" for warning in answers.warnings)

@@ -1,4 +1,4 @@
-"""The options of MedAgentBench, in addition to those of every benchmark with a FHIR session."""
+"""The options of MedAgentBench, in addition to the options of every benchmark with a FHIR session."""
 
 from __future__ import annotations
 

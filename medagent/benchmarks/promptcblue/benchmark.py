@@ -119,7 +119,7 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
         return files
 
     def paired(self, first: Run, second: Run) -> Paired | None:
-        """See `Benchmark.paired`. The resampled figure is the official score."""
+        """See `Benchmark.paired`. The resampled score is the official score."""
         data = data_of(self.source(first, {}))
         before, after = (scores_of(self, run.path) for run in (first, second))
         return paired_score(before, after, data.tasks, data.edition)

@@ -71,7 +71,7 @@ def score_command(
     edition: _Edition = None,
     encoding: _Encoding = "utf-8",
 ) -> None:
-    """Score structured answers by task and overall; `*` marks the main figure of a task.
+    """Score structured answers by task and overall; `*` marks the main score of a task.
 
     Example: medagent promptcblue score results.json --gold gold_structured.json
     """

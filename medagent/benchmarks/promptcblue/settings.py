@@ -1,4 +1,4 @@
-"""The options of a run of PromptCBLUE, in addition to those of every run, and the file of --card:
+"""The options of a run of PromptCBLUE, in addition to the options of every run, and the file of --card:
 
 backbone = "Qwen2.5-7B"
 trained_share = 0.8          # trained parameters, per cent of all
@@ -30,7 +30,7 @@ class PromptcblueSettings(SingleTurnSettings):
     data: Annotated[Path, Option(DATA, "place", kind="path")] = MINI / "test.jsonl"
     """The test file: JSON lines with the prompts in `input`. Default: two bundled lines per task."""
     gold: Annotated[Path | None, Option(DATA, "place", kind="path")] = None
-    """The right answers in structured form; with them, the run is parsed and scored at the end."""
+    """The right answers in structured format; with them, the run is parsed and scored at the end."""
     edition: Annotated[EditionName | None, Option(DATA, kind="value")] = None
     """The rules of the 16 tasks of the shared task (ccks) or of the 18 (public). Default: detected from the tasks in
     --data, even if only some lines are selected.

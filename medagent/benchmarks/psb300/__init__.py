@@ -1,1 +1,1 @@
-"""psb-300 as a benchmark of the run engine: tasks, agents, grading and figures."""
+"""psb-300 as a benchmark of the run engine: tasks, agents, grading and scores."""

@@ -97,7 +97,7 @@ def judged_by_cut_off(facts: Source, tasks: TaskSet) -> OpenCharts:
 
 
 def dicts(tasks: TaskSet) -> list[dict[str, Any]]:
-    """The tasks in the form that refsol reads."""
+    """The tasks in the format that refsol reads."""
     return [task.model_dump() for task in tasks.tasks]
 
 

@@ -1,7 +1,7 @@
 """Imports the published task file from a user's checkout, as the data set `published`.
 
 This project does not contain the file or its texts. A file with other bytes than the published one is imported too,
-with a warning that says how its form differs.
+with a warning that says how its format differs.
 """
 
 from __future__ import annotations
@@ -102,13 +102,13 @@ def import_from(path: Path) -> str | None:
 
 
 def _functions(file: Path) -> Path | None:
-    """MedAgentBench's function list: beside the task file, or in the imported data of MedAgentBench."""
+    """MedAgentBench's function list: next to the task file, or in the imported data of MedAgentBench."""
     places = (file.with_name(FUNCTIONS_NAME), data_dir() / "official" / FUNCTIONS)
     return next((path for path in places if path.is_file() and file_digest(path) == FUNCTIONS_DIGEST), None)
 
 
 def _differences(tasks: Sequence[Task], raw: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """How the form of a task file differs from the published one, one text per difference."""
+    """How the format of a task file differs from the published one, one text per difference."""
     counts = Counter(task.type for task in tasks)
     if odd := [f"{counts[name]} of {name}" for name in TYPES if counts[name] != PER_TYPE]:
         yield f"it should have {PER_TYPE} tasks of each type, but has {', '.join(odd)}"

@@ -1,4 +1,4 @@
-"""The options of psb-300, in addition to those of every benchmark with a FHIR session."""
+"""The options of psb-300, in addition to the options of every benchmark with a FHIR session."""
 
 from __future__ import annotations
 

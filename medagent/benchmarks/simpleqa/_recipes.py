@@ -1,4 +1,4 @@
-"""The published prompts on this machine, and which figures a recipe's score is comparable with."""
+"""The published prompts on this machine, and which scores a recipe's score is comparable with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures as tables for a person."""
+"""The scores as tables for a person."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def print_json(value: Any) -> None:
 
 
 def print_scores(judged: JudgedSet, sections: Sequence[Section], rule: Rule) -> None:
-    """Print a judged set: figures by group, the three denominators, the calibration, each judge's votes in a panel."""
+    """Print a judged set: scores by group, the three denominators, the calibration, each judge's votes in a panel."""
     for section in sections:
         put(f"{judged.model} on {judged.dataset}: {section.name}, judged by {', '.join(judged.judges)}, rules {rule}")
         _print_figures(section)

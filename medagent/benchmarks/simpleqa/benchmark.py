@@ -1,4 +1,4 @@
-"""SimpleQA as a benchmark: a stage that asks, stages that have every answer judged, then refsol's figures.
+"""SimpleQA as a benchmark: a stage that asks, stages that have every answer judged, then refsol's scores.
 
 The same command again asks and judges only what is owed. Judges, gold and rules are not settings of a run: they may
 change, and then only the affected answers are judged again.
@@ -127,7 +127,7 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
         return judged_plan(plan, self, panel, model=who.label, batches=settings.batches(folder))
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
-        """Write the figures and all judged rows, if there are any."""
+        """Write the scores and all judged rows, if there are any."""
         if not any(is_judged(one) for one in scores):
             return []
         judged, _ = RunFiles(run.path).judged()

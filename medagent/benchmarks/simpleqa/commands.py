@@ -44,7 +44,7 @@ def score_command(
     json: _Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV: one line per model and language.")] = False,
 ) -> None:
-    """Print the figures of judged answers; every verdict is counted.
+    """Print the scores of judged answers; every verdict is counted.
 
     Example: medagent simpleqa score results/simpleqa-husimpleqa_r1_gpt-4o-mini
     """

@@ -1,4 +1,4 @@
-"""The options of a run of SimpleQA, in addition to those of every run."""
+"""The options of a run of SimpleQA, in addition to the options of every run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SimpleqaSettings(PanelSettings, SingleTurnSettings):
     variant: Annotated[Variant, Option(DATA, kind="value")] = "husimpleqa"
     """The format of --data."""
     recipe: Annotated[RecipeName, Option(DATA, kind="value")] = "own"
-    """Whose prompts, verdict rule and judge to use: this project's (own), or published ones for comparable figures.
+    """Whose prompts, verdict rule and judge to use: this project's (own), or published ones for comparable scores.
     Each recipe is for some of --variant. `medagent simpleqa prompt` copies the prompts.
     """
     encoding: Annotated[Encoding, Option(DATA, "place", kind="value")] = "utf-8"

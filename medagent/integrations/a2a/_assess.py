@@ -137,7 +137,7 @@ def _news(row: Row, scored: Scored | None) -> str:
 
 
 def outcome(report: Report) -> dict[str, Any]:
-    """The figures and verdicts of a run, as JSON."""
+    """The scores and verdicts of a run, as JSON."""
     items = report.model_dump(mode="json", include={"items"})["items"]
     names = ("item", "trial", "group", "status", "correct", "reason", "kind")
     return {

@@ -116,7 +116,7 @@ def serve(patients: Path, now: datetime, log: Path) -> None:
 def start(patients: Path, now: datetime, log: Path, user: str | None) -> None:
     """If no server answers, start one as `user` that outlives this process.
 
-    Its output goes into a file beside the log. Raises UserError if it does not answer in time.
+    Its output goes into a file next to the log. Raises UserError if it does not answer in time.
     """
     if _answers():
         return

@@ -74,7 +74,7 @@ def _is_offered(field: Field) -> bool:
 
 
 def _listed(field: Field, value: Any) -> Any:
-    """A value in the form that settings accept; Inspect parses `a,b` as a list."""
+    """A value in the format that settings accept; Inspect parses `a,b` as a list."""
     default = field.info.get_default(call_default_factory=True)
     if isinstance(value, list | tuple):
         return ",".join(map(str, value)) if isinstance(default, tuple) else [str(one) for one in value]

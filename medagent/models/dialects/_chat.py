@@ -135,7 +135,7 @@ def _read(reply: dict[str, Any]) -> Completion:
 
 def _original(message: dict[str, Any], calls: tuple[ToolCall, ...]) -> dict[str, Any]:
     """The message as received. Only what would be rejected when sent back is changed: its role, the ids of calls, and
-    forms of calls that no provider accepts.
+    formats of calls that no provider accepts.
     """
     original = message if message.get("role") == "assistant" else message | {"role": "assistant"}
     if message.get("function_call") and not message.get("tool_calls"):

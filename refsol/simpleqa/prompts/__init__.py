@@ -86,7 +86,7 @@ class ModelPrompt:
 
 @dataclass(frozen=True, slots=True)
 class JudgePrompt:
-    """The message that shows an answer to the judge. `labels` is the form of the labels, `system` a message
+    """The message that shows an answer to the judge. `labels` is the format of the labels, `system` a message
     before it.
 
     `insert` sets how the values are inserted. `escaped`: as in a JSON string; the reply without its reasoning.

@@ -57,7 +57,7 @@ def deal(charts: Sequence[Chart], now: datetime, dice: Dice, count: int) -> list
 
 
 def truth_text(values: Sequence[Any]) -> str:
-    """True values in the form of the published file: a table with one column."""
+    """True values in the format of the published file: a table with one column."""
     rows = [repr(int(one) if isinstance(one, bool) else one) for one in values]
     return "[" + "\n ".join(f"[{row}]" for row in rows) + "]"
 

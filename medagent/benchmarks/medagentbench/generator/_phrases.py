@@ -57,7 +57,7 @@ def instruction(template: str, constants: Constants, variant: int, words: dict[s
 
 
 def written_date(day: date, variant: int) -> str:
-    """A date in one of four unambiguous forms."""
+    """A date in one of four unambiguous formats."""
     month = _MONTHS[day.month - 1]
     return (
         day.isoformat(),

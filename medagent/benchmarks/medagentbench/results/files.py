@@ -1,7 +1,7 @@
-"""A run's results files: in exactly the published form, one per trial, and in the form of the official runner.
+"""A run's results files: in exactly the published format, one per trial, and in the format of the official runner.
 
-The form of the official runner is `runs.jsonl` with one line per episode and its whole conversation, `error.jsonl` with
-the episodes that failed for a reason that is not the agent's, and `overall.json` with the success rate. Tasks are
+The format of the official runner is `runs.jsonl` with one line per episode and its whole conversation, `error.jsonl`
+with the episodes that failed for a reason that is not the agent's, and `overall.json` with the success rate. Tasks are
 numbered by their position in the task file. The run's `run.json` is copied, because `medagent grade` reads the task set
 from it.
 """
@@ -66,7 +66,7 @@ def write_trials(run: Run, dataset: Dataset, scores: Sequence[Scored]) -> list[t
 
 
 def write_grade(run: Run, results: Path, document: Mapping[str, Any]) -> Path:
-    """Write the verdicts beside a results file (`grade.2.json` for `results.2.json`), with data, settings and versions
+    """Write the verdicts next to a results file (`grade.2.json` for `results.2.json`), with data, settings and versions
     of the run. Raises UserError.
     """
     measured = {name: run.document[name] for name in ("data", "settings", "versions")}

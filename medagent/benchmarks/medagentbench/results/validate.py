@@ -1,6 +1,6 @@
 """The offline validator: finds every problem of a results file, with its place. It grades nothing.
 
-A part that breaks the schema or contradicts the rest of the file is an error. An answer in an unusual form, or in one
+A part that breaks the schema or contradicts the rest of the file is an error. An answer in an unusual format, or in one
 that a grader rejects, is a warning, because such a file can be graded.
 """
 
@@ -235,7 +235,7 @@ _FREE = ("task3", "task8")
 
 
 class Form(NamedTuple):
-    """The usual form of an answer as text, a test for forms that a grader can accept, and one for the usual form."""
+    """The usual format of an answer as text, a test for formats that a grader can accept, and one for the usual format."""
 
     words: str
     gradable: Callable[[Any], bool]
@@ -243,7 +243,7 @@ class Form(NamedTuple):
 
 
 def answer_problem(task_type: str, answer: str) -> str | None:
-    """The problem with the form of an answer's JSON text, or None."""
+    """The problem with the format of an answer's JSON text, or None."""
     form = FORMS[task_type]
     loss = "; the answer of this task is not graded" if task_type in _FREE else "; a grader rejects this form"
     try:

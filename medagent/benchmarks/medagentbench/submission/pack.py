@@ -260,7 +260,7 @@ def own_protocol(folder: Path, run: Mapping[str, Any]) -> Protocol | None:
 
 
 def packed_protocol(folder: Path) -> Protocol | None:
-    """The protocol in a pack, or None if it has none. Raises UserError if the file is damaged."""
+    """The protocol in a pack, or None if there is none. Raises UserError if the file is damaged."""
     path = folder / PROMPTS
     if not path.is_file():
         return None

@@ -20,7 +20,6 @@ from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED
 from medagent.engine.report import document
 from tests.command import medagent
 from tests.medagent.benchmarks.medagentbench.submission.packs import Files, read, write
-from tests.shared_data import ROOT
 
 Forge = Callable[[Files], None]
 UNIT, TASK = "task2_1#1", "task2_1"
