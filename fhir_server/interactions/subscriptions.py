@@ -127,7 +127,7 @@ def matching_versions(server: ServerContext, hook: Hook, rows: Sequence[Version]
 
 
 def _searches(criteria: str) -> Iterator[tuple[str, Pairs]]:
-    """The searches in criteria: `Type?parameters`, or HAPI's format for all resources of types (`[Type,Type]`, `[*]`)."""
+    """The searches in criteria: `Type?parameters`, or HAPI's format for whole types (`[Type,Type]`, `[*]`)."""
     if criteria.startswith("["):
         named = criteria.strip("[] ")
         for kind in resource_types() if named == "*" else named.split(","):

@@ -103,7 +103,7 @@ def _entries(resource_type: str, kind: str) -> dict[str, list[tuple[Walk, list[E
 
 @cache
 def existence_parameters(resource_type: str) -> list[tuple[str, list[str]]]:
-    """Parameters of the format `x.exists() and x != false`, which are true or false for each resource, with x's keys."""
+    """Parameters like `x.exists() and x != false`, which are true or false for each resource, with the keys of x."""
     listed = []
     for parameter in parameters(resource_type).values():
         existence = _EXISTENCE.fullmatch(parameter.expression)

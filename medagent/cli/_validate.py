@@ -21,7 +21,7 @@ def command(
 ) -> None:
     """List every problem of a results file with its place, without grading.
 
-    Errors (exit code 1) violate the schema. Warnings (exit code 0) are formats that are unusual or that a grader rejects.
+    Errors (exit code 1) violate the schema. Warnings (exit code 0) are unusual formats, some of which a grader rejects.
     Equal problems share a line, with their number and the first three places.
 
     Example: medagent validate results/v2_r2_reference

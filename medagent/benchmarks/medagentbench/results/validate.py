@@ -235,7 +235,7 @@ _FREE = ("task3", "task8")
 
 
 class Form(NamedTuple):
-    """The usual format of an answer as text, a test for formats that a grader can accept, and one for the usual format."""
+    """The usual format of an answer as text, a test for formats that a grader can accept, and one for the usual one."""
 
     words: str
     gradable: Callable[[Any], bool]
