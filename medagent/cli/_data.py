@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from medagent.cli import _server_options as server_options
 from medagent.core.writing import writing
 from medagent.terminal.groups import group
 
@@ -183,12 +184,36 @@ def new(
     ehr: Annotated[
         Path | None, typer.Option(help="With --from: the patients (NDJSON, or a file from medagent ehr import).")
     ] = None,
+    fhir: Annotated[
+        str | None, typer.Option(metavar="URL", help="With --from: the patients of a hospital's own FHIR server.")
+    ] = None,
+    patient_ids: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --fhir: the patients, one id of a Patient per line.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="ID", help="With --fhir: the patients, as the members of a Group.")
+    ] = None,
+    now: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="With --fhir: the time of the tasks, e.g. 2024-03-05T14:00:00Z (default: now)."
+        ),
+    ] = None,
+    id_system: Annotated[
+        str | None, typer.Option(metavar="URI", help="With --fhir: texts show the patient's identifier of this system.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(help="With --fhir: the most patients that are read at once.")] = 4,
+    fhir_header: server_options.FhirHeader = None,
+    ca_file: server_options.CaFile = None,
 ) -> None:
     """Make a new hospital with tasks (v1 and v2, with answer keys) from a seed.
 
-    The same seed gives the same bytes on every machine.
+    The same seed gives the same bytes on every machine. With --from FILE.py --fhir URL, the tasks are about patients of
+    a hospital's own server. Run the command again to continue after an interruption.
 
     Example: medagent data new fresh --from ward7.py --per-type 20
+
+    Example: medagent data new ward --from ward7.py --fhir http://localhost:8085/fhir --patients 500
 
     Example: medagent data new fresh --like shift
 
@@ -198,10 +223,21 @@ def new(
     """
     from medagent.core.errors import UserError
 
-    if types is None and ehr is not None:
-        raise UserError("--ehr needs --from FILE.py")
+    if types is None and (ehr is not None or fhir is not None):
+        raise UserError(f"{'--ehr' if fhir is None else '--fhir'} needs --from FILE.py")
     if types is not None and (like is not None or split is not None):
         raise UserError("--from FILE.py cannot be used with --like or --split")
+    server = {
+        "--patient-ids": patient_ids,
+        "--group": group,
+        "--now": now,
+        "--id-system": id_system,
+        "--ca-file": ca_file,
+    }
+    if fhir is None and (one := next((name for name, value in server.items() if value is not None), None)):
+        raise UserError(f"{one} needs --fhir URL")
+    if fhir is not None and ehr is not None:
+        raise UserError("--ehr and --fhir cannot be used together")
     if types is None:
         benchmark, name, made = _generated(folder, like, split, seed, patients, per_type)
         _describe(folder, benchmark, name, made, 10 * made.per_type)
@@ -210,9 +246,45 @@ def new(
     from medagent.benchmarks.ward.benchmark import types_named
     from medagent.benchmarks.ward.made import make
 
-    own = make(types_named(types), folder, Order(seed, patients, per_type), ehr)
+    order = Order(seed, patients, per_type)
+    if fhir is not None:
+        options = {"fhir": fhir, "fhir_header": fhir_header or [], "ca_file": ca_file, "now": now}
+        _from_server(types, folder, order, {**options, "concurrency": concurrency}, patient_ids, group, id_system)
+        return
+    own = make(types_named(types), folder, order, ehr)
     print("\n".join(own.branches))
     _describe(folder, f"{types} ", own.manifest.name, own.manifest.made, len(own.tasks))
+
+
+def _from_server(
+    types: str,
+    folder: Path,
+    order: Any,
+    options: Mapping[str, Any],
+    ids: Path | None,
+    group: str | None,
+    id_system: str | None,
+) -> None:
+    """Make a set from a hospital's own server. `options` are those of the server."""
+    from medagent.benchmarks.ward.benchmark import types_named
+    from medagent.benchmarks.ward.hospital import Request, make_from_server
+    from medagent.benchmarks.ward.settings import WardSettings
+    from medagent.cli._ehr import Counter
+    from medagent.core.options import checked
+    from medagent.fhir_episodes.benchmark import token_warnings
+    from medagent.reports.tables import say
+
+    for warning in token_warnings():
+        say(f"warning: {warning}")
+    request = Request(order, checked(WardSettings, {**options, "writes": "private"}), ids, group, id_system or "")
+    own = make_from_server(types_named(types), folder, request, say, Counter("patients"))
+    made = own.manifest.made
+    print("\n".join(own.branches))
+    print(f"{folder}: {own.manifest.name}: {len(own.tasks)} tasks from {made.patients} patients, at {own.manifest.now}")
+    print("The folder has patients' data, which only you can read (mode 0600). Keep it on this machine.")
+    print(
+        f"Run it: medagent run {types} --dataset {folder} --fhir {options['fhir']} --writes private --agent reference"
+    )
 
 
 def _describe(folder: Path, benchmark: str, name: str, made: Any, tasks: int) -> None:
@@ -346,11 +418,13 @@ def verify(
     from medagent.benchmarks.twins import is_of_twins
     from medagent.benchmarks.ward.benchmark import types_named
     from medagent.benchmarks.ward.made import differing as own_differing
-    from medagent.benchmarks.ward.tasks import TASKS
+    from medagent.benchmarks.ward.tasks import TASKS, hospital_reads
     from medagent.core.errors import UserError
 
     if is_of_twins(folder):
         raise UserError(f"{folder}: follows from its set, not from a seed; make it again with medagent data twins")
+    if hospital_reads(folder) is not None:
+        raise UserError(f"{folder}: follows from a hospital's server, not from a seed")
     text = seed if seed is not None else kept_seed(folder)
     if (folder / TASKS).is_file():
         if types is None:

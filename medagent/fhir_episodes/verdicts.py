@@ -60,6 +60,8 @@ def conduct_notes(scores: Sequence[Scored]) -> Iterator[str]:
         yield f"{endings['empty']} replies were empty."
     if endings["refused"]:
         yield f"{endings['refused']} episodes were refused by the provider's content filter: not graded."
+    if endings["chart_changed"]:
+        yield f"{endings['chart_changed']} episodes: chart changed; not graded. Make the set again to include them."
     if thinking := sum(bool(part.get("thinking")) for part in parts):
         yield f"{thinking} episodes opened a message with a <think> block; --strip-thinking would have cut it."
     if malformed := sum(part.get("malformed", 0) for part in parts):
