@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from medagent.cli import _server_options as server_options
+from medagent.benchmarks.ward.settings import HospitalSettings
 from medagent.core.writing import writing
 from medagent.terminal.groups import group
+from medagent.terminal.settings import fields_of, with_options
 
 app = group(
     "Data of the benchmarks: task sets, published files, new sets from a seed, answer keys. Without a subcommand: list "
@@ -19,6 +20,8 @@ app = group(
     "Example: medagent data new fresh && medagent run --dataset fresh --agent reference",
     no_args_is_help=False,
 )
+
+_OF_PATIENTS = "ehr fhir patient_ids group now id_system concurrency fhir_header ca_file"
 
 
 @app.callback(invoke_without_command=True)
@@ -157,7 +160,9 @@ def key(
 
 
 @app.command("new")
+@with_options(fields_of(HospitalSettings, *_OF_PATIENTS.split()))
 def new(
+    values: dict[str, Any],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
     seed: Annotated[
         str | None, typer.Option(help="Any text; by default 128 secret random bits, stored in DIR/seed.txt.")
@@ -181,30 +186,6 @@ def new(
         str | None,
         typer.Option("--from", metavar="FILE.py", help="Your own file of task types, or one of them: FILE.py:Name."),
     ] = None,
-    ehr: Annotated[
-        Path | None, typer.Option(help="With --from: the patients (NDJSON, or a file from medagent ehr import).")
-    ] = None,
-    fhir: Annotated[
-        str | None, typer.Option(metavar="URL", help="With --from: the patients of a hospital's own FHIR server.")
-    ] = None,
-    patient_ids: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --fhir: the patients, one id of a Patient per line.")
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option(metavar="ID", help="With --fhir: the patients, as the members of a Group.")
-    ] = None,
-    now: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="With --fhir: the time of the tasks, e.g. 2024-03-05T14:00:00Z (default: now)."
-        ),
-    ] = None,
-    id_system: Annotated[
-        str | None, typer.Option(metavar="URI", help="With --fhir: texts show the patient's identifier of this system.")
-    ] = None,
-    concurrency: Annotated[int, typer.Option(help="With --fhir: the most patients that are read at once.")] = 4,
-    fhir_header: server_options.FhirHeader = None,
-    ca_file: server_options.CaFile = None,
 ) -> None:
     """Make a new hospital with tasks (v1 and v2, with answer keys) from a seed.
 
@@ -222,69 +203,50 @@ def new(
     Example: medagent data new fresh --like fhir-agentbench
     """
     from medagent.core.errors import UserError
+    from medagent.core.options import checked, refuse_idle
 
-    if types is None and (ehr is not None or fhir is not None):
-        raise UserError(f"{'--ehr' if fhir is None else '--fhir'} needs --from FILE.py")
+    server = checked(HospitalSettings, values)
+    refuse_idle(server)
+    if types is None and (one := next((name for name in ("fhir", "ehr") if name in values), None)):
+        raise UserError(f"--{one} needs --from FILE.py")
     if types is not None and (like is not None or split is not None):
         raise UserError("--from FILE.py cannot be used with --like or --split")
-    server = {
-        "--patient-ids": patient_ids,
-        "--group": group,
-        "--now": now,
-        "--id-system": id_system,
-        "--ca-file": ca_file,
-    }
-    if fhir is None and (one := next((name for name, value in server.items() if value is not None), None)):
-        raise UserError(f"{one} needs --fhir URL")
-    if fhir is not None and ehr is not None:
-        raise UserError("--ehr and --fhir cannot be used together")
     if types is None:
         benchmark, name, made = _generated(folder, like, split, seed, patients, per_type)
         _describe(folder, benchmark, name, made, 10 * made.per_type)
-        return
+    else:
+        _of_types(types, folder, seed, patients, per_type, server)
+
+
+def _of_types(
+    types: str, folder: Path, seed: str | None, patients: int, per_type: int, server: HospitalSettings
+) -> None:
+    """Make a set of own task types: over a new hospital, a file's patients, or a hospital's own server."""
     from medagent.benchmarks.made_folders import Order
     from medagent.benchmarks.ward.benchmark import types_named
+    from medagent.benchmarks.ward.hospital import FromServer
     from medagent.benchmarks.ward.made import make
-
-    order = Order(seed, patients, per_type)
-    if fhir is not None:
-        options = {"fhir": fhir, "fhir_header": fhir_header or [], "ca_file": ca_file, "now": now}
-        _from_server(types, folder, order, {**options, "concurrency": concurrency}, patient_ids, group, id_system)
-        return
-    own = make(types_named(types), folder, order, ehr)
-    print("\n".join(own.branches))
-    _describe(folder, f"{types} ", own.manifest.name, own.manifest.made, len(own.tasks))
-
-
-def _from_server(
-    types: str,
-    folder: Path,
-    order: Any,
-    options: Mapping[str, Any],
-    ids: Path | None,
-    group: str | None,
-    id_system: str | None,
-) -> None:
-    """Make a set from a hospital's own server. `options` are those of the server."""
-    from medagent.benchmarks.ward.benchmark import types_named
-    from medagent.benchmarks.ward.hospital import Request, make_from_server
-    from medagent.benchmarks.ward.settings import WardSettings
     from medagent.cli._ehr import Counter
-    from medagent.core.options import checked
     from medagent.fhir_episodes.benchmark import token_warnings
     from medagent.reports.tables import say
 
+    order, own = Order(seed, patients, per_type), types_named(types)
+    if server.fhir is None:
+        made = make(own, folder, order, server.ehr)
+        print("\n".join(made.branches))
+        _describe(folder, f"{types} ", made.manifest.name, made.manifest.made, len(made.tasks))
+        return
     for warning in token_warnings():
         say(f"warning: {warning}")
-    request = Request(order, checked(WardSettings, {**options, "writes": "private"}), ids, group, id_system or "")
-    own = make_from_server(types_named(types), folder, request, say, Counter("patients"))
-    made = own.manifest.made
-    print("\n".join(own.branches))
-    print(f"{folder}: {own.manifest.name}: {len(own.tasks)} tasks from {made.patients} patients, at {own.manifest.now}")
-    print("The folder has patients' data, which only you can read (mode 0600). Keep it on this machine.")
+    private = server.model_copy(update={"writes": "private"})
+    made = FromServer(own, folder, order, private, say, Counter("patients")).make()
+    print("\n".join(made.branches))
+    manifest = made.manifest
     print(
-        f"Run it: medagent run {types} --dataset {folder} --fhir {options['fhir']} --writes private --agent reference"
+        f"{folder}: {manifest.name}: {len(made.tasks)} tasks from {manifest.made.patients} patients, at {manifest.now}"
     )
+    print("The folder has patients' data, which only you can read (mode 0600). Keep it on this machine.")
+    print(f"Run it: medagent run {types} --dataset {folder} --fhir {server.fhir} --writes private --agent reference")
 
 
 def _describe(folder: Path, benchmark: str, name: str, made: Any, tasks: int) -> None:

@@ -41,9 +41,12 @@ def check_exported(run: Path, *, with_patient_data: bool, address: str = "", all
         )
 
 
-def scores_only(report: Report) -> Report:
-    """A report without the texts that may quote a chart."""
-    return report.model_copy(update={"items": [outcome_only(one) for one in report.items]})
+def shown_elsewhere(report: Report, run: Path) -> Report:
+    """A run's report as it may leave the run's folder: without texts that may quote a hospital's charts."""
+    if not has_patient_data(run):
+        return report
+    items = tuple(outcome_only(one) for one in report.items)
+    return report.model_copy(update={"items": items, "notes": (), "stopped": None, "details": {}})
 
 
 def outcome_only(one: ItemOutcome) -> ItemOutcome:

@@ -36,7 +36,7 @@ from medagent.benchmarks.ward.reads import (
     results_text,
     ruling_text,
 )
-from medagent.benchmarks.ward.settings import WardSettings
+from medagent.benchmarks.ward.settings import HospitalSettings
 from medagent.benchmarks.ward.tasks import TASKS, WardManifest, deal_type, is_living, tasks_of, tasks_text, unread
 from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
 from medagent.core.wire import without_password
@@ -58,102 +58,137 @@ _NEEDED = "_elements=identifier,deceased"
 """What is read of a Patient: the id, the identifiers, and whether the patient lives."""
 _IDS_AT_ONCE, _PAGE = 50, 200
 _ID = re.compile(r"[A-Za-z0-9.-]{1,64}")
-Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What to make: the set's options, the server and the clock, the patients (those of a file of ids, of a Group, or
-    the first living ones), and the system of the identifiers that texts show.
+class FromServer:
+    """Makes a set in a new or empty folder, or continues in one. `say` is called with messages, `report` with the
+    number of patients done and of all.
     """
 
+    types: Sequence[TaskType]
+    folder: Path
     order: Order
-    server: WardSettings
-    ids: Path | None = None
-    group: str | None = None
-    id_system: str = ""
+    server: HospitalSettings
+    say: Callable[[str], None]
+    report: Callable[[int, int], None]
 
-    def __post_init__(self) -> None:
-        if self.ids is not None and self.group is not None:
-            raise UserError("--patient-ids and --group cannot be used together")
+    def make(self) -> MadeSet:
+        """Make it. Raises UserError or RuleError. What was read stays, and another call continues."""
+        with owner_only(True), writing(self.folder):
+            origin, results = self._begun()
+            if results:
+                self.say(f"{self.folder}: continued with {len(results)} searches that were read before")
+            try:
+                with (self.folder / _PART).open("a", encoding="utf-8", newline="\n") as file:
+                    patients = asyncio.run(self._read(origin.now, results, file))
+            except FhirUnavailableError as error:
+                raise UserError(f"{error}; run the command again to continue") from None
+            except StopRunError as error:
+                raise UserError(str(error)) from None
+            return self._write(origin, results, self._shown(patients))
 
+    def _begun(self) -> tuple[Origin, dict[str, Sequence[Resource]]]:
+        """The server and the clock, and what an interrupted command has read. Raises UserError for another server."""
+        folder, path, server = self.folder, self.folder / _PART, self.server
+        address = hashlib.sha256(without_password(server.fhir or "").rstrip("/").encode()).hexdigest()
+        now = server.now or datetime.now().astimezone().replace(microsecond=0)
+        results = dict[str, Sequence[Resource]]()
+        folder.mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            before, results = read_origin(path), read_results(path)
+            if before.server != address or (server.now or before.now) != before.now:
+                time = before.now.isoformat()
+                raise UserError(f"{folder}: has a part of a set of another server or time ({time}); name a new folder")
+            now = before.now
+        elif any(folder.iterdir()):
+            raise UserError(f"{folder}: is not empty; name a new folder")
+        origin = Origin(server=address, now=now, id_system=server.id_system or "")
+        write_whole(path, results_text(origin, results))
+        return origin, results
 
-def make_from_server(
-    types: Sequence[TaskType], folder: Path, request: Request, say: Callable[[str], None], report: Report
-) -> MadeSet:
-    """Make a set in a new or empty folder, or continue in one. `report` gets the number of patients done, and of all.
+    async def _read(self, now: datetime, results: dict[str, Sequence[Resource]], file: TextIO) -> list[Resource]:
+        """Run the rules on the patients' charts, and append what they read to a file. Returns the patients."""
+        turns, base = asyncio.Semaphore(self.server.concurrency), self.server.api_base
+        done, stored = 0, len(results)
+        async with server_choice(self.server, now).open(base) as ehr:
+            await ehr.check()
+            async with ehr.session("") as session:
+                patients = await self._patients(session)
 
-    Raises UserError or RuleError. What was read stays, and the same call continues.
-    """
-    with owner_only(True), writing(folder):
-        origin, results = _begun(folder, request)
-        if results:
-            say(f"{folder}: continued with {len(results)} searches that were read before")
-        try:
-            with (folder / _PART).open("a", encoding="utf-8", newline="\n") as file:
-                patients = asyncio.run(_read(types, file, request, origin, results, report))
-        except FhirUnavailableError as error:
-            raise UserError(f"{error}; run the command again to continue") from None
-        except StopRunError as error:
-            raise UserError(str(error)) from None
-        return _write(types, folder, request, origin, results, _shown(patients, request.id_system, say))
+            async def read(patient: str) -> None:
+                nonlocal done, stored
+                async with turns, ehr.session(patient) as session:
+                    for kind in self.types:
+                        await asked(session, base, results, partial(_rule, kind, patient, now))
+                new = dict(islice(results.items(), stored, None))
+                done, stored = done + 1, stored + len(new)
+                file.writelines(result_lines(new))
+                file.flush()
+                self.report(done, len(patients))
 
+            tasks = [asyncio.create_task(read(str(one["id"]))) for one in patients]
+            try:
+                await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        return patients
 
-def _begun(folder: Path, request: Request) -> tuple[Origin, dict[str, Sequence[Resource]]]:
-    """The server and the clock, and what an interrupted command has read. Raises UserError for another server."""
-    path, server = folder / _PART, request.server
-    address = hashlib.sha256(without_password(server.fhir or "").rstrip("/").encode()).hexdigest()
-    now = server.now or datetime.now().astimezone().replace(microsecond=0)
-    origin, results = Origin(server=address, now=now, id_system=request.id_system), dict[str, Sequence[Resource]]()
-    folder.mkdir(parents=True, exist_ok=True)
-    if path.is_file():
-        before = read_origin(path)
-        if before.server != address or (server.now or before.now) != before.now:
-            raise UserError(
-                f"{folder}: has a part of a set of another server or time ({before.now.isoformat()}); name a new folder"
-            )
-        origin, results = origin.model_copy(update={"now": before.now}), read_results(path)
-    elif any(folder.iterdir()):
-        raise UserError(f"{folder}: is not empty; name a new folder")
-    write_whole(path, results_text(origin, results))
-    return origin, results
+    async def _patients(self, ehr: EhrSession) -> list[Resource]:
+        """The living patients. Raises UserError for an unknown id or group, and FhirUnavailableError."""
+        base, most, living = self.server.api_base, self.order.patients, list[Resource]()
+        if self.server.patient_ids is not None:
+            return await _named(ehr, base, _ids_of(self.server.patient_ids))
+        if self.server.group is not None:
+            return await _named(ehr, base, await _members(ehr, self.server.group))
+        async for page in pages(ehr, base, f"Patient?{_NEEDED}&_count={min(most, _PAGE)}"):
+            living += [one for one in page if is_living(one)]
+            if len(living) >= most:
+                break
+        return living[:most]
 
+    def _shown(self, patients: Sequence[Resource]) -> dict[str, str]:
+        """By id of the Patient the identifier that texts show; empty if they show the id itself. Raises UserError."""
+        system = self.server.id_system
+        if system is None:
+            return {str(one["id"]): "" for one in patients}
+        shown = {}
+        for one in patients:
+            values = (other.get("value") for other in objects(one.get("identifier")) if other.get("system") == system)
+            if value := next(filter(None, values), None):
+                shown[str(one["id"])] = str(value)
+        if not shown:
+            raise UserError(f"--id-system {system}: none of {len(patients)} patients has an identifier of this system")
+        if left_out := len(patients) - len(shown):
+            self.say(f"{left_out} patients without an identifier of {system} are left out")
+        return shown
 
-async def _read(
-    types: Sequence[TaskType],
-    file: TextIO,
-    request: Request,
-    origin: Origin,
-    results: dict[str, Sequence[Resource]],
-    report: Report,
-) -> list[Resource]:
-    """Run the rules on the patients' charts, and append what they read to a file. Returns the patients."""
-    settings, turns = request.server, asyncio.Semaphore(request.server.concurrency)
-    done, stored = 0, len(results)
-    async with server_choice(settings, origin.now).open(settings.api_base) as ehr:
-        await ehr.check()
-        async with ehr.session("") as session:
-            patients = await _chosen(session, settings.api_base, request)
-
-        async def read(patient: str) -> None:
-            nonlocal done, stored
-            async with turns, ehr.session(patient) as session:
-                for kind in types:
-                    await asked(session, settings.api_base, results, partial(_rule, kind, patient, origin.now))
-            new = dict(islice(results.items(), stored, None))
-            done, stored = done + 1, stored + len(new)
-            file.writelines(result_lines(new))
-            file.flush()
-            report(done, len(patients))
-
-        tasks = [asyncio.create_task(read(str(one["id"]))) for one in patients]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-    return patients
+    def _write(self, origin: Origin, results: Results, shown: Mapping[str, str]) -> MadeSet:
+        """Deal the tasks, and write the set with what their rules read. Raises UserError, RuleError."""
+        folder, order, known = self.folder, self.order, Searches(results, unread)
+        seed = order.seed or secrets.token_hex()
+        charts = {one: partial(_chart, one, origin.now, known) for one in shown}
+        dealt = {kind.name: deal_type(kind, list(charts.values()), order.per_type, seed) for kind in self.types}
+        of_types = {kind: tasks_of(kind, dealt[kind.name]) for kind in self.types}
+        known.used.clear()
+        for kind, some in of_types.items():
+            for task in some:
+                ruling_text(kind, charts[task.patient]())
+        tasks = [one.model_copy(update={"mrn": shown[one.patient]}) for some in of_types.values() for one in some]
+        if not tasks:
+            missing = "; ".join(f"{name}: {words}" for name, one in dealt.items() for words in one.missing)
+            raise UserError(f"no chart of {len(shown)} patients allows a task: {missing}")
+        write_whole(folder / READS, results_text(origin, known.used))
+        write_whole(folder / TASKS, tasks_text(tasks))
+        counts = Counter(str(one.get("resourceType")) for found in known.used.values() for one in found)
+        made = Made.of(VERSION, seed, order.seed is None, replace(order, patients=len(shown)), counts)
+        files = file_digests(folder, (READS, TASKS))
+        manifest = WardManifest(name=files[READS][:12], now=origin.now, files=files, made=made)
+        write_manifest(folder, manifest)
+        (folder / _PART).unlink()
+        return MadeSet(manifest, tasks, dealt)
 
 
 def _chart(patient: str, now: datetime, source: Source) -> Chart:
@@ -163,23 +198,6 @@ def _chart(patient: str, now: datetime, source: Source) -> Chart:
 def _rule(kind: TaskType, patient: str, now: datetime, source: Source) -> None:
     with suppress(DataFault):
         kind.ruled(_chart(patient, now, source))
-
-
-# Which patients
-
-
-async def _chosen(ehr: EhrSession, base: str, request: Request) -> list[Resource]:
-    """The living patients. Raises UserError for an unknown id or group, and FhirUnavailableError."""
-    if request.ids is not None:
-        return await _named(ehr, base, _ids_of(request.ids))
-    if request.group is not None:
-        return await _named(ehr, base, await _members(ehr, request.group))
-    living, most = list[Resource](), request.order.patients
-    async for page in pages(ehr, base, f"Patient?{_NEEDED}&_count={min(most, _PAGE)}"):
-        living += [one for one in page if is_living(one)]
-        if len(living) >= most:
-            break
-    return living[:most]
 
 
 async def _named(ehr: EhrSession, base: str, places: Mapping[str, str]) -> list[Resource]:
@@ -224,59 +242,3 @@ async def _members(ehr: EhrSession, group: str) -> dict[str, str]:
     if not ids:
         raise UserError(f"--group {group}: has no Patients as active members")
     return dict.fromkeys(ids, f"--group {group}: a member")
-
-
-# What the set contains
-
-
-def _shown(patients: Sequence[Resource], id_system: str, say: Callable[[str], None]) -> dict[str, str]:
-    """By id of the Patient the identifier that texts show; empty if they show the id itself."""
-    if not id_system:
-        return {str(one["id"]): "" for one in patients}
-    shown = {}
-    for one in patients:
-        values = (other.get("value") for other in objects(one.get("identifier")) if other.get("system") == id_system)
-        if value := next(filter(None, values), None):
-            shown[str(one["id"])] = str(value)
-    if not shown:
-        raise UserError(f"--id-system {id_system}: none of {len(patients)} patients has an identifier of this system")
-    if left_out := len(patients) - len(shown):
-        say(f"{left_out} patients without an identifier of {id_system} are left out")
-    return shown
-
-
-def _write(
-    types: Sequence[TaskType],
-    folder: Path,
-    request: Request,
-    origin: Origin,
-    results: Results,
-    shown: Mapping[str, str],
-) -> MadeSet:
-    """Deal the tasks, and write the set with what their rules read. Raises UserError, RuleError."""
-    order, known = request.order, Searches(results, unread)
-    seed = order.seed or secrets.token_hex()
-    charts = {one: partial(_chart, one, origin.now, known) for one in shown}
-    dealt = {kind.name: deal_type(kind, list(charts.values()), order.per_type, seed) for kind in types}
-    tasks = [
-        task.model_copy(update={"mrn": shown[task.patient]})
-        for kind in types
-        for task in tasks_of(kind, dealt[kind.name])
-    ]
-    if not tasks:
-        missing = "; ".join(f"{name}: {words}" for name, one in dealt.items() for words in one.missing)
-        raise UserError(f"no chart of {len(shown)} patients allows a task: {missing}")
-    known.used.clear()
-    for kind in types:
-        for task in tasks:
-            if task.type == kind.name:
-                ruling_text(kind, charts[task.patient]())
-    write_whole(folder / READS, results_text(origin, known.used))
-    write_whole(folder / TASKS, tasks_text(tasks))
-    counts = Counter(str(one.get("resourceType")) for found in known.used.values() for one in found)
-    made = Made.of(VERSION, seed, order.seed is None, replace(order, patients=len(shown)), counts)
-    files = file_digests(folder, (READS, TASKS))
-    manifest = WardManifest(name=files[READS][:12], now=origin.now, files=files, made=made)
-    write_manifest(folder, manifest)
-    (folder / _PART).unlink()
-    return MadeSet(manifest, tasks, dealt)
