@@ -48,7 +48,7 @@ def conduct_of(row: EpisodeRow) -> dict[str, Any]:
 def conduct_notes(scores: Sequence[Scored]) -> Iterator[str]:
     """Notes for the user on how the episodes ended, and on the kinds of failure."""
     endings = Counter(one.status for one in scores)
-    parts = [one.score.part for one in scores if one.score is not None]
+    parts = [one.score.part for one in scores if one.score and one.score.part]
     if endings["agent_error"]:
         yield (
             f"{endings['agent_error']} episodes ended because the agent raised an error: counted as failed; "

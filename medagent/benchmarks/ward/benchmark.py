@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from medagent.agents.base import Agent, AgentContext
 from medagent.benchmarks.made_folders import HOSPITAL
 from medagent.benchmarks.ward._grader import WardGrader, baselines
-from medagent.benchmarks.ward.reads import asked, read_origin, ruling_text
+from medagent.benchmarks.ward.reads import asked, read_origin, rules_unquoted, ruling_text
 from medagent.benchmarks.ward.settings import AGENTS, WardGrading, WardSettings
 from medagent.benchmarks.ward.tasks import (
     TASKS,
@@ -153,10 +153,11 @@ class Ward(FhirBenchmark[WardSettings]):
 
     async def plan(self, settings: WardSettings, say: Say) -> Plan:
         """See `FhirBenchmark.plan`. The run's folder lists the tasks, so that a corrected rule can grade it again."""
-        plan = await super().plan(settings, say)
-        tasks = self.tasks(settings)
-        for item in tasks.items if settings.dataset else ():
-            _try(item)
+        with rules_unquoted() if settings.private else nullcontext():
+            plan = await super().plan(settings, say)
+            tasks = self.tasks(settings)
+            for item in tasks.items if settings.dataset else ():
+                _try(item)
         text = tasks_text([task_of(one) for one in tasks.items])
         return replace(
             plan,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -16,11 +17,12 @@ from urllib.parse import urlencode
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from medagent.core.errors import FhirUnavailableError, UserError
+from medagent.engine.patient_data import NOT_SHOWN
 from medagent.fhir_data.record import EhrSession, TooMuchError
 from refsol.clinical.chart import Chart
 from refsol.clinical.meanings import plain
 from refsol.clinical.sources import PAGE, Resource, Source
-from refsol.clinical.task_type import Pending, TaskType
+from refsol.clinical.task_type import Pending, RuleError, TaskType
 from refsol.errors import DataFault
 from refsol.json_values import as_object, json_value, objects
 
@@ -127,6 +129,18 @@ async def pages(ehr: EhrSession, base: str, search: str) -> AsyncIterator[list[d
         links = objects(bundle.get("link"))
         following = next((str(link.get("url")) for link in links if link.get("relation") == "next"), "")
         target = following.removeprefix(base.rstrip("/"))
+
+
+@contextmanager
+def rules_unquoted() -> Iterator[None]:
+    """Raises UserError for a rule at fault, with the place and the type of its error, but not its text."""
+    try:
+        yield
+    except RuleError as error:
+        if error.__cause__ is None:
+            raise
+        place = str(error).partition(" failed: ")[0]
+        raise UserError(f"{place} failed: {type(error.__cause__).__name__} ({NOT_SHOWN})") from None
 
 
 def ruling_text(kind: TaskType, chart: Chart) -> str:

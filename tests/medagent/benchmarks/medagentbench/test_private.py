@@ -88,10 +88,15 @@ def test_a_private_run_writes_nothing_to_the_server_and_its_texts_stay_in_its_fo
         command("report", folder, "-o", page),
         command("export", "jsonl", folder, lines),
         command("export", "csv", folder, table),
+        command("grade", folder, "--json"),
+        command("grade", next(folder.glob("results*.json")), "--json"),
+        command("report", next(folder.glob("results*.json")), "-o", tmp_path / "file.html"),
+        run(tmp_path, url, "--agent", agent(tmp_path), "--send-patient-data", "nowhere", "--json", "--round", "r2"),
     ]
     for ended in written:
         assert ended.code == 0, ended.err
         assert marked(ended.out + ended.err) == []
+    assert marked(json.dumps(unpacked(tmp_path / "file.html"))) == []
     assert marked(json.dumps(unpacked(page)) + lines.read_text() + table.read_text()) == []
     (line,) = map(json.loads, lines.read_text().splitlines())
     assert (line["correct"], line["messages"], line["reason"]) == (False, [], "")

@@ -6,75 +6,31 @@ import asyncio
 import json
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 
 import medagent
-from fhir_server import Request, Server
-from fhir_server.app import create_app
 from medagent.core.errors import ChartChangedError
-from tests.command import Ran
 from tests.command import medagent as command
 from tests.loopback import ModelServer
+from tests.medagent.benchmarks.ward.hospital import (
+    FEW,
+    TOKEN,
+    Answer,
+    Hospital,
+    changed,
+    new,
+    opened,
+    overall,
+    report,
+    run,
+    tasks,
+)
 from tests.medagent.benchmarks.ward.ward3 import NOW, SOURCE, resources
-from tests.medagent.reports.test_report import unpacked
-from tests.serving import serving
 from tests.starts import start
-
-TOKEN = "ward-token"
-FEW = ("--per-type", 4)
-Answer = Callable[[str], tuple[int, bytes] | None]
-
-
-class Hospital:
-    """A hospital's server that requires a token. It notes each request; `answer` may answer in its place."""
-
-    def __init__(self, url: str, server: Server) -> None:
-        self.url, self.server = f"{url}/fhir", server
-        self.tokens = {TOKEN}
-        self.requests: list[str] = []
-        self.answer: Answer = lambda _: None
-
-    @property
-    def lines(self) -> list[str]:
-        """All resources."""
-        return [line for kind in self.server.stats() for line in self.server.export(kind)]
-
-    def server_says(self, kind: str, query: str) -> bytes:
-        """The server's own reply to a search."""
-        return self.server.handle(Request("GET", f"/fhir{kind}?{query}")).body
-
-    def charts(self) -> list[str]:
-        """The searches of patients' charts that were sent."""
-        return [one for one in self.requests if "patient=" in one]
-
-
-@contextmanager
-def opened(charts: Iterator[dict[str, Any]]) -> Iterator[Hospital]:
-    server = Server.open(None)
-    server.load([json.dumps(one) for one in charts])
-    app, hospital = create_app(server), Hospital("", server)
-
-    async def guarded(scope: Any, receive: Any, send: Any) -> None:
-        target = unquote(f"{scope['path']}?{scope['query_string'].decode()}").removeprefix("/fhir")
-        hospital.requests.append(f"{scope['method']} {target}")
-        sent = dict(scope["headers"]).get(b"authorization", b"").decode().removeprefix("Bearer ")
-        own = hospital.answer(target) if sent in hospital.tokens else (401, b"{}")
-        if own is None:
-            await app(scope, receive, send)
-            return
-        await send({"type": "http.response.start", "status": own[0], "headers": []})
-        await send({"type": "http.response.body", "body": own[1]})
-
-    with serving(guarded) as url:
-        hospital.url = f"{url}/fhir"
-        yield hospital
-    server.close()
 
 
 @pytest.fixture
@@ -106,36 +62,10 @@ def identified(resource: dict[str, Any]) -> dict[str, Any]:
     return {**resource, "identifier": [{"system": "urn:x", "value": "0"}, {"system": "urn:mrn", "value": number}]}
 
 
-def new(hospital: Hospital, *words: object, folder: str = "ward") -> Ran:
-    clock = () if "--now" in words else ("--now", NOW)
-    return command("data", "new", folder, "--from", "ward3.py", "--fhir", hospital.url, *clock, *words)
-
-
-def run(hospital: Hospital, agent: object, *words: object) -> Ran:
-    server = ("--fhir", hospital.url, "--writes", "private")
-    return command("run", "ward3.py", "--dataset", "ward", *server, "--agent", agent, *words)
-
-
 def made(hospital: Hospital, *words: object) -> Path:
     ran = new(hospital, *(words or FEW))
     assert ran.code == 0, ran.err
     return Path("ward")
-
-
-def report(ran: Ran) -> dict[str, Any]:
-    assert ran.code in (0, 2), ran.err
-    document: dict[str, Any] = json.loads(ran.out)
-    return document
-
-
-def overall(document: Mapping[str, Any], name: str = "overall") -> tuple[int, int]:
-    lines = {line["name"]: line for section in document["table"] for line in section["lines"]}
-    return lines[name]["counts"]["right"], lines[name]["n"]
-
-
-def tasks(folder: Path) -> list[dict[str, Any]]:
-    read: list[dict[str, Any]] = json.loads((folder / "own_tasks.json").read_text())
-    return read
 
 
 def test_from_a_server_to_a_comparison_of_two_agents(hospital: Hospital) -> None:
@@ -201,15 +131,6 @@ def test_texts_show_the_identifier_of_a_system(hospital: Hospital) -> None:
         assert task["mrn"] == task["patient"].replace("W", "77")
         assert f"patient {task['mrn']}" in prompts[task["id"]]
         assert task["patient"] not in prompts[task["id"]]
-
-
-def changed(hospital: Hospital, patient: str) -> None:
-    """The hospital corrects all of a patient's readings and drugs."""
-    for line in hospital.lines:
-        one = json.loads(line)
-        if one["resourceType"] == "Observation" and one["subject"]["reference"] == f"Patient/{patient}":
-            one["valueQuantity"]["value"] += 40
-            hospital.server.load([json.dumps(one)])
 
 
 def test_an_item_whose_chart_has_changed_is_not_graded(hospital: Hospital) -> None:
@@ -464,83 +385,3 @@ def test_a_corrected_rule_that_reads_more_needs_a_new_set(hospital: Hospital) ->
     ran = run(hospital, "reference", "--quiet", "--round", "again")
     assert ran.code == 1
     assert "the set has no result of a search of Observation: the rule has changed; make the set again" in ran.err
-
-
-MARKED = "Qzx"
-"""A part of all names, ids, texts and values of the marked charts."""
-VALUES = ("124.7531", "1911-09-17", "2024-05-01T08:13:57")
-
-
-def marked_charts() -> Iterator[dict[str, Any]]:
-    """Four patients whose names, ids, dates and values are unique. Two have a low sodium."""
-    for number in range(4):
-        mrn = f"{MARKED}{number}"
-        yield {"resourceType": "Patient", "id": mrn, "birthDate": VALUES[1], "name": [{"family": f"{MARKED}ovics"}]}
-        yield {
-            "resourceType": "Observation",
-            "id": f"o{mrn}",
-            "status": "final",
-            "code": {"coding": [{"system": "http://loinc.org", "code": "2951-2"}]},
-            "effectiveDateTime": f"{VALUES[2]}+00:00",
-            "valueQuantity": {"value": 124.7531 if number % 2 else 144.7531, "unit": "mmol/L"},
-            "note": [{"text": f"{MARKED}note"}],
-            "subject": {"reference": f"Patient/{mrn}"},
-        }
-
-
-def marks(*texts: str) -> list[str]:
-    return [mark for mark in (MARKED, *VALUES) if any(mark in text for text in texts)]
-
-
-def test_patient_data_of_a_set_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MEDAGENT_FHIR_TOKEN", TOKEN)
-    Path("ward3.py").write_text(SOURCE, "utf-8")
-    with opened(marked_charts()) as hospital:
-        said = [new(hospital, "--per-type", 2)]
-        said += [run(hospital, agent, "--round", "quiet", "--json") for agent in ("reference", "nop")]
-        assert [one.code for one in said] == [0, 0, 0], said
-        first, second = (f"results/ward3_quiet_{agent}" for agent in ("reference", "nop"))
-        assert marks(Path("ward/reads.jsonl").read_text()) == [MARKED, *VALUES[:1], VALUES[2]]
-        for number in range(4):
-            changed(hospital, f"{MARKED}{number}")
-        said.append(run(hospital, "reference", "--round", "changed"))
-        hospital.answer = lambda target: (500, f"{MARKED} {VALUES[0]}".encode()) if "patient=" in target else None
-        said.append(run(hospital, "reference", "--round", "broken"))
-        said.append(new(hospital, "--per-type", 2, folder="broken"))
-    assert [one.code for one in said[3:]] == [2, 2, 1]
-    for folder in map(Path, ("ward", "broken", first, second, "results/ward3_broken_reference")):
-        assert all(path.stat().st_mode & 0o077 == 0 for path in (folder, *folder.iterdir()))
-
-    written = [f"{form}.out" for form in ("report", "jsonl", "csv", "junit")]
-    said += [
-        command("report", first, "--benchmark", "ward3.py", "-o", written[0]),
-        command("export", "jsonl", first, written[1], "--benchmark", "ward3.py"),
-        command("export", "csv", first, written[2], "--benchmark", "ward3.py"),
-        command("compare", first, second, "--benchmark", "ward3.py", "--junit", written[3]),
-        command("compare", first, second, "--benchmark", "ward3.py", "--json", "--full"),
-        command("grade", first, "--benchmark", "ward3.py", "--json"),
-        command("compare", first, second, "--benchmark", "ward3.py", "--markdown"),
-        command("leaderboard", first, second, "--benchmark", "ward3.py"),
-    ]
-    assert [one.code for one in said[6:]] == [0] * 8, said[6:]
-    pages = [json.dumps(unpacked(Path(written[0]))), *(Path(one).read_text() for one in written[1:4])]
-    assert marks(*pages) == []
-    assert [marks(one.out, one.err) for one in said] == [[]] * len(said)
-
-    for form in ("official", "atif", "inspect", "otel", "mlflow"):
-        refused = command("export", form, first, "out")
-        assert refused.code == 1, form
-        assert "--with-patient-data" in refused.err
-        assert marks(refused.out, refused.err) == []
-    assert not Path("out").exists()
-
-
-def test_a_model_elsewhere_gets_nothing_of_a_set(hospital: Hospital) -> None:
-    made(hospital)
-    sent = len(hospital.requests)
-    ran = run(hospital, "text", "--model", "m", "--base-url", "http://llm.example/v1")
-    assert ran.code == 1
-    assert "--base-url is at http://llm.example/v1, and patient data would be sent there" in ran.err
-    assert "--send-patient-data llm.example" in ran.err
-    assert len(hospital.requests) == sent
