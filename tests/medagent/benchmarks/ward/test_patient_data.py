@@ -151,6 +151,9 @@ def test_errors_have_no_texts_of_charts(hospital: Hospital) -> None:
     folders = [f"results/ward3_{name}" for name in ("one_m", "one_Mine", "one_reference", "broken_reference")]
     private("ward", "broken", *folders)
     assert marks(Path(folders[1], "episodes.jsonl").read_text()) == [MARKED, VALUES[0], VALUES[1], VALUES[3]]
+    shown = command("show", folders[1], "sodium_again_1", "--benchmark", "ward3.py")
+    assert "ValueError" in shown.out
+    assert MARKED in shown.out
     for folder in folders:
         unmarked(*views(folder))
         assert marks(*written()) == []
