@@ -168,6 +168,17 @@ def test_patient_data_go_to_no_address_that_the_user_has_not_named(
     assert not list(tmp_path.glob("v1_*"))
 
 
+def test_a_judge_elsewhere_must_be_named(
+    tmp_path: Path, hospital: tuple[str, Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-that-is-not-sent")
+    words = ("--fhir", hospital[0], "--writes", "private", "--judge", "gpt-4o", "--results-dir", tmp_path / "runs")
+    ran = command("run", "fhir-agentbench", "--agent", "reference", *words)
+    assert ran.code != 0
+    assert "gpt-4o, a model, is at https://api.openai.com/v1" in ran.err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_model_on_this_machine_needs_no_option(tmp_path: Path, hospital: tuple[str, Server]) -> None:
     messages = iter([*ACTIONS, "FINISH([])"])
     with ModelServer(reply=lambda _: next(messages)) as model:
