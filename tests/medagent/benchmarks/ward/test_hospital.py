@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import threading
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -250,6 +251,16 @@ def test_a_token_that_expires_in_the_middle_is_read_again(hospital: Hospital, mo
 
     hospital.answer = renew
     assert overall(report(run(hospital, "reference", "--quiet", "--json"))) == (12, 12), "no item was lost"
+
+
+def test_a_token_that_may_write_gets_a_warning(hospital: Hospital, monkeypatch: pytest.MonkeyPatch) -> None:
+    claims = urlsafe_b64encode(b'{"scope": "system/*.cruds"}').decode()
+    token = f"e30.{claims}.x"
+    hospital.tokens = {token}
+    monkeypatch.setenv("MEDAGENT_FHIR_TOKEN", token)
+    ran = new(hospital, *FEW)
+    assert ran.code == 0, ran.err
+    assert "warning: the token's scope allows writes (system/*.cruds)" in ran.err
 
 
 def with_next(target: str, to: str) -> bytes:
