@@ -183,7 +183,7 @@ class FromServer:
             raise UserError(f"no chart of {len(shown)} patients allows a task: {missing}")
         write_whole(folder / READS, results_text(origin, known.used))
         write_whole(folder / TASKS, tasks_text(tasks))
-        counts = Counter(str(one.get("resourceType")) for found in known.used.values() for one in found)
+        counts = Counter(str(one.get("resourceType")) for some in known.used.values() for one in some)
         made = Made.of(VERSION, seed, order.seed is None, replace(order, patients=len(shown)), counts)
         files = file_digests(folder, (READS, TASKS))
         manifest = WardManifest(name=files[READS][:12], now=origin.now, files=files, made=made)

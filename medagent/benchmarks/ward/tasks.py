@@ -175,7 +175,7 @@ def is_living(patient: Mapping[str, Any]) -> bool:
 
 
 def deal_type(kind: TaskType, charts: Sequence[Callable[[], Chart]], count: int, seed: str) -> Dealt:
-    """Deal the tasks of a type over patients' charts, each made anew. Raises RuleError for a rule at fault."""
+    """Deal the tasks of a type over patients' charts, each made by a function. Raises RuleError for a rule at fault."""
     candidates = [_candidate(kind, chart) for chart in charts]
     dice = Dice(seed_number(seed, f"ward {kind.name}"))
     return deal([one for one in candidates if one is not None], HALF, count, dice)
