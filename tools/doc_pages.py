@@ -33,7 +33,7 @@ NAME = re.compile(r"`([\w./-]+\.\w+)`[^`\n]*:\s*\Z")
 OUTSIDE: tuple[tuple[str, str], ...] = (
     (r"^docker |\bdocker compose\b", "needs Docker"),
     (r"^(pip|pipx|uvx|uv|npm|npx) |-m pip\b|^python3? -m venv|^source ", "installs something"),
-    (r"^git |^cd |^export ", "is about a checkout or a shell"),
+    (r"^git |^cd ", "is about a checkout"),
     (r"^make |^python -m (tools|tests|benchmarks)\b|^python tools/", "is a contributor's command; it takes minutes"),
     (r"^(vllm|ollama|sbatch|srun|ssh|kubectl|dask) |--cluster tcp:", "needs another program or machine"),
     (r"^(harbor|prime|vf-\w+|openenv|mlflow|lm_eval|swe) ", "needs another program"),
@@ -60,6 +60,8 @@ VARYING = (
     (re.compile(r"\s+"), " "),
 )
 ELLIPSIS = "…"
+NOWHERE = "http://127.0.0.1:9/v1"
+"""The address of a model where nothing listens."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,9 @@ class Stage:
         text = re.sub(r"(--port )(\d{4,5})", lambda port: port[1] + self._own_port(port[2]), text)
         text = text.removeprefix(".venv/bin/").replace(" .venv/bin/", " ")
         plain = text.removesuffix("&").strip()
+        if variable := re.fullmatch(r"export (\w+)=(\S+)", plain):
+            self._environment[variable[1]] = variable[2]
+            return 0, []
         if text.endswith("&") or SERVER.match(text):
             return self._start(plain, command)
         done = subprocess.run([*self._shell, plain], cwd=self.folder, env=self._environment, capture_output=True)
@@ -240,6 +245,14 @@ class Stage:
                 continue
             who = f"--agent {run[2]}" if run[2] in ("reference", "nop", "constant") else f"--model {run[2]} --limit 20"
             self.run(f"medagent run --version v2 --round {run[1]} {who} --quiet")
+
+
+def ran(command: str, folder: Path) -> list[str]:
+    """The lines that a command prints in a folder. Raises CalledProcessError if it fails."""
+    code, lines = Stage("", folder, NOWHERE).run(command)
+    if code:
+        raise subprocess.CalledProcessError(code, command, "\n".join(lines))
+    return lines
 
 
 def _program(name: str) -> str:
