@@ -180,7 +180,7 @@ class Stage:
         text = re.sub(r"(--port )(\d{4,5})", lambda port: port[1] + self._own_port(port[2]), text)
         text = text.removeprefix(".venv/bin/").replace(" .venv/bin/", " ")
         plain = text.removesuffix("&").strip()
-        if variable := re.fullmatch(r"export (\w+)=(\S+)", plain):
+        if variable := re.fullmatch(r"export (\w+)=([\w./:-]+)", plain):
             self._environment[variable[1]] = variable[2]
             return 0, []
         if text.endswith("&") or SERVER.match(text):
