@@ -18,9 +18,9 @@ from fhir_server.search.paging import Searches
 from fhir_server.search.parameters import ParameterRegistry, resource_types
 from fhir_server.store import Store, Version
 from fhir_server.terminology import HL7
-from fhir_server.wire.bundle import Bundle, compact
+from fhir_server.wire.bundle import Bundle
 from fhir_server.wire.http import Pairs, Request, Response, parse_query, path_segments, split_target
-from fhir_server.wire.json_text import decode
+from fhir_server.wire.json_text import compact, decode
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.xml import to_xml
 
@@ -128,8 +128,9 @@ class RequestContext:
             return to_xml(decode(text), pretty=self.layout.pretty)
         return text if self.layout.pretty else compact(text)
 
-    def bundle(self, bundle: Bundle, headers: Sequence[tuple[str, str]] = ()) -> Response:
-        """A response with a Bundle."""
+    def bundle(self, bundle: Bundle, *, addressed: bool = True) -> Response:
+        """A response with a Bundle, and with its address if it is `addressed`."""
+        headers = [("Content-Location", f"{self.base}/Bundle/{bundle.id}")] if addressed else []
         return self.respond(200, bundle.render(), [*headers, ("Last-Modified", http_date(self.now // 1000))])
 
 

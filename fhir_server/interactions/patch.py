@@ -35,9 +35,7 @@ def patch(context: RequestContext, kind: str, resource_id: str) -> Response:
     if version and version != str(row.version):
         problem = f"Version {version} is not the most recent version of this resource, unable to apply patch"
         raise FhirError(409, f"HAPI-0550: HAPI-0974: {problem}")
-    with context.store.transaction():
-        written, stored = patch_resource(context, row, content_type, context.request.body)
-    return written_response(context, written, stored, "ETag Location")
+    return _patched(context, row, content_type)
 
 
 def patch_by_condition(context: RequestContext, kind: str) -> Response:
@@ -47,6 +45,10 @@ def patch_by_condition(context: RequestContext, kind: str) -> Response:
     row = MatchUrl(context, kind, query).only("PATCH")
     if row is None:
         raise FhirError(404, f'HAPI-0973: Invalid match URL "{kind}?{query}" - No resources match this search')
+    return _patched(context, row, content_type)
+
+
+def _patched(context: RequestContext, row: Version, content_type: str) -> Response:
     with context.store.transaction():
         written, stored = patch_resource(context, row, content_type, context.request.body)
     return written_response(context, written, stored, "ETag Location")

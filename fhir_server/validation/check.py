@@ -207,13 +207,7 @@ def check_invariants(place: Place, root: Node, report: Report) -> None:
     if not listed or place.node.value is None:
         return
     resource = place.resource or root
-
-    def resolve(reference: str) -> Node | None:
-        contained = root.value.get("contained", []) if reference.startswith("#") else []
-        target = next((one for one in contained if one.get("id") == reference[1:]), None)
-        return None if target is None else Node(target, str(target.get("resourceType")))
-
-    environment = Environment(resource, root, resolve, budget=Budget())  # R4's own expressions, which are short
+    environment = Environment(resource, root, root.contained, budget=Budget())  # R4's own expressions, which are short
     for one in listed:
         try:
             if holds(one.expression, place.node, environment):

@@ -107,8 +107,8 @@ CODED = [
                 "Terminology_TX_NoValid_16",
                 "OperationDefinition.parameter[0].type",
                 f"The value provided ('Foo') was not found in the value set 'FHIRAllTypes' ({TYPE}|4.0.1), and a code"
-                " is required from this value set  (error message = Unknown code 'Foo' for in-memory expansion of ValueSet"
-                f" '{TYPE}')",
+                " is required from this value set  (error message = Unknown code 'Foo' for in-memory expansion of"
+                f" ValueSet '{TYPE}')",
             )
         ],
     ),
