@@ -214,13 +214,13 @@ class Store(ABC):
 
     def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Version]:
         """Versions that match a condition on type, id or row_id, newest first."""
-        rows = "SELECT *, text IS NULL AS gone FROM"  # a column, so that SQLite can read indexes in order
+        rows = "SELECT *, text IS NULL AS gone FROM"  # a column, as in the indexes, so that SQLite reads them in order
         sql = (
             f"{rows} resources WHERE {where} UNION ALL {rows} versions WHERE {where}"
             " ORDER BY updated DESC, gone DESC, row_id DESC, version DESC LIMIT ? OFFSET ?"
         )  # in a transaction HAPI reads the clock for each deletion, but once for all other writes
-        found = self.query(sql, (*values, *values, limit, offset))
-        return self._counted([Version(*row[:-1]) for row in found])
+        versions = self.query(sql, (*values, *values, limit, offset))
+        return self._counted([Version(*row[:-1]) for row in versions])
 
     def _counted(self, rows: list[Version]) -> list[Version]:
         """Counts the rows' texts as read and returns the rows."""
