@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from medagent.models.base import ChatModel, Completion, Message, Tool
 
 LONGEST_MESSAGE = 4_000_000
-"""The maximum length of a message in characters; the body of a POST may have half of that."""
+"""The maximum length of a message in characters; the body of a POST may be half as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class CountedModel:
 
 
 class Agent:
-    """The base class of agents. Override one of `play`, `solve` and `start`. `context` has what the agent may use.
+    """The base class of agents. Override one of `play`, `solve` and `start`. `context` contains what the agent may use.
 
     A run creates an agent with the context and then its arguments by name, or sets the context of an instance.
 
@@ -180,7 +180,7 @@ class Agent:
     def start(self, task: Any, *, key: str, seed: int | None) -> Policy:
         """A new policy. `key` names the episode. `seed` is for sampling; None in the first trial.
 
-        Raises UserError if the agent has its own loop.
+        Raises UserError if the agent runs its own loop.
         """
         if owns_loop(type(self)):
             raise UserError(f"{type(self).__name__} has `solve`, which needs a benchmark's FHIR session; write `play`")
@@ -207,7 +207,7 @@ async def learn_from(agent: Agent, task: Any, row: Any, feedback: Feedback, spen
 
 
 def owns_loop(agent: type[Agent]) -> bool:
-    """Whether an agent's class has `solve`."""
+    """Whether an agent's class overrides `solve`."""
     return agent.solve is not Agent.solve
 
 

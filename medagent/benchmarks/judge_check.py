@@ -1,4 +1,4 @@
-"""`medagent judge check`: has a panel label cases whose label is known.
+"""`medagent judge check`: a panel labels cases whose label is known.
 
 A check is a run, so you can continue, show and compare it like any run. Its score is the agreement with the known
 labels. A judge may be trusted if the lower end of the 95% interval is at least `TRUSTED`.
@@ -103,7 +103,7 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
         return CaseGrader(self._of(source))
 
     async def plan(self, settings: RunSettings, say: Say) -> Plan:
-        """Raises UserError, because checks have their own command."""
+        """Raises UserError, because checks are made with a separate command."""
         raise UserError("to check a judge: `medagent judge check BENCHMARK --judge NAME`")
 
     def messages(self, row: ExchangeRow) -> Sequence[ShownMessage]:

@@ -25,7 +25,7 @@ class Place:
 
     @classmethod
     def of(cls, text: str) -> Place:
-        """Split a text into path and judge. Both may contain `@`. Raises UserError if there is no such file."""
+        """Split a text into path and judge. Both may contain `@`. Raises UserError if the file does not exist."""
         for end in [len(text), *(n for n, character in enumerate(text) if character == "@")]:
             if end and Path(text[:end]).exists():
                 return cls(Path(text[:end]), text[end + 1 :] or None)

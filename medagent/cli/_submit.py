@@ -1,4 +1,4 @@
-"""`medagent submit`: packs a run into one archive, and checks such an archive."""
+"""`medagent submit`: packs a run into one archive, and checks these archives."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class CallSpent(BaseModel):
 
 
 class Spent(CallSpent):
-    """The cost of one unit, or the sum for several units. A unit's has `each` call too, in order.
+    """The cost of one unit, or the sum for several units. A unit's lists `each` call too, in order.
 
     A call whose last attempt failed is not in `calls`; its attempts are in `retries` and `waited`.
     """

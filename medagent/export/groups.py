@@ -1,6 +1,6 @@
 """The scores of a run as CSV, one line per group.
 
-Each line has data set, language, model and judges, so that one file can have the lines of many runs.
+Each line contains data set, language, model and judges, so that one file can contain the lines of many runs.
 """
 
 from __future__ import annotations

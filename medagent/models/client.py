@@ -55,7 +55,7 @@ for _name in ("httpx", "httpx2", "openai._base_client"):
 
 
 class NoReplyError(openai.APIConnectionError):
-    """There is no reply to a request. The text gives the reason."""
+    """A request did not get a reply. The text gives the reason."""
 
     def __init__(self, words: str, request: Any) -> None:
         super().__init__(message=words, request=request)
@@ -70,7 +70,7 @@ class TooLongError(NoReplyError):
 
 
 class ForeignHostError(NoReplyError):
-    """A request goes to a host that the user has not named."""
+    """A request goes to a host that the user did not name."""
 
 
 class EndpointClient(openai.DefaultAioHttpClient):
@@ -160,7 +160,7 @@ def _refused(error: BaseException) -> bool:
 
 
 def _words(error: BaseException) -> str:
-    """Why there is no reply, in plain words instead of aiohttp's."""
+    """Why the reply is missing, in plain words instead of aiohttp's."""
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"the host {error.host} is not known"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):

@@ -1,7 +1,7 @@
 """Cassettes: scrubbed replies of a real server as JSON lines, which a FHIR double replays.
 
 A request is matched by method, scrubbed path and scrubbed body, so a match does not need names, which a cassette does
-not have. If the same request comes again, it gets the next recorded reply, and after the last one the last again.
+not contain. If the same request comes again, it gets the next recorded reply, and after the last one the last again.
 Headers of requests and the server's address are not recorded; of a reply, the headers in `HEADERS` are.
 """
 
@@ -32,7 +32,7 @@ SHOWN = 20
 
 
 class CassetteError(Exception):
-    """An exchange that cannot be recorded, or a request for which the cassette has no reply."""
+    """An exchange that cannot be recorded, or a request for which the cassette contains no reply."""
 
 
 class Exchange(BaseModel):
@@ -97,7 +97,7 @@ class Recorder:
 
 
 class Player:
-    """Answers from a cassette. `unanswered` are the requests for which it has no reply."""
+    """Answers from a cassette. `unanswered` are the requests to which it could not reply."""
 
     def __init__(self, file: Path) -> None:
         """Raises UserError if the file is missing or is not a cassette."""

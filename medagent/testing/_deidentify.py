@@ -2,8 +2,8 @@
 
 The rules go by R4's types and list what stays: codes with their displays, quantities, dates, references, ids and
 addresses of resources. All other values are replaced: text (`string`, `markdown`), narratives, binary data, and dates
-of birth and death (their year stays). So a text is also replaced in an extension or in an element that R4 does not
-have. A replacement is the element's name with a number (`family-1`), the same for equal texts in one cassette.
+of birth and death (their year stays). So a text is also replaced in an extension or in an element that is not in R4. A
+replacement is the element's name with a number (`family-1`), the same for equal texts in one cassette.
 """
 
 from __future__ import annotations

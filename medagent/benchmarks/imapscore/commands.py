@@ -135,7 +135,7 @@ def correlate_command(
 
 
 def _bundled(path: Path, name: str) -> Path:
-    """A path, or that of the bundled file for `bundled`."""
+    """A path; `bundled` stands for the bundled file."""
     from medagent.benchmarks.imapscore.settings import BUNDLED
 
     return BUNDLED / name if str(path) == "bundled" else path

@@ -89,7 +89,10 @@ def import_published(file: Path) -> Import:
 
 
 def import_from(path: Path) -> str | None:
-    """Import the task file of a checkout. Returns lines to print, with the warnings. None if there is no task file."""
+    """Import the task file of a checkout.
+
+    Returns lines to print, with the warnings. None if the task file is missing.
+    """
     file = task_file(path)
     if file is None:
         return None

@@ -202,7 +202,7 @@ def _rule(kind: TaskType, patient: str, now: datetime, source: Source) -> None:
 
 
 async def _named(ehr: EhrSession, base: str, places: Mapping[str, str]) -> list[Resource]:
-    """The living ones of some patients, by id with the place that names it. Raises UserError for an unknown one."""
+    """The living ones of some patients, by id with the place that refers to it. Raises UserError for an unknown one."""
     ids, patients = list(places), dict[str, Resource]()
     for start in range(0, len(ids), _IDS_AT_ONCE):
         some = ",".join(ids[start : start + _IDS_AT_ONCE])

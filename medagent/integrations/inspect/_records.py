@@ -25,7 +25,7 @@ from medagent.fhir_episodes.tools import Toolbox, call
 from medagent.integrations.inspect.source import STORED, Source, stored
 
 UNFINISHED = "unfinished"
-"""The status of an episode that is still open, or that its solver has not finished."""
+"""The status of an episode that is still open, or that its solver did not finish."""
 _open: dict[str, OpenRecord] = {}
 """The episodes of this process's samples, by the sample's uuid."""
 

@@ -30,7 +30,7 @@ from medagent.reports.tables import say
 __all__ = ["episode", "grounded", "medagent_score", "overall", "private_record", "single_unit"]
 
 SHARED = ("ids", "per_type", "strip_thinking")
-"""Options of every run that Inspect's tasks have too."""
+"""Options of every run that Inspect's tasks accept too."""
 LEFT_OUT = ("agent", "model", "answers", "few_shot", "batch", "cache", "replay", "temperature", "max_tokens")
 """Options that choose who answers; Inspect chooses that instead."""
 

@@ -30,7 +30,7 @@ class NotThereError(Exception):
 
 
 class BatchLostError(MedagentError):
-    """A batch that will never have results. The text gives the reason."""
+    """A batch that will never return results. The text gives the reason."""
 
 
 class Sender:

@@ -1,4 +1,4 @@
-"""Chat completions with function tools: the API that every OpenAI-compatible server has."""
+"""Chat completions with function tools: the API that every OpenAI-compatible server offers."""
 
 from __future__ import annotations
 

@@ -52,14 +52,14 @@ class Unsupported:
     temperature: bool = False
     seed: bool = False
     encrypted_reasoning: bool = False
-    """Responses: the model has no encrypted reasoning to include."""
+    """Responses: the model does not offer encrypted reasoning to include."""
     members: set[str] = field(default_factory=set)
     """Chat completions: members of the assistant's messages that the endpoint rejects when they are sent back."""
 
     def learn(self, body: dict[str, Any], words: str, fixed: dict[str, Any]) -> tuple[bool, str | None]:
         """Whether `words` reject a field of `body` that can be left out next time, and a note if this is new.
 
-        `fixed` are the fields that the user has set. They are never left out.
+        `fixed` are the fields that the user set. They are never left out.
         """
         if not _SAYS_SO.search(words):
             return False, None
@@ -202,7 +202,7 @@ class Counts(BaseModel):
 
 
 def counted(*places: Any) -> Usage:
-    """The counts from the first of these objects that has any."""
+    """The counts from the first of these objects that contains any."""
     for place in places:
         usage = Counts.model_validate(as_object(place)).usage()
         if usage.total:
@@ -231,7 +231,7 @@ def usage_of(
 
 
 def refuse_error(error: Any) -> None:
-    """Raises EndpointFailure with the text of the reply's `error` member, if it has one."""
+    """Raises EndpointFailure with the text of the reply's `error` member, if there is one."""
     if error:
         words = error_text(as_text(as_object(error).get("message") or error), longest=300)
         raise EndpointFailure(f"the reply is an error: {words}")
