@@ -65,7 +65,7 @@ def outcomes_of(path: Path, code: Code | None, options: Mapping[str, Any]) -> Se
         benchmark = of_folder(path, code)
         report = graded_report(benchmark, path, options) if options else report_of(benchmark, path)
     if all(item.value is None for item in report.items):
-        raise UserError(f"{path}: {' '.join(report.notes) or 'it has no graded item'}")
+        raise UserError(f"{path}: {' '.join(report.notes) or 'it contains no graded item'}")
     items: Sequence[ItemOutcome] = report.items
     return items
 

@@ -58,7 +58,7 @@ class Move:
             elif value is not None:
                 raise _misfit(f"Move.{name} is {type(value).__name__}, expected str or None")
         if len(self.text) > LONGEST_MESSAGE:
-            raise _misfit(f"yielded {len(self.text):,} characters; a message may have {LONGEST_MESSAGE:,}")
+            raise _misfit(f"yielded {len(self.text):,} characters; the limit is {LONGEST_MESSAGE:,}")
         if self.call is not None and not isinstance(self.call, MadeCall):
             raise _misfit(f"Move.call is {type(self.call).__name__}, expected MadeCall or None")
 
@@ -175,7 +175,7 @@ class Agent:
 
         For FHIR sessions. `env` is a `medagent.Env`.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no `solve`")
+        raise NotImplementedError(f"{type(self).__name__} does not define `solve`")
 
     def start(self, task: Any, *, key: str, seed: int | None) -> Policy:
         """A new policy. `key` names the episode. `seed` is for sampling; None in the first trial.

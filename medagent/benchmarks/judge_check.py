@@ -80,7 +80,7 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
         if name not in names():
             raise UserError(
                 f"{run.path}: is a check of judges for {name}, which is not installed; run the check again to see its "
-                "figures"
+                "results"
             )
         benchmark = judged_benchmark(find(name))
         return CheckedPanel(benchmark, Judging(run.path, benchmark.rubric).panels()[-1])
@@ -154,7 +154,7 @@ def check_plan(
     panel = settings.panel(rubric, run)
     cases = rubric.cases(panel.prompt)
     if not cases:
-        raise UserError(f"{benchmark.name}: has no cases with known labels, so judges cannot be checked")
+        raise UserError(f"{benchmark.name}: provides no cases with known labels, so judges cannot be checked")
     calls = [
         Call(f"{judge}/{case.id}", case.query.text, judge, before=_before(case))
         for judge in panel.names

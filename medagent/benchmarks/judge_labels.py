@@ -38,7 +38,9 @@ class Place:
         if self.judge is None and len(judges) > 1:
             raise UserError(f"{self.path}: has several judges; name one as {self.path}@JUDGE: {', '.join(judges)}")
         if not judges:
-            raise UserError(f"{self.path}: has no labels of a judge; label its answers with `medagent judge` first")
+            raise UserError(
+                f"{self.path}: contains no labels of a judge; label its answers with `medagent judge` first"
+            )
         return self.judge or judges[0]
 
 

@@ -14,7 +14,7 @@ from medagent.terminal.options import BenchmarkCode, SendPatientData, WithPatien
 from medagent.terminal.settings import fields_of
 
 app = group(
-    "Write a run, or a benchmark's tasks (harbor), in the form of another tool.\n\n"
+    "Write a run, or a benchmark's tasks (harbor), in another tool's format.\n\n"
     "Example: medagent export official results/v2_r2_reference official/"
 )
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]

@@ -104,7 +104,7 @@ class _Parts:
         elif isinstance(value, BuiltinFunctionType):
             self.found[name] = f"{value.__module__}.{value.__qualname__}"
         elif strict:
-            raise NoDigestError(f"{name} is of the type {type(value).__name__}, which has no JSON form")
+            raise NoDigestError(f"{name} is of the type {type(value).__name__}, which cannot be written as JSON")
 
     def _add_own(self, cls: type, name: str) -> None:
         file = _file_of(cls)
@@ -175,7 +175,7 @@ def _source(name: str, function: FunctionType) -> str:
     try:
         return inspect.getsource(function)
     except (OSError, TypeError):
-        raise NoDigestError(f"{name} has no source (it comes from standard input or exec)") from None
+        raise NoDigestError(f"the source of {name} is unknown (it comes from standard input or exec)") from None
 
 
 def _is_slot(value: object) -> bool:

@@ -50,7 +50,7 @@ class Option:
     kind: Kind = field(kw_only=True)
     for_: tuple[Use, ...] = field(default=("run", "episode", "source"), kw_only=True)
     needs: str = ""
-    """Names of options, or of properties of the settings, that must be set; otherwise the option has no effect: it is
+    """Names of options, or of properties of the settings, that must be set; otherwise the option does nothing: it is
     refused, and `run.json` contains null. The settings' `ways` says how a user sets a property.
     """
     refused: bool = True

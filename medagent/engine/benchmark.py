@@ -135,7 +135,7 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
 
         `options` are the options of grading. Raises UserError, InputError.
         """
-        raise UserError(f"{path}: not a run's folder, and {self.name} has no results files of its own")
+        raise UserError(f"{path}: not a run's folder, and {self.name} does not write results files of its own")
 
     def export_official(self, run: Run, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
         """Write the run into a folder, in the format of the benchmark's own tools. The default copies the files of

@@ -123,7 +123,7 @@ class RunFolder:
         if not path.exists():
             if (self.path / "results.json").exists() or self.journal_path.stat().st_size:
                 raise UserError(
-                    f"{self.path}: has results but no run.json, so the run cannot be continued; "
+                    f"{self.path}: contains results but no run.json, so the run cannot be continued; "
                     "choose another --round, or pass --overwrite"
                 )
             write_whole(
@@ -168,7 +168,7 @@ class RunFolder:
             name, reason = next(iter(unknown.items()))
             who = name.removesuffix("-digest")
             raise UserError(
-                f"{self.path}: has an earlier run, and it is unknown whether its {who} is the same "
+                f"{self.path}: contains an earlier run, and it is unknown whether its {who} is the same "
                 f"({reason.removeprefix(UNKNOWN)}). If it is, continue with reuse=True (--reuse); otherwise delete the "
                 "run with overwrite=True (--overwrite), or choose another round"
             )

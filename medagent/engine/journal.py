@@ -147,7 +147,7 @@ class JournalFile:
         if there is None or (there.st_ino, there.st_dev) != (here.st_ino, here.st_dev):
             what = "was removed or replaced"
         elif here.st_size != self.size:
-            what = f"was changed (it has {here.st_size:,} bytes, and should have {self.size:,})"
+            what = f"was changed (it is {here.st_size:,} bytes long, and should be {self.size:,})"
         else:
             return
         raise UserError(f"{self.path}: {what} during the run, so the run stops; the rows in the file still count")

@@ -84,7 +84,7 @@ class Limits:
         ):
             option = next((name for name, limit in limits.items() if limit is not None), None)
             if option is not None and unknown >= UNKNOWN:
-                return f"{option} cannot be kept: {what.format(unknown)} (the replies have no token counts)"
+                return f"{option} cannot be kept: {what.format(unknown)} (the replies contain no token counts)"
         return None
 
     def reached(self, spent: Account) -> str | None:

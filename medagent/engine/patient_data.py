@@ -41,8 +41,8 @@ def check_exported(run: Path, *, with_patient_data: bool, address: str = "", all
         check_destinations([("the tool", address)], allowed)
     if not with_patient_data:
         raise UserError(
-            f"{run}: has a hospital's data (--writes private); pass --with-patient-data to let them into this form, or "
-            "use `export jsonl`, `export csv` or `report`, which have scores, kinds and counts only"
+            f"{run}: contains a hospital's data (--writes private); pass --with-patient-data to let them into this "
+            "format, or use `export jsonl`, `export csv` or `report`, which contain scores, kinds and counts only"
         )
 
 

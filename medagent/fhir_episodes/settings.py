@@ -36,7 +36,7 @@ class FhirSettings(RunSettings):
 
     ways: ClassVar[Mapping[str, str]] = {
         "acts_in_code": "--protocol code",
-        "acts_by_text": "--protocol text: the published runner has no other",
+        "acts_by_text": "--protocol text: the published runner supports no other",
         "private": "--writes private",
         "acts_alone": "a model that acts by itself: --model NAME, without --agent",
     }

@@ -66,7 +66,7 @@ class PanelSettings(BaseModel):
     @model_validator(mode="after")
     def _panel_fits(self) -> Self:
         if twice := [name for name in self.judge if self.judge.count(name) > 1]:
-            raise UserError(f"--judge {twice[0]}: named twice; a panel has each judge once")
+            raise UserError(f"--judge {twice[0]}: named twice; a panel contains each judge once")
         key_table(self.judge_api_key_env)
         return self
 

@@ -178,7 +178,7 @@ class Model:
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
     ) -> Completion:
         """See `ChatModel.complete`."""
-        raise NotImplementedError(f"{type(self).__name__} has no `complete`")
+        raise NotImplementedError(f"{type(self).__name__} does not define `complete`")
 
     async def aclose(self) -> None:
         """Nothing to close."""

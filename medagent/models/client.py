@@ -268,8 +268,8 @@ def _check_proxy(url: httpx.URL) -> None:
         f"{user}{password}".encode("latin-1")
     except (ValueError, httpx.InvalidURL):
         raise UserError(
-            f"the environment's proxy for {url.host} cannot be used: its URL is damaged, its user name has a colon, or "
-            "its login has characters outside Latin-1"
+            f"the environment's proxy for {url.host} cannot be used: its URL is damaged, its user name contains "
+            "a colon, or its login contains characters outside Latin-1"
         ) from None
     if proxy.url.scheme not in ("http", "https"):
         raise UserError(

@@ -79,7 +79,7 @@ def key_of(variable: str, environment: Mapping[str, str]) -> str:
     """The key in a variable. Raises UserError if it cannot be sent in an HTTP header."""
     key = environment.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):
-        raise UserError(f"{variable} has characters that a key cannot have (a line break, or letters outside ASCII)")
+        raise UserError(f"{variable} has characters that a key cannot contain (a line break, or letters outside ASCII)")
     return key
 
 

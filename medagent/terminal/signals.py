@@ -68,7 +68,7 @@ def _drive(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
     except OSError as error:
         print(
             f"medagent: an agent closed files of this process (os.close, os.closerange): {error.strerror}. {CONTINUES} "
-            "With --workers 1, the agent has its own process, and such an episode is agent_error.",
+            "With --workers 1, the agent runs in its own process, and the episode ends as agent_error.",
             file=sys.stderr,
             flush=True,
         )

@@ -106,7 +106,7 @@ class Player:
         self.unanswered: list[str] = []
         if not file.exists():
             raise UserError(f"{file}: is not recorded yet; run pytest --fhir-record to record it")
-        expected = "a cassette has one exchange a line; record it again"
+        expected = "a cassette contains one exchange per line; record it again"
         for _, exchange in read_jsonl(file, validator(Exchange), expected=expected, error=UserError):
             self._left.setdefault(_key(exchange.method, exchange.path, exchange.body), []).append(exchange)
 
@@ -133,7 +133,7 @@ class Player:
         known = sorted({f"{one.method} {one.path}" for group in self._left.values() for one in group})
         listed = "".join(f"\n  {line}" for line in known[:SHOWN])
         more = f"\n  and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-        return f"{called}: is not in {self._file}, which has:{listed or ' nothing'}{more}"
+        return f"{called}: is not in {self._file}, which contains:{listed or ' nothing'}{more}"
 
 
 def _key(method: str, path: str, body: Any) -> str:

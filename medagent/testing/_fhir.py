@@ -414,9 +414,9 @@ def _model(resource: dict[str, Any]) -> Any:
 
     kind = resource["resourceType"]
     if kind in NOT_R4B:
-        raise ValueError(f"{kind}: R4B, which fhir.resources has, differs from R4 in this type; take it as a dict")
+        raise ValueError(f"{kind}: R4B, which fhir.resources uses, differs from R4 in this type; take it as a dict")
     try:
         model = get_fhir_model_class(kind)
     except (KeyError, LookupError):
-        raise ValueError(f"{kind}: R4B, which fhir.resources has, lacks this type; take it as a dict") from None
+        raise ValueError(f"{kind}: R4B, which fhir.resources uses, lacks this type; take it as a dict") from None
     return model.model_validate(resource)

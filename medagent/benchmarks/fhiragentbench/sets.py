@@ -86,7 +86,7 @@ def _file(dataset: str) -> Path:
     path = imported(QUESTIONS) if dataset == PUBLISHED else Path(dataset)
     if not path.is_file():
         raise UserError(
-            f"--dataset {dataset}: there is no such question file; pass {SYNTHETIC} (bundled), {PUBLISHED} (imported), "
+            f"--dataset {dataset}: no such question file; pass {SYNTHETIC} (bundled), {PUBLISHED} (imported), "
             "a question file, or a folder made by `medagent data new --like fhir-agentbench`"
         )
     return path

@@ -75,7 +75,7 @@ def import_published(file: Path) -> Import:
         files[FUNCTIONS] = functions.read_text(encoding="utf-8")
     else:
         warnings.append(
-            f"{FUNCTIONS_NAME} was not found beside {file} or among imported data: the text protocol will show this "
+            f"{FUNCTIONS_NAME} was not found next to {file} or among imported data: the text protocol will show this "
             "project's own function list"
         )
     folder = imported_folder()

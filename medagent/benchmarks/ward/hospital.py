@@ -222,7 +222,7 @@ def _ids_of(file: Path) -> dict[str, str]:
                 raise UserError(f"{file}:{number}: is not the id of a Patient; write one id per line")
             places.setdefault(name, f"{file}:{number}")
     if not places:
-        raise UserError(f"{file}: has no ids; write one id of a Patient per line")
+        raise UserError(f"{file}: contains no ids; write one id of a Patient per line")
     return places
 
 
@@ -241,5 +241,5 @@ async def _members(ehr: EhrSession, group: str) -> dict[str, str]:
     references = [str(as_object(one.get("entity")).get("reference")).split("/")[-2:] for one in members]
     ids = [one[1] for one in references if one[0] == "Patient" and _ID.fullmatch(one[-1])]
     if not ids:
-        raise UserError(f"--group {group}: has no Patients as active members")
+        raise UserError(f"--group {group}: contains no Patients as active members")
     return dict.fromkeys(ids, f"--group {group}: a member")

@@ -51,7 +51,7 @@ class InspectModel(Model):
 
 
 class InspectGrader(InspectModel):
-    """The model with the role `grader` (`--model-role grader=NAME`), or the evaluated one if that role is free."""
+    """The model with the role `grader` (`--model-role grader=NAME`), otherwise the evaluated one."""
 
     role = "grader"
 

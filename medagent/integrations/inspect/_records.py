@@ -114,7 +114,7 @@ def _opened(uuid: str) -> OpenRecord:
     try:
         return _open[uuid]
     except KeyError:
-        raise UserError("there is no open record; use the FHIR tools in tasks with FHIR sessions") from None
+        raise UserError("no record is open; use the FHIR tools in tasks with FHIR sessions") from None
 
 
 def set_times(row: Row, began: float) -> None:

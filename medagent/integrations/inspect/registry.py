@@ -101,7 +101,7 @@ def _task(source: Source) -> Task:
         job: Any = plan.stages[0].job
         if job.acting is not None:
             raise ClickException(
-                f"protocol {settings.protocol} works only with `medagent run`, since Inspect has its own loop"
+                f"protocol {settings.protocol} works only with `medagent run`, since Inspect runs its own loop"
             )
         setup = private_record(source.name, source.options)
         solver = {"solver": episode(settings.protocol), "setup": setup, "cleanup": close_record}

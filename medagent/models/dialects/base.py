@@ -70,7 +70,9 @@ class Unsupported:
         if "seed" in words and "seed" in body and "seed" not in fixed:
             return True, self._note("seed", "rejects seed; none is sent")
         if re.search("encrypted.content", words, re.IGNORECASE) and "include" in body and "include" not in fixed:
-            return True, self._note("encrypted_reasoning", "has no encrypted reasoning; it is no longer requested")
+            return True, self._note(
+                "encrypted_reasoning", "does not offer encrypted reasoning; it is not requested anymore"
+            )
         if named := [name for name in _own_members(body) if re.search(rf"\b{re.escape(name)}\b", words)]:
             news = not self.members.issuperset(named)
             self.members.update(named)
@@ -247,6 +249,6 @@ def parsed(model: type[ParsedReply], reply: dict[str, Any], field: str) -> Parse
         return model.model_validate(reply)
     except ValidationError as invalid:
         if not reply.get(field):
-            raise EndpointFailure(f"the reply has no {field}") from None
+            raise EndpointFailure(f"the reply contains no {field}") from None
         place = ".".join(str(part) for part in invalid.errors()[0]["loc"])
         raise EndpointFailure(f"the reply's {place}: {fault_text(invalid.errors()[0])}") from None

@@ -79,7 +79,7 @@ class _Dealer:
                     self._dealt.add(question.question)
                     return question
         raise UserError(
-            f"the hospital has no patient for a question of the template {template.template!r}: raise --patients"
+            f"the hospital contains no patient for a question of the template {template.template!r}: raise --patients"
         )
 
     def _question(

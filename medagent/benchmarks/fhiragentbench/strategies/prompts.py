@@ -66,7 +66,7 @@ def _system_text(path: Path) -> ast.JoinedStr:
             for part in ast.walk(node.value):
                 if isinstance(part, ast.JoinedStr):
                     return part
-    raise UserError(f"{path}: has no system_msg with a text; name a checkout of FHIR-AgentBench: published=DIR")
+    raise UserError(f"{path}: contains no system_msg with a text; name a checkout of FHIR-AgentBench: published=DIR")
 
 
 def _filled(text: ast.JoinedStr, strategy: Strategy, path: Path) -> Iterator[str]:
@@ -82,4 +82,4 @@ def _filled(text: ast.JoinedStr, strategy: Strategy, path: Path) -> Iterator[str
         elif "tool['function']['name']" in expression:
             yield ", ".join(tool.name for tool in tools)
         else:
-            raise UserError(f"{path}: the system prompt has an unknown expression: {expression}")
+            raise UserError(f"{path}: the system prompt contains an unknown expression: {expression}")

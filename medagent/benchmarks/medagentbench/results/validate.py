@@ -146,7 +146,7 @@ def _contradictions(data: Any) -> Iterator[FormatProblem]:
     ids = [entry.get("task_id") for entry in entries if isinstance(entry, dict)]
     for task_id, count in Counter(task_id for task_id in ids if isinstance(task_id, str)).items():
         if count > 1:
-            yield FormatProblem("error", "results", f"has {task_id!a} {count} times; only the first is graded")
+            yield FormatProblem("error", "results", f"lists {task_id!a} {count} times; only the first is graded")
 
 
 def _whole_file(file: ResultsFile) -> Iterator[FormatProblem]:
@@ -213,7 +213,7 @@ def _history(messages: list[StoredMessage]) -> Iterator[FormatProblem]:
             message.content.partition("\n")[2], MISSING
         ):
             yield FormatProblem(
-                "warning", place, "was accepted but has no JSON after its first line; it does not count"
+                "warning", place, "was accepted but contains no JSON after its first line; it does not count"
             )
 
 

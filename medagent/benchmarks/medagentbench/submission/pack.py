@@ -82,7 +82,7 @@ def write_pack(run: Path, out: Path, *, partial: bool = False) -> Packed:
     if about["benchmark"] != DEFAULT:
         raise UserError(f"{run}: is a run of {about['benchmark']}; only runs of {DEFAULT} can be packed")
     if not results_path(run, 1).is_file() or not (run / JOURNAL).is_file():
-        raise UserError(f"{run}: the run is not finished; continue it with the same command")
+        raise UserError(f"{run}: the run is not finished; run its command again to continue it")
     missing = [] if partial else _missing(run, about)
     if missing:
         raise UserError(
@@ -140,7 +140,7 @@ def write_archive(out: Path, files: dict[str, bytes]) -> None:
                 entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
                 archive.writestr(entry, content)
         if (size := part.stat().st_size) > LARGEST:
-            raise UserError(f"{out}: would have {size} bytes; a pack may have at most {LARGEST}; pack fewer trials")
+            raise UserError(f"{out}: would be {size} bytes large; the limit is {LARGEST}; pack fewer trials")
 
 
 @contextmanager
