@@ -239,7 +239,7 @@ def check_prices(models: Sequence[ModelSettings], max_cost: float | None) -> Non
         address = base_urls(model, os.environ)[0]
         if plugins.find(model.name, MODELS) is None and find_price(model.name, address) is None:
             raise UserError(
-                f"--max-cost cannot be kept: the price of {model.name} is unknown. Add it to your price table "
+                f"--max-cost cannot be kept: {model.name} has no price. Add one to your price table "
                 "(docs/models.md), or limit tokens: --max-tokens-total"
             )
 

@@ -222,7 +222,7 @@ def _ids_of(file: Path) -> dict[str, str]:
                 raise UserError(f"{file}:{number}: is not the id of a Patient; write one id per line")
             places.setdefault(name, f"{file}:{number}")
     if not places:
-        raise UserError(f"{file}: contains no ids; write one id of a Patient per line")
+        raise UserError(f"{file}: has no ids; write one id of a Patient per line")
     return places
 
 

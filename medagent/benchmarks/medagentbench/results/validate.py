@@ -146,7 +146,7 @@ def _contradictions(data: Any) -> Iterator[FormatProblem]:
     ids = [entry.get("task_id") for entry in entries if isinstance(entry, dict)]
     for task_id, count in Counter(task_id for task_id in ids if isinstance(task_id, str)).items():
         if count > 1:
-            yield FormatProblem("error", "results", f"lists {task_id!a} {count} times; only the first is graded")
+            yield FormatProblem("error", "results", f"has {task_id!a} {count} times; only the first is graded")
 
 
 def _whole_file(file: ResultsFile) -> Iterator[FormatProblem]:
