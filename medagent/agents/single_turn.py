@@ -151,7 +151,7 @@ def _baseline(name: str, items: Sequence[AskedItem], trials: int) -> KnownAnswer
         raise UserError(f"--agent {name}: {len(without)} items have no right answer in the data (first: {without[0]})")
     common = majority(items) if name == "majority" else {}
     moves: dict[str, Move] = {}
-    known: dict[str, Move] = {}  # many items have the same answer
+    known: dict[str, Move] = {}  # many items share an answer
     for item in items:
         text = {"gold": item.gold or "", "empty": "", "majority": common.get(item.group, "")}[name]
         move = known.setdefault(text, Move(text))

@@ -169,7 +169,7 @@ class ClusterExecutor:
                 )
                 where = await stack.enter_async_context(cluster)
             elif credentials := split_credentials(where)[1]:
-                remember(credentials[1])  # Dask's messages have the address without `//`
+                remember(credentials[1])  # Dask's messages show the address without `//`
             # Certificates and other options of a scheduler are in Dask's own configuration.
             client = Client(where, asynchronous=True, timeout=f"{WORKERS_WITHIN_S}s", set_as_default=False)
             stack.push_async_callback(client.close)
@@ -213,7 +213,7 @@ class ClusterExecutor:
         try:
             async with asyncio.timeout(NONE_LEFT_S):
                 threads: Mapping[str, int] = await self._client.nthreads()
-        except (OSError, RuntimeError):  # RuntimeError if the client has given up
+        except (OSError, RuntimeError):  # RuntimeError if the client gave up
             raise self._lost() from None
         if self.wait is not None:
             tasks = WAITING_PER_THREAD * max(threads.values(), default=1) * self.wait.workers
@@ -270,7 +270,7 @@ class ClusterExecutor:
                 except KilledWorker:
                     pass
                 except LackingError as lacking:
-                    with suppress(OSError):  # the worker has left
+                    with suppress(OSError):  # the worker left
                         await self._send(*lacking.args)
                 was_killed = key in self._killed and await begun.is_set()
                 await begun.clear()

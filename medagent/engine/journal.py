@@ -348,7 +348,7 @@ class Journal(Generic[R]):
         return (self.row(unit) for unit in (list(self._places) if units is None else units) if unit in self._places)
 
     def _read(self) -> None:
-        # What every row has is enough here, unless a type has its own `payee`.
+        # The fields of every row are enough here, unless a type defines its own `payee`.
         kind: type[Row] = Row if self._row_type.payee is Row.payee else self._row_type
         for line in checked_lines(self._file):
             row = parsed_line(self.path, line, kind)

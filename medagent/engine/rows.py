@@ -119,7 +119,7 @@ class Spent(CallSpent):
 
     def merge(self, other: Spent) -> None:
         """Add another sum without its single calls. If the cost of one is unknown, the cost of the sum is unknown."""
-        if other == _NOTHING:  # a fast path: a run may have many thousand rows of agents without a model
+        if other == _NOTHING:  # a fast path: a run may contain many thousand rows of agents without a model
             return
         self._count(other, other.calls)
         self.reused = _sum(self.reused, other.reused)

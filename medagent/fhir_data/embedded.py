@@ -237,7 +237,7 @@ def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[],
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _alone(folder / f".{target.name}.lock"):
-            if _sound(target):  # another process has built it meanwhile
+            if _sound(target):  # another process built it meanwhile
                 return target
             server = Server.open(aside)
             try:

@@ -186,7 +186,7 @@ class CodeSession(Session):
 
     async def _respond(self, message: str, reasoning: str | None, call: MadeCall | None) -> str:
         """Run the program of a message; returns the reply. Raises SandboxError if the sandbox itself fails."""
-        read = without_thinking(message) if call is None else message  # a call has a program and no other text
+        read = without_thinking(message) if call is None else message  # a call contains a program and no other text
         code = program_of(read)
         if code is None and clean(read).startswith("FINISH("):
             self._keep(Program(message, "", reasoning=reasoning, call=call))

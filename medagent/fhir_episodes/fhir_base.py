@@ -10,7 +10,7 @@ from medagent.fhir_episodes.requests_words import PORTS, ActionError
 API_BASE = "http://localhost:8080/fhir/"
 """The default base, as in the published setup of MedAgentBench."""
 
-# The characters that the `requests` library does not escape in a URL, so that URLs are those of the published runner.
+# The characters that the `requests` library does not escape in a URL, so that URLs are the published runner's.
 _URL_SAFE = "!#$%&'()*+,/:;=?@[]~"
 
 

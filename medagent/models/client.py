@@ -82,7 +82,7 @@ class EndpointClient(openai.DefaultAioHttpClient):
     def __init__(self, place: str, timeout_s: float, longest: int) -> None:
         super().__init__(
             timeout=openai.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S), pool=None),
-            # 0: aiohttp then has no limit of its own; the limiter bounds the connections.
+            # 0: aiohttp then sets no limit of its own; the limiter limits the connections.
             limits=type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=0, keepalive_expiry=KEEP_ALIVE_S),
             verify=certificates(),
             follow_redirects=False,
@@ -226,7 +226,7 @@ def _replica(base_url: str, settings: ModelSettings, dialect: Dialect, environme
     client = openai.AsyncOpenAI(
         base_url=str(url.copy_with(query=None)),
         default_query=dict(url.params),
-        api_key="unused",  # the package requires one; `own_headers` has the real one
+        api_key="unused",  # the package requires one; `own_headers` contains the real one
         http_client=http,
         max_retries=0,
     )

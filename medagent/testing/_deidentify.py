@@ -116,7 +116,7 @@ class Scrubber:
             if key == "resourceType" or (kind == "CodeableConcept" and key == "text" and _is_display(inner, value)):
                 scrubbed[key] = inner
                 continue
-            # The twin of a primitive (`_birthDate`) has its id and extensions.
+            # The twin of a primitive (`_birthDate`) contains its id and extensions.
             name = "Element" if key.startswith("_") else declared.get(key)
             many = isinstance(inner, list)
             changed = [self._element(one, kind, key, name) for one in (inner if many else [inner])]

@@ -64,7 +64,7 @@ class Sampler:
         `spent` counts the calls made here. Raises the errors of `Policy.next`.
         """
         request = json.dumps([self._identity, prompt.prompt, *prompt.turns], sort_keys=True)
-        first = (trial - 1) * SAMPLES * ATTEMPTS + 1  # no two calls for one prompt have the same seed
+        first = (trial - 1) * SAMPLES * ATTEMPTS + 1  # no two calls for one prompt use the same seed
         numbers = range(first, first + SAMPLES)
         read_samples = await together(*(self._sample(request, number, prompt, read, spent) for number in numbers))
         return [sample for sample in read_samples if sample is not None]

@@ -191,7 +191,7 @@ class BatchModel:
         here = [name for name in intent.requests if self._intents.of(name) is intent]
         owed: dict[str, EpisodeError | None] = dict.fromkeys(here)
         try:
-            # The provider has no notification, so it must be polled.
+            # The provider sends no notification, so it must be polled.
             while (addresses := await self._api.ended(batch)) is None:  # noqa: ASYNC110
                 await asyncio.sleep(POLL_S)
             for address in addresses:
