@@ -38,7 +38,7 @@ def is_run(path: Path) -> bool:
 
 
 def check_options(benchmark: Benchmark[Any, Any], path: Path, names: Iterable[str]) -> None:
-    """Raises UserError for an option that the grading of the benchmark does not have."""
+    """Raises UserError for an option that the benchmark's grading does not accept."""
     known = {one.flag for one in options(benchmark.Grading or benchmark.Settings, "grade")}
     if strange := next((flag for name in names if (flag := name.replace("_", "-")) not in known), None):
         suggestion = did_you_mean(strange, known)
@@ -65,7 +65,7 @@ def outcomes_of(path: Path, code: Code | None, options: Mapping[str, Any]) -> Se
         benchmark = of_folder(path, code)
         report = graded_report(benchmark, path, options) if options else report_of(benchmark, path)
     if all(item.value is None for item in report.items):
-        raise UserError(f"{path}: {' '.join(report.notes) or 'it has no graded item'}")
+        raise UserError(f"{path}: {' '.join(report.notes) or 'it contains no graded item'}")
     items: Sequence[ItemOutcome] = report.items
     return items
 
@@ -91,7 +91,7 @@ def official_scores(paths: Sequence[Path], code: Code | None) -> dict[tuple[int,
 
 
 def are_siblings(a: Path, b: Path) -> bool:
-    """Whether two runs have different data sets, at least one of them made from a seed, by their `run.json`."""
+    """Whether two runs use different data sets, at least one of them made from a seed, by their `run.json`."""
     first, second = (_settings(path) for path in (a, b))
     made = first.get("seed-digest") or second.get("seed-digest")
     return bool(made) and first.get("tasks-digest") != second.get("tasks-digest")
@@ -103,7 +103,7 @@ def _settings(path: Path) -> Mapping[str, Setting]:
 
 
 def check_same_items(a: Path, b: Path, code: Code | None) -> None:
-    """Raises UserError if two runs have different questions under the same ids."""
+    """Raises UserError if two runs use the same ids for different questions."""
     if not (is_run(a) and is_run(b)):
         from medagent.benchmarks.medagentbench.results_file import check_same_patients
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from medagent.models.base import ChatModel, Completion, Message, Tool
 
 LONGEST_MESSAGE = 4_000_000
-"""The maximum length of a message in characters; the body of a POST may have half of that."""
+"""The maximum length of a message in characters; the body of a POST may be half as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Move:
             elif value is not None:
                 raise _misfit(f"Move.{name} is {type(value).__name__}, expected str or None")
         if len(self.text) > LONGEST_MESSAGE:
-            raise _misfit(f"yielded {len(self.text):,} characters; a message may have {LONGEST_MESSAGE:,}")
+            raise _misfit(f"yielded {len(self.text):,} characters; the limit is {LONGEST_MESSAGE:,}")
         if self.call is not None and not isinstance(self.call, MadeCall):
             raise _misfit(f"Move.call is {type(self.call).__name__}, expected MadeCall or None")
 
@@ -149,7 +149,7 @@ class CountedModel:
 
 
 class Agent:
-    """The base class of agents. Override one of `play`, `solve` and `start`. `context` has what the agent may use.
+    """The base class of agents. Override one of `play`, `solve` and `start`. `context` contains what the agent may use.
 
     A run creates an agent with the context and then its arguments by name, or sets the context of an instance.
 
@@ -175,12 +175,12 @@ class Agent:
 
         For FHIR sessions. `env` is a `medagent.Env`.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no `solve`")
+        raise NotImplementedError(f"{type(self).__name__} does not define `solve`")
 
     def start(self, task: Any, *, key: str, seed: int | None) -> Policy:
         """A new policy. `key` names the episode. `seed` is for sampling; None in the first trial.
 
-        Raises UserError if the agent has its own loop.
+        Raises UserError if the agent runs its own loop.
         """
         if owns_loop(type(self)):
             raise UserError(f"{type(self).__name__} has `solve`, which needs a benchmark's FHIR session; write `play`")
@@ -207,7 +207,7 @@ async def learn_from(agent: Agent, task: Any, row: Any, feedback: Feedback, spen
 
 
 def owns_loop(agent: type[Agent]) -> bool:
-    """Whether an agent's class has `solve`."""
+    """Whether an agent's class overrides `solve`."""
     return agent.solve is not Agent.solve
 
 

@@ -104,7 +104,7 @@ class CallWorker(Generic[R]):
     stats: list[EndpointStats] = field(default_factory=list)
 
     async def run(self, unit: Call, row: R) -> None:
-        """Run one call. If there is no reply, the row has none, and the engine records why."""
+        """Run one call. Without a reply, the row contains none, and the engine records why."""
         with blame("agent"):
             seed = None if unit.trial == 1 else unit.trial
             policy = begin(self.agents[unit.model], unit.item, key=unit.key, seed=seed, before=unit.before)
@@ -143,7 +143,7 @@ def single_turn(
     """The plan of a benchmark of single questions: one message per item, which is its `question`.
 
     An agent gets the item, without its `target`, as its task. `decides` are further settings that decide the rows.
-    Raises UserError if there is no model or agent, or no item is selected.
+    Raises UserError if the model or agent is missing, or no item is selected.
     """
     who = AgentChoice.of(settings)
     items = {item.id: item for item in benchmark.items(settings)}

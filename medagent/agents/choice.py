@@ -39,7 +39,7 @@ NO_MODEL = (
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """A model: that of an endpoint, or a user class (`plugin`)."""
+    """A model: an endpoint's, or a user class (`plugin`)."""
 
     settings: ModelSettings
     plugin: Plugin | None = None
@@ -52,7 +52,7 @@ class ModelChoice:
 
     @classmethod
     def of(cls, settings: ModelSettings, arguments: Mapping[str, Any] | None = None) -> ModelChoice:
-        """The model that settings name, with the endpoint from this process's environment, which a worker may not have.
+        """The model that settings name, with the endpoint from this process's environment, which a worker may lack.
 
         Raises UserError for an invalid import path, an unreadable price table, or arguments for a model that is not a
         class.
@@ -227,7 +227,10 @@ def keyed(models: Sequence[ModelSettings]) -> list[ModelSettings]:
 
 
 def check_prices(models: Sequence[ModelSettings], max_cost: float | None) -> None:
-    """Raises UserError if `--max-cost` cannot be kept because a model has no price. A class states its costs."""
+    """Raises UserError if `--max-cost` cannot be kept because the price of a model is unknown.
+
+    A class states its costs.
+    """
     if max_cost is None:
         return
     from medagent.models.keys import base_urls

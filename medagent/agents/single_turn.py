@@ -151,7 +151,7 @@ def _baseline(name: str, items: Sequence[AskedItem], trials: int) -> KnownAnswer
         raise UserError(f"--agent {name}: {len(without)} items have no right answer in the data (first: {without[0]})")
     common = majority(items) if name == "majority" else {}
     moves: dict[str, Move] = {}
-    known: dict[str, Move] = {}  # many items have the same answer
+    known: dict[str, Move] = {}  # many items share an answer
     for item in items:
         text = {"gold": item.gold or "", "empty": "", "majority": common.get(item.group, "")}[name]
         move = known.setdefault(text, Move(text))
@@ -186,7 +186,9 @@ def few_shot(settings: SingleTurnSettings, items: Sequence[AskedItem]) -> Exampl
             group.append(item)
     taken = [item for group in by_group.values() for item in group]
     if without := [item.key for item in taken if item.gold is None]:
-        raise UserError(f"--few-shot {source}: {without[0]} has no right answer in the data; name a FILE of examples")
+        raise UserError(
+            f"--few-shot {source}: {without[0]} comes without a right answer in the data; name a FILE of examples"
+        )
     if len(taken) == len(items):
         raise UserError(f"--few-shot {source}: uses all items as examples; choose a smaller N or a FILE of examples")
     examples = {name: [(item.question, item.gold or "") for item in group] for name, group in by_group.items()}

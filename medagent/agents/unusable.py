@@ -38,7 +38,7 @@ class Unusable:
 def count_unusable(statuses: Iterable[tuple[str, str]], allowed: float = MOST) -> Unusable:
     """Count the unusable answers by the status of each unit. More than the share `allowed` is a fault.
 
-    Units with any other status have no answer.
+    A unit with any other status is not counted as an answer.
     """
     total = 0
     units: dict[str, list[str]] = {}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 GROUP = "medagent.benchmarks"
 UNLISTED = "medagent.unlisted_benchmarks"
-"""The entry points of benchmarks that have their own command instead of `medagent run`. Their runs can be read too."""
+"""The entry points of benchmarks with their own command instead of `medagent run`. Their runs can be read too."""
 DEFAULT = "medagentbench"
 
 
@@ -43,7 +43,7 @@ def find(reference: str | type[Benchmark[Any, Any]], group: str = GROUP) -> Benc
 
 
 def _of_types(plugin: plugins.Plugin) -> Benchmark[Any, Any]:
-    """The benchmark of a file of task types. Raises UserError if the plug-in has none."""
+    """The benchmark of a file of task types. Raises UserError if the plug-in does not define any."""
     from medagent.benchmarks.ward.benchmark import ward_of
 
     return ward_of(plugin)
@@ -57,7 +57,7 @@ def fhir_names() -> list[str]:
 
 
 def find_fhir(reference: str | type[Benchmark[Any, Any]]) -> FhirBenchmark[Any]:
-    """As `find`, but raises UserError if the benchmark has no episodes on a FHIR server."""
+    """As `find`, but raises UserError if the benchmark does not run episodes on a FHIR server."""
     from medagent.fhir_episodes.benchmark import FhirBenchmark
 
     benchmark = find(reference)
@@ -69,9 +69,9 @@ def find_fhir(reference: str | type[Benchmark[Any, Any]]) -> FhirBenchmark[Any]:
 def of_folder(folder: Path, code: str | type[Benchmark[Any, Any]] | None = None) -> Benchmark[Any, Any]:
     """The benchmark that reads a run's folder: the installed one that `run.json` names, or `code`.
 
-    `code` (an import path or a class) is used if it has the name in `run.json`, or if that benchmark is not installed.
-    A folder is untrusted input, so no code that it names is imported. Raises UserError if the benchmark is not
-    installed.
+    `code` (an import path or a class) is used if its name is the one in `run.json`, or if that benchmark is not
+    installed. A folder is untrusted input, so code that it mentions is not imported. Raises UserError if the benchmark
+    is not installed.
     """
     name = str(read_run(folder)["benchmark"])
     own = find(code) if code is not None else None

@@ -1,9 +1,9 @@
 """Deals the tasks of a set from the charts of a hospital. It is the same for all benchmarks with task types.
 
-The rule of a type runs on every living patient. The rarer outcome (no order is due, or there is no reading) has its
-share, in the first third of the tasks and in the rest. Within each outcome, the branches of the rule take turns, and
-charts at an edge come first. A type is dealt several times; the deal is used in which the most frequent right behaviour
-is rarest. Wordings are dealt without regard to branches, so that a text does not tell what is right.
+The rule of a type runs on every living patient. The rarer outcome (no order is due, or a reading is missing) gets its
+share, both in the first third of the tasks and in the rest. Within each outcome, the branches of the rule take turns,
+and charts at an edge come first. A type is dealt several times; the deal is used in which the most frequent right
+behaviour is rarest. Wordings are dealt without regard to branches, so that a text does not tell what is right.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def candidate(kind: TaskType, chart: Chart) -> Candidate | None:
 
 
 class Dealt(NamedTuple):
-    """The tasks of a type in their order, what is missing, and how many candidates each branch has."""
+    """The tasks of a type in their order, what is missing, and the number of candidates per branch."""
 
     chosen: Sequence[Candidate]
     missing: Sequence[str]
@@ -107,7 +107,7 @@ def deal(candidates: Sequence[Candidate], share: Share, count: int, dice: Dice, 
 
 
 def _order(share: Share, count: int, dice: Dice) -> list[bool]:
-    """For each task whether it has the rarer outcome. The share is kept in the first third and in the rest."""
+    """For each task, whether its outcome is the rarer one. The share is kept in the first third and in the rest."""
     part, whole = share
     rare = [(place + 1) * part // whole > place * part // whole for place in range(count)]
     first = count // 3
@@ -164,7 +164,7 @@ def numbered(
 
 
 def wordings(dealt: Sequence[Candidate], count: int, dice: Dice) -> list[int]:
-    """The number of each task's wording (0 to `count` - 1), about equally often. A patient that occurs again has
+    """The number of each task's wording (0 to `count` - 1), about equally often. A patient that occurs again gets
     another one.
     """
     deck = dice.shuffled([place % count for place in range(len(dealt))])

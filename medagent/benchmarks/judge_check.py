@@ -1,4 +1,4 @@
-"""`medagent judge check`: has a panel label cases whose label is known.
+"""`medagent judge check`: a panel labels cases whose label is known.
 
 A check is a run, so you can continue, show and compare it like any run. Its score is the agreement with the known
 labels. A judge may be trusted if the lower end of the 95% interval is at least `TRUSTED`.
@@ -80,7 +80,7 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
         if name not in names():
             raise UserError(
                 f"{run.path}: is a check of judges for {name}, which is not installed; run the check again to see its "
-                "figures"
+                "results"
             )
         benchmark = judged_benchmark(find(name))
         return CheckedPanel(benchmark, Judging(run.path, benchmark.rubric).panels()[-1])
@@ -103,7 +103,7 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
         return CaseGrader(self._of(source))
 
     async def plan(self, settings: RunSettings, say: Say) -> Plan:
-        """Raises UserError, because checks have their own command."""
+        """Raises UserError, because checks are made with a separate command."""
         raise UserError("to check a judge: `medagent judge check BENCHMARK --judge NAME`")
 
     def messages(self, row: ExchangeRow) -> Sequence[ShownMessage]:
@@ -154,7 +154,7 @@ def check_plan(
     panel = settings.panel(rubric, run)
     cases = rubric.cases(panel.prompt)
     if not cases:
-        raise UserError(f"{benchmark.name}: has no cases with known labels, so judges cannot be checked")
+        raise UserError(f"{benchmark.name}: provides no cases with known labels, so judges cannot be checked")
     calls = [
         Call(f"{judge}/{case.id}", case.query.text, judge, before=_before(case))
         for judge in panel.names

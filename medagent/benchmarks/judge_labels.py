@@ -25,7 +25,7 @@ class Place:
 
     @classmethod
     def of(cls, text: str) -> Place:
-        """Split a text into path and judge. Both may contain `@`. Raises UserError if there is no such file."""
+        """Split a text into path and judge. Both may contain `@`. Raises UserError if the file does not exist."""
         for end in [len(text), *(n for n, character in enumerate(text) if character == "@")]:
             if end and Path(text[:end]).exists():
                 return cls(Path(text[:end]), text[end + 1 :] or None)
@@ -38,7 +38,9 @@ class Place:
         if self.judge is None and len(judges) > 1:
             raise UserError(f"{self.path}: has several judges; name one as {self.path}@JUDGE: {', '.join(judges)}")
         if not judges:
-            raise UserError(f"{self.path}: has no labels of a judge; label its answers with `medagent judge` first")
+            raise UserError(
+                f"{self.path}: contains no labels of a judge; label its answers with `medagent judge` first"
+            )
         return self.judge or judges[0]
 
 

@@ -32,12 +32,12 @@ def per_benchmark(
 
     `function` gets the benchmark and the values of its options, which are `fields`; `doc` is the command's help (by
     default the function's docstring). `rare` are the fields that only `--help-all` shows. `fhir`: fail for benchmarks
-    without a FHIR session. `argument`: the command has an argument, so a first word that is not a benchmark is that
+    without a FHIR session. `argument`: the command takes an argument, so a first word that is not a benchmark is that
     argument.
     """
 
     commands: dict[tuple[type, str], Any] = {}
-    """Those that were made, by the class of the benchmark and how the user names it."""
+    """Those that were made, by the class of the benchmark and the user's name for it."""
 
     class PerBenchmark(TyperGroup):
         """Finds the command by the name of a benchmark."""
@@ -49,13 +49,13 @@ def per_benchmark(
             return super().parse_args(ctx, args if _names_one(args, argument) else [DEFAULT, *args])
 
         def list_commands(self, ctx: Any) -> list[str]:
-            """The installed benchmarks that have this command."""
+            """The installed benchmarks with this command."""
             from medagent.benchmarks.base import fhir_names, names
 
             return fhir_names() if fhir else names()
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            """The command of a benchmark. Raises UserError if it is not installed or has no FHIR session."""
+            """The command of a benchmark. Raises UserError if it is not installed or does not use a FHIR session."""
             from medagent.benchmarks.base import DEFAULT, find, find_fhir
 
             benchmark: Any = find_fhir(cmd_name) if fhir else find(cmd_name)
@@ -86,7 +86,7 @@ def own_options(benchmark: Any) -> list[str]:
 
 
 def _names_one(args: list[str], argument: bool) -> bool:
-    """Whether the first word names a benchmark, or is a misspelt name of one."""
+    """Whether the first word is the name of a benchmark, or nearly so (a misspelling)."""
     if not args or args[0].startswith("-"):
         return False
     if not argument:

@@ -1,7 +1,7 @@
 """Defaults from files: `medagent.toml`, `[tool.medagent]` in `pyproject.toml`, or the file of `--config`.
 
-`[run]` has options for all benchmarks, `[run.NAME]` options for one. Keys are option names. Precedence: the command
-line, `--config`, `medagent.toml`, `pyproject.toml`.
+`[run]` contains options for all benchmarks, `[run.NAME]` options for one. Keys are option names. Precedence: the
+command line, `--config`, `medagent.toml`, `pyproject.toml`.
 
 The user names only the file of `--config`. The other files are in the current folder, which may come from a stranger.
 They may not set addresses or secrets, code to import, or paths outside their folder.

@@ -1,4 +1,4 @@
-"""`medagent doctor`: checks that a run has everything it needs, and prints what to do about each problem.
+"""`medagent doctor`: checks for everything that a run needs, and prints what to do about each problem.
 
 No text contains a key.
 """

@@ -1,4 +1,4 @@
-"""`medagent export FORM`: writes a run, or a benchmark's tasks (harbor), in the form of another tool."""
+"""`medagent export FORM`: writes a run, or a benchmark's tasks (harbor), in another tool's format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from medagent.terminal.options import BenchmarkCode, SendPatientData, WithPatien
 from medagent.terminal.settings import fields_of
 
 app = group(
-    "Write a run, or a benchmark's tasks (harbor), in the form of another tool.\n\n"
+    "Write a run, or a benchmark's tasks (harbor), in another tool's format.\n\n"
     "Example: medagent export official results/v2_r2_reference official/"
 )
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
@@ -26,7 +26,7 @@ def official(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; it is made if needed.")],
     with_patient_data: WithPatientData = False,
 ) -> None:
-    """A run in its benchmark's official form.
+    """A run in its benchmark's official format.
 
     For MedAgentBench these are the official runner's files runs.jsonl, error.jsonl and overall.json. Several trials are
     in one folder each.
@@ -71,7 +71,7 @@ def jsonl(run: Run, out: File, benchmark: BenchmarkCode = None, with_patient_dat
 
 @app.command("csv")
 def csv(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
-    """The figures, one line per group, with data set, language, model and judges.
+    """The scores, one line per group, with data set, language, model and judges.
 
     Example: medagent export csv results/v2_r2_gpt-4o-mini groups.csv
     """
@@ -150,7 +150,8 @@ def otel(
 ) -> None:
     """OpenTelemetry spans: invoke_agent per item, chat per model call, execute_tool per tool call.
 
-    The form is protobuf after pip install 'medagent[otel]', otherwise JSON. Set headers in OTEL_EXPORTER_OTLP_HEADERS.
+    The format is protobuf after pip install 'medagent[otel]', otherwise JSON. Set headers in
+    OTEL_EXPORTER_OTLP_HEADERS.
 
     Example: medagent export otel results/v2_r2_gpt-4o-mini http://localhost:4318
     """
@@ -171,7 +172,7 @@ def mlflow(
     with_patient_data: WithPatientData = False,
     send_patient_data: SendPatientData = None,
 ) -> None:
-    """An MLflow run: settings are parameters, figures are metrics, files are artifacts.
+    """An MLflow run: settings are parameters, scores are metrics, files are artifacts.
 
     Needs mlflow (pip install 'medagent[mlflow]').
 

@@ -78,11 +78,11 @@ def again_command(
     from medagent.reports.runs import carry_out
 
     if has_patient_data(run):
-        raise UserError(f"{run}: has a hospital's data; name judges in the run itself (medagent run --judge NAME)")
+        raise UserError(f"{run}: contains a hospital's data; name judges in the run itself (medagent run --judge NAME)")
     judged = judged_benchmark(of_folder(run, benchmark))
     if drop_judging is not None:
         Judging(run, judged.rubric).drop(drop_judging)
-        typer.echo(f"{run}: the verdicts of {drop_judging} no longer count. Print the figures: medagent grade {run}")
+        typer.echo(f"{run}: the verdicts of {drop_judging} no longer count. Print the scores: medagent grade {run}")
         return
     panel, settings = _settings(values)
     carry_out(again_plan(judged, Run(run), panel, settings, only or ()), judged, as_json=json, quiet=quiet)
@@ -90,7 +90,9 @@ def again_command(
 
 @app.command("agree")
 def agree_command(
-    first: Annotated[str, typer.Argument(metavar="A", help="A judged run (RUN@JUDGE if it has several), or a file.")],
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="A judged run (RUN@JUDGE if there are several), or a file.")
+    ],
     second: Annotated[str, typer.Argument(metavar="B", help="Another one, or a file with labels by people.")],
     rules: Annotated[
         str, typer.Option(help="How the judges' replies are read (default: as in the run).", show_default=False)

@@ -30,7 +30,7 @@ def command(
 
     A board is one benchmark, data set, rule set, protocol and set of limits. Only complete runs are ranked. Every run
     is graded again. An archive is checked first, as by `medagent submit check`, and a wrong one is refused. Archives
-    whose episodes cannot be replayed have boards of their own.
+    whose episodes cannot be replayed are listed on separate boards.
 
     Example: medagent leaderboard results/v2_r2_* > results/leaderboard.md
     """

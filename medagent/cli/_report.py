@@ -25,9 +25,10 @@ def command(
     scorer: options.Scorer = None,
     opened: Annotated[bool, typer.Option("--open", help="Open the file in the browser.")] = False,
 ) -> None:
-    """Write one HTML file that shows why each item is right or wrong. It needs no server and no network.
+    """Write one HTML file that shows why each item is right or wrong. It works without a server and without a network.
 
-    Several runs of one benchmark are each compared with the first. The MedAgentBench options are those of grading.
+    Several runs of one benchmark are each compared with the first. The MedAgentBench options are the options of
+    grading.
 
     Example: medagent report results/v2_r2_reference -o report.html --open
     """

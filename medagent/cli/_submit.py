@@ -1,4 +1,4 @@
-"""`medagent submit`: packs a run into one archive, and checks such an archive."""
+"""`medagent submit`: packs a run into one archive, and checks these archives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LISTED = 20
 @app.command("pack")
 def pack(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run of MedAgentBench.")],
-    out: Annotated[Path | None, typer.Option(help="The archive; by default RUN.zip beside the folder.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The archive; by default RUN.zip next to the folder.")] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Pack a run that lacks episodes; the leaderboard does not rank it.")
     ] = False,
@@ -48,7 +48,7 @@ def pack(
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An archive from `medagent submit pack`.")],
     dataset: Annotated[str | None, typer.Option(help="Its data set, if it is not where it was during the run.")] = None,
-    ehr: Annotated[Path | None, typer.Option(help="The patients' data, if the data set has none.")] = None,
+    ehr: Annotated[Path | None, typer.Option(help="The patients' data, if the data set contains none.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Grade an archive again, replay its episodes on the data set, and list the verified and the unverified claims.

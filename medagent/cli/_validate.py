@@ -13,10 +13,8 @@ from medagent.terminal import options
 
 def command(
     results: Annotated[Path, typer.Argument(help="A run's folder or a results file.")],
-    tasks: Annotated[
-        Path | None, typer.Option(help="Its task file, if its ids are not those of the benchmark.")
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="One line per problem, also for equal ones.")] = False,
+    tasks: Annotated[Path | None, typer.Option(help="Its task file, if its ids are not the benchmark's.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="One line per problem, even for equal ones.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List every problem of a results file with its place, without grading.

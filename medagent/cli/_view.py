@@ -93,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(500, "text/plain", str(error).encode())
 
     def _report(self, path: str, named: Sequence[str]) -> bytes:
-        """The report of one run, or of two side by side. Raises KeyError if there is no such page."""
+        """The report of one run, or of two side by side. Raises KeyError if the page does not exist."""
         import tempfile
 
         from medagent._finished import write_page
@@ -120,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Print nothing: a request every two seconds is no news."""
+        """Print nothing: a request every two seconds is not news."""
 
 
 def _page() -> bytes:

@@ -33,7 +33,7 @@ COMMANDS = {
             "medagent.cli._ehr:app", "Patients: FHIR data in files and servers; build, import, export, copy, push."
         ),
         "validate": Lazy("medagent.cli._validate:command", "List every problem of a results file with its place."),
-        "export": Lazy("medagent.cli._export:app", "Write a run, or tasks, in the form of another tool."),
+        "export": Lazy("medagent.cli._export:app", "Write a run, or tasks, in another tool's format."),
         "submit": Lazy("medagent.cli._submit:app", "Pack a run into one archive that others can check."),
     },
     "Serve": {

@@ -1,9 +1,10 @@
 """The digest of a user's class: everything that decides its behaviour, as far as Python can find it.
 
 For a class in a file: the text of the file and of the local modules that it imports. For a class without a file (a
-notebook's cell): the source of its functions, its attributes, and the globals that they use. In both cases also closure
-variables and, for a program's own file, the globals that have a JSON format. A class without source (standard input),
-or with a value that has no JSON format, has no digest. Data files and environment variables are not included.
+notebook's cell): the source of its functions, its attributes, and the globals that they use. In both cases closure
+variables and, for a program's own file, the globals with a JSON format are included. A class without source (standard
+input), or with a value that cannot be written as JSON, does not get a digest. Data files and environment variables are
+not included.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def state_of(instance: object) -> dict[str, Any]:
 
 
 def has_json_form(value: object) -> bool:
-    """Whether a value has a JSON format such that equal texts mean equal values."""
+    """Whether a value can be written as JSON such that equal texts mean equal values."""
     if isinstance(value, dict):
         return all(isinstance(name, str) and has_json_form(one) for name, one in value.items())
     if isinstance(value, list | tuple):
@@ -83,7 +84,7 @@ class _Parts:
                 self._add_own(one, f"class {one.__qualname__}")
 
     def add_value(self, name: str, value: object, *, strict: bool) -> None:
-        """Raises NoDigestError if `strict` and the value has no JSON format."""
+        """Raises NoDigestError if `strict` and the value cannot be written as JSON."""
         if has_json_form(value):
             self.found[name] = value
         elif isinstance(value, Path):
@@ -103,7 +104,7 @@ class _Parts:
         elif isinstance(value, BuiltinFunctionType):
             self.found[name] = f"{value.__module__}.{value.__qualname__}"
         elif strict:
-            raise NoDigestError(f"{name} is of the type {type(value).__name__}, which has no JSON form")
+            raise NoDigestError(f"{name} is of the type {type(value).__name__}, which cannot be written as JSON")
 
     def _add_own(self, cls: type, name: str) -> None:
         file = _file_of(cls)
@@ -174,7 +175,7 @@ def _source(name: str, function: FunctionType) -> str:
     try:
         return inspect.getsource(function)
     except (OSError, TypeError):
-        raise NoDigestError(f"{name} has no source (it comes from standard input or exec)") from None
+        raise NoDigestError(f"the source of {name} is unknown (it comes from standard input or exec)") from None
 
 
 def _is_slot(value: object) -> bool:
@@ -182,7 +183,7 @@ def _is_slot(value: object) -> bool:
 
 
 def _globals(code: CodeType) -> set[str]:
-    """The globals that a function uses, including those of nested functions."""
+    """The globals that a function uses, including the globals of nested functions."""
     names = {one.argval for one in dis.get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -201,7 +202,7 @@ def _held(cell: Any) -> object:
 
 
 def _file_of(cls: type) -> Path | None:
-    """The file of a class: that of its module, if its functions are from there."""
+    """The file of a class: its module's, if its functions are from there."""
     file = _file_at(getattr(sys.modules.get(cls.__module__), "__file__", None) or "")
     own = [one for value in vars(cls).values() for one in _functions(value) if one.__module__ == cls.__module__]
     places = {_file_at(one.__code__.co_filename) for one in own if one.__code__.co_filename != _GENERATED}

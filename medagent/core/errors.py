@@ -73,7 +73,7 @@ class FhirUnavailableError(EpisodeError):
 
 
 class ChartChangedError(EpisodeError):
-    """A hospital's chart is no longer as the item expects: the item cannot be graded."""
+    """A hospital's chart is not as the item expects anymore: the item cannot be graded."""
 
     status: EpisodeStatus = "chart_changed"
 
@@ -83,7 +83,7 @@ class SessionEndedError(MedagentError):
 
 
 class StopRunError(MedagentError):
-    """The whole run must stop at once (a rejected key, an unknown model). The text has the provider's message."""
+    """The whole run must stop at once (a rejected key, an unknown model). The text contains the provider's message."""
 
 
 class ExecutorLostError(MedagentError):

@@ -2,7 +2,7 @@
 
 A path in `run.json` is accepted if it is in the run's folder, in the package or in the user's data folder, or if the
 user has named it on this machine: as an option of a command, in a program, or with `medagent data allow`. The data
-folder has one file for each path that the user named.
+folder contains one file for each path that the user named.
 """
 
 from __future__ import annotations

@@ -29,10 +29,10 @@ selection) may change, and is part of the command to continue. So is a limit, bu
 Kind = Literal["value", "path", "address", "secret", "code"]
 """What a value can do. This decides who may set it (`cli/_config.py`) and whether a file may contain it. A path is a
 file, a folder, or a text that may name one. An address sets where requests go or who may send them. A secret is one, or
-names its variable. Code is a name or an import path of code that is then imported and run.
+the name of its variable. Code is a name or an import path of code that is then imported and run.
 """
 Use = Literal["run", "episode", "source", "grade"]
-"""Who reads an option: `medagent run`, `medagent.episode`, the grading of a run whose `run.json` has it, `medagent
+"""Who reads an option: `medagent run`, `medagent.episode`, the grading of a run whose `run.json` contains it, `medagent
 grade`.
 """
 ALL_USES: tuple[Use, ...] = get_args(Use)
@@ -50,8 +50,8 @@ class Option:
     kind: Kind = field(kw_only=True)
     for_: tuple[Use, ...] = field(default=("run", "episode", "source"), kw_only=True)
     needs: str = ""
-    """Names of options, or of properties of the settings, that must be set; otherwise the option has no effect: it is
-    refused, and `run.json` has null. The settings' `ways` says how a user sets a property.
+    """Names of options, or of properties of the settings, that must be set; otherwise the option does nothing: it is
+    refused, and `run.json` contains null. The settings' `ways` says how a user sets a property.
     """
     refused: bool = True
     """Whether it is refused without what it needs. If not, it is only ignored."""
@@ -68,7 +68,7 @@ class Option:
     was: str = ""
     """An earlier flag, which works until the next release."""
     hint: str = ""
-    """For an option that the next release does not have: what to do instead."""
+    """For an option that the next release removes: what to do instead."""
     metavar: str | None = None
     hidden: bool = False
 
@@ -76,7 +76,7 @@ class Option:
 RunOption = partial(Option, for_=("run",))
 """An option that only a run reads."""
 GradeOption = partial(Option, for_=("grade",))
-"""An option that only `medagent grade` has."""
+"""An option that only `medagent grade` accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def placed(settings: Mapping[str, Setting], after: str, more: Mapping[str, Setti
 
 
 def refuse_idle(settings: BaseModel) -> None:
-    """Raise UserError for an option that is set and has no effect together with the others: the user expects one."""
+    """Raise UserError for an option that is set and does nothing together with the others: the user expects one."""
     for name in sorted(settings.model_fields_set):
         one = option_of(type(settings), name)
         if one is None or not _is_set(settings, name):
@@ -172,7 +172,7 @@ def _is_set(settings: BaseModel, name: str) -> bool:
 
 
 def _missing(settings: BaseModel, one: Field) -> str:
-    """How to set what an option needs and does not have; empty if it has everything."""
+    """How to set what an option needs and is missing; empty if nothing is missing."""
     missing = next((name for name in one.option.needs.split() if not getattr(settings, name)), "")
     return missing and getattr(settings, "ways", {}).get(missing, f"--{missing.replace('_', '-')}")
 
@@ -216,7 +216,7 @@ def _as_text(value: object) -> str:
 
 
 def as_words(model: type[BaseModel] | None, settings: Mapping[str, Setting]) -> Iterator[str]:
-    """Settings by key as words of a command line, with the names that options have now. Facts that are not options
+    """Settings by key as words of a command line, with the current names of the options. Facts that are not options
     (digests, versions, `recipe:rule`) are left out.
     """
     now = {name: one for one in options(model or BaseModel) for name in (one.key, *one.names)}
@@ -253,7 +253,7 @@ def by_field(fields: Iterable[Field], values: Mapping[str, Any]) -> dict[str, An
     """Values by field. A keyword is a field's name, its flag, its second flag, or an earlier flag, which prints a hint.
     `--FLAG` is an earlier flag that is another field's name.
 
-    Raises UserError if an option has both its names.
+    Raises UserError if an option is set by both its names.
     """
     fields = list(fields)
     flags = {flag.replace("-", "_"): one.name for one in fields for flag in (one.flag, one.option.also)}
@@ -270,12 +270,12 @@ def by_field(fields: Iterable[Field], values: Mapping[str, Any]) -> dict[str, An
 
 
 def hint(old: str, instead: str) -> None:
-    """Tell the user about a flag that the next release does not have."""
+    """Tell the user about a flag that the next release removes."""
     print(f"medagent: --{old} works until the next release: {instead}", file=sys.stderr)
 
 
 def checked(model: type[M], values: Mapping[str, Any], place: str = "") -> M:
-    """A settings model from outside values by keyword. Raises UserError that names the invalid option."""
+    """A settings model from outside values by keyword. Raises UserError for an invalid option."""
     from pydantic import ValidationError
 
     from refsol.schema import fault_text

@@ -153,7 +153,7 @@ def module_digest(cls: type) -> str:
 
 
 def check_module(module: str, digest: str) -> None:
-    """Raises UserError if a module is not installed here, or its source has another digest."""
+    """Raises UserError if a module is not installed here, or its source differs in its digest."""
     if _installed_digest(module) != digest:
         raise UserError(f"{module}: its source differs from that at the start of the run; install the same version")
 
@@ -172,7 +172,7 @@ def given(handed: Any) -> str:
 
 
 def _from_here(file: str) -> str:
-    """A file's path, relative to the working folder if it is inside, so that one file has one name."""
+    """A file's path, relative to the working folder if it is inside, so that a file always gets the same name."""
     path, here = os.path.realpath(file), os.path.realpath(os.curdir)
     return os.path.relpath(path, here) if path.startswith(here + os.sep) else path
 

@@ -1,4 +1,4 @@
-"""Run asynchronous work from programs that have no event loop, or whose loop is busy (a notebook's)."""
+"""Run asynchronous work from programs without an event loop, or whose loop is busy (a notebook's)."""
 
 from __future__ import annotations
 

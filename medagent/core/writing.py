@@ -13,7 +13,10 @@ from medagent.core.errors import UserError
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raises UserError if a file cannot be written. It names `path` if the system's error names no file."""
+    """Raises UserError if a file cannot be written.
+
+    The error shows `path` if the system's error does not say which file.
+    """
     try:
         yield
     except OSError as error:
@@ -85,7 +88,7 @@ def write_parts(path: Path, parts: Iterable[str]) -> None:
 
 
 def write_changed(path: Path, text: str) -> None:
-    """Write `text` unless the file already has it. An equal file keeps its modification time. Raises UserError."""
+    """Write `text` unless the file already contains it. An equal file keeps its modification time. Raises UserError."""
     if not path.is_file() or path.read_bytes() != text.encode():
         write_whole(path, text)
 

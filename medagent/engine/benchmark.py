@@ -42,7 +42,7 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
     row: type[RowT]
     """The rows of `episodes.jsonl`."""
     Grading: ClassVar[type[RunSettings] | None] = None
-    """A subclass of `Settings` with the options that only `medagent grade` has; None: there are none."""
+    """A subclass of `Settings` with the options that only `medagent grade` accepts; None: there are none."""
     rule_sets: ClassVar[Sequence[str]] = ("",)
     """The names of its rule sets; the first one counts."""
     judgements: ClassVar[Mapping[str, JournalKind]] = {}
@@ -76,7 +76,7 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         """The grader of a run's units by one of `rule_sets`. Raises UserError if its data is missing."""
 
     def data(self, source: Any) -> DataRef:
-        """The data set, with the digest of its items. Runs with equal digests have the same items."""
+        """The data set, with the digest of its items. Runs with equal digests use the same items."""
         items = [asdict(item) for item in self.items(source)]
         digest = hashlib.sha256(json.dumps(items, sort_keys=True, default=str).encode()).hexdigest()
         return DataRef(name=self.name, digest=digest)
@@ -123,7 +123,7 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         return ()
 
     def notes(self, run: Run) -> Iterable[str]:
-        """Notes about the run that a reader of the figures needs."""
+        """Notes about the run that a reader of the scores needs."""
         return ()
 
     def paired(self, first: Run, second: Run) -> Paired | None:
@@ -131,11 +131,14 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         return None
 
     def graded_file(self, path: Path, options: Mapping[str, Any]) -> Report:
-        """The report of a results file outside a run. `options` are those of grading. Raises UserError, InputError."""
-        raise UserError(f"{path}: not a run's folder, and {self.name} has no results files of its own")
+        """The report of a results file outside a run.
+
+        `options` are the options of grading. Raises UserError, InputError.
+        """
+        raise UserError(f"{path}: not a run's folder, and {self.name} does not write results files of its own")
 
     def export_official(self, run: Run, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
-        """Write the run into a folder, in the form of the benchmark's own tools. The default copies the files of
+        """Write the run into a folder, in the format of the benchmark's own tools. The default copies the files of
         `write`. Raises UserError.
         """
         files = [run.path / name for name in self.write(run, scores)]

@@ -35,7 +35,10 @@ GRACE_S = 1.5
 """Seconds for a cancelled unit to end and close its connections. Then it is abandoned."""
 LONGEST_ERROR = 2_000
 LONGEST_TRACEBACK = 50_000
-"""The most characters of an error and of its traceback in a row. A traceback keeps its end, which has the cause."""
+"""The most characters of an error and of its traceback in a row.
+
+A traceback keeps its end, which contains the cause.
+"""
 
 
 class PluginError(MedagentError):
@@ -242,7 +245,7 @@ class Lane:
 
     @property
     def busy(self) -> bool:
-        """Whether a call has not ended, even if its caller no longer waits for it."""
+        """Whether a call is still running, even if its caller no longer waits for it."""
         return self._thread is not None and self._thread.waiting > 0
 
     def end_unit(self, unit: str) -> None:
@@ -265,7 +268,7 @@ current_lane: ContextVar[Lane | None] = ContextVar("medagent_lane", default=None
 
 
 async def beside(function: Callable[[], T]) -> T:
-    """Call a function that may block: in the thread of the unit's lane, or directly if there is no run."""
+    """Call a function that may block: in the thread of the unit's lane, or directly if no run is active."""
     lane = current_lane.get()
     return function() if lane is None else await lane.call(function)
 

@@ -1,10 +1,10 @@
 """Runs units on a Dask cluster: a unit is a Dask task. Only the driver writes the journal.
 
-Dask chooses the workers, notices dead ones, and moves tasks that have not begun. A unit that has begun is paid for, so
-Dask must not run it again by itself, whatever the scheduler's `allowed-failures`: a task sets an event at the scheduler
-before its unit begins, and does nothing if the event is already set. If a worker dies, any of its units may be the
-cause. The driver submits each of them once more, and it runs alone in its process. If that dies too, the unit becomes
-an `agent_error`.
+Dask chooses the workers, notices dead ones, and moves tasks that are not running yet. A unit that started is paid for,
+so Dask must not run it again by itself, whatever the scheduler's `allowed-failures`: a task sets an event at the
+scheduler before its unit begins, and does nothing if the event is already set. If a worker dies, any of its units may
+be the cause. The driver submits each of them once more, and it runs alone in its process. If that dies too, the unit
+becomes an `agent_error`.
 
 A worker process opens a run's job once, in an event loop of its own thread, so that what blocks it does not delay the
 worker's heartbeat. A task waits for its unit in a thread that has seceded from Dask's thread pool, so a process runs
@@ -67,11 +67,11 @@ WAITING_PER_THREAD = 10
 """Waiting tasks for which an adaptive cluster provides a thread: it assumes 0.5 s for each, and wants them done in 5 s.
 """
 _MISSING = "medagent-worker-that-is-missing"
-"""A resource that no worker has, so tasks that need it wait."""
+"""A resource that no worker offers, so tasks that need it wait."""
 
 DIED = "its worker died"
 _CHECKED = ("medagent.", "medagent_plugin_", "__main__")
-"""The modules of a job that are checked otherwise: ours, those of local files, and a program's own."""
+"""The modules of a job that are checked otherwise: ours, modules of local files, and a program's own."""
 
 IN_WORKER = (
     "import signal\n"
@@ -101,8 +101,8 @@ class WorkerWait:
 class ClusterExecutor:
     """Runs units on the scheduler at `address`; if that is None, on a local cluster of `workers` processes.
 
-    The workers share `concurrency`, the number of units at once. `limits` are those of each unit. `wait` is the number
-    of a scheduler's workers to wait for. An executor runs one job.
+    The workers share `concurrency`, the number of units at once. `limits` apply to each unit. `wait` is the number of a
+    scheduler's workers to wait for. An executor runs one job.
     """
 
     address: str | None
@@ -123,7 +123,7 @@ class ClusterExecutor:
     _opening: Opening = field(init=False)
 
     async def run(self, job: Job[U, R], take: Take[U], done: Done[R], progress: Progress) -> None:
-        """See `Executor.run`. Raises UserError if the cluster cannot be reached or has no suitable worker, or if the
+        """See `Executor.run`. Raises UserError if the cluster cannot be reached, if no worker is suitable, or if the
         extra is not installed.
         """
         self._job, self._progress = job, progress
@@ -169,7 +169,7 @@ class ClusterExecutor:
                 )
                 where = await stack.enter_async_context(cluster)
             elif credentials := split_credentials(where)[1]:
-                remember(credentials[1])  # Dask's messages have the address without `//`
+                remember(credentials[1])  # Dask's messages show the address without `//`
             # Certificates and other options of a scheduler are in Dask's own configuration.
             client = Client(where, asynchronous=True, timeout=f"{WORKERS_WITHIN_S}s", set_as_default=False)
             stack.push_async_callback(client.close)
@@ -183,7 +183,7 @@ class ClusterExecutor:
         """Wait for the first workers. Returns their number. Raises UserError if there is none in time.
 
         With `wait`, tasks that no worker can take are at the scheduler until the run ends: as many as an adaptive
-        cluster needs to start the workers, and to keep them while they have no unit.
+        cluster needs to start the workers, and to keep them while they are idle.
         """
         count, seconds = (self.wait.workers, self.wait.seconds) if self.wait else (1, WORKERS_WITHIN_S)
         until = time.monotonic() + seconds
@@ -213,7 +213,7 @@ class ClusterExecutor:
         try:
             async with asyncio.timeout(NONE_LEFT_S):
                 threads: Mapping[str, int] = await self._client.nthreads()
-        except (OSError, RuntimeError):  # RuntimeError if the client has given up
+        except (OSError, RuntimeError):  # RuntimeError if the client gave up
             raise self._lost() from None
         if self.wait is not None:
             tasks = WAITING_PER_THREAD * max(threads.values(), default=1) * self.wait.workers
@@ -240,7 +240,7 @@ class ClusterExecutor:
                 raise _readable(f"worker {address}", problem)
 
     async def _send(self, worker: str, digest: str) -> None:
-        """Send a file of the job to a worker, unless one of the same machine has got it meanwhile."""
+        """Send a file of the job to a worker, unless one of the same machine got it meanwhile."""
         path = self._opening.files[digest]
         async with self._sending:
             if (await self._client.run(place_here, digest, path, workers=[worker]))[worker] is not None:
@@ -270,7 +270,7 @@ class ClusterExecutor:
                 except KilledWorker:
                     pass
                 except LackingError as lacking:
-                    with suppress(OSError):  # the worker has left
+                    with suppress(OSError):  # the worker left
                         await self._send(*lacking.args)
                 was_killed = key in self._killed and await begun.is_set()
                 await begun.clear()
@@ -300,7 +300,7 @@ class ClusterExecutor:
         return performed
 
     async def _last_row(self, result: asyncio.Future[Ended | None]) -> Any:
-        """The row of a unit when the run is cancelled; None if the unit has not begun."""
+        """The row of a unit when the run is cancelled; None if the unit did not begin."""
         await self._end()
         await asyncio.wait([result], timeout=2 * CLOSED_WITHIN_S)
         result.cancel()
@@ -337,7 +337,7 @@ class Opening:
 
     @classmethod
     def of(cls, job: Job[U, R], run: str, concurrency: int, limits: UnitLimits = UNIT_UNLIMITED) -> Self:
-        """The job of a run, for workers that have `concurrency` calls at an endpoint at once."""
+        """The job of a run, for workers that make `concurrency` calls at an endpoint at once."""
         classes = [one for one in (type(job), job.row) if not one.__module__.startswith(_CHECKED)]
         plugins = [Plugin(f"{one.__module__}:{one.__qualname__}", module_digest(one)) for one in classes]
         packed = pickle.dumps(replace(cast(Any, job), concurrency=concurrency))
@@ -431,7 +431,7 @@ class _Home:
             raise
 
     def run(self, unit: bytes, begun: Any, *, alone: bool) -> Ended | None:
-        """Run a unit, unless its task has begun before, or the run has ended."""
+        """Run a unit, unless its task began before, or the run ended."""
         with ExitStack() as turn:
             turn.enter_context(self._turn)
             if alone:

@@ -1,7 +1,7 @@
 """A run's folder: its lock, its settings, its journals.
 
-`run.json` has the settings that decide the rows. Repeating the command continues the run; other settings are refused.
-The lock is that of the first journal. A read-only folder can be opened too, to show finished work.
+`run.json` contains the settings that decide the rows. Repeating the command continues the run; other settings are
+refused. The lock is the first journal's. A read-only folder can be opened too, to show finished work.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ FORMAT = 1
 class RunFolder:
     """An open, locked run folder; a context manager. `settings` are keyed by option name (`model`, `max-rounds`) or
     fact (`tasks-digest`). `places` are options that may change when the run is continued, such as paths. `unwritten`
-    are limits and addresses, which no file has. All three are part of the command that continues the run. `options` is
-    the settings model that has these options, `about` the benchmark and its data.
+    are limits and addresses, which no file contains. All three are part of the command that continues the run.
+    `options` is the settings model with these options, `about` the benchmark and its data.
 
-    Raises UserError if the folder cannot be used: it is read-only, locked by another run, or has other settings.
+    Raises UserError if the folder cannot be used: it is read-only, locked by another run, or made with other settings.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class RunFolder:
         if not path.exists():
             if (self.path / "results.json").exists() or self.journal_path.stat().st_size:
                 raise UserError(
-                    f"{self.path}: has results but no run.json, so the run cannot be continued; "
+                    f"{self.path}: contains results but no run.json, so the run cannot be continued; "
                     "choose another --round, or pass --overwrite"
                 )
             write_whole(
@@ -155,8 +155,8 @@ class RunFolder:
             )
 
     def _unknown(self, before: Mapping[str, Setting]) -> set[str]:
-        """The digests of code that cannot be compared. Raises UserError if the folder has rows of such code, unless the
-        user states that the code is the same (`--reuse`).
+        """The digests of code that cannot be compared. Raises UserError if the folder contains rows of this code,
+        unless the user states that the code is the same (`--reuse`).
         """
         unknown = {
             name: str(value)
@@ -168,7 +168,7 @@ class RunFolder:
             name, reason = next(iter(unknown.items()))
             who = name.removesuffix("-digest")
             raise UserError(
-                f"{self.path}: has an earlier run, and it is unknown whether its {who} is the same "
+                f"{self.path}: contains an earlier run, and it is unknown whether its {who} is the same "
                 f"({reason.removeprefix(UNKNOWN)}). If it is, continue with reuse=True (--reuse); otherwise delete the "
                 "run with overwrite=True (--overwrite), or choose another round"
             )
@@ -176,7 +176,7 @@ class RunFolder:
 
 
 def command_line(command: str, settings: Mapping[str, Setting], options: type[BaseModel] | None = None) -> str:
-    """The command with these settings. `options` is the model that has them."""
+    """The command with these settings. `options` is the model that contains them."""
     return shlex.join([*command.split(), *as_words(options, settings)])
 
 
@@ -186,7 +186,7 @@ def _show(value: Setting) -> str:
 
 
 def _meaning(value: Setting) -> Setting:
-    """A value for comparison: a switch that is off equals a switch that an earlier version did not have."""
+    """A value for comparison: a switch that is off equals a switch that did not exist in an earlier version."""
     return None if value is False else value
 
 
@@ -240,7 +240,7 @@ class JournalKind:
     row: type[Row]
     role: str = "model"
     optional: bool = False
-    """Whether only some runs have it."""
+    """Whether only some runs write it."""
 
 
 class Journals:

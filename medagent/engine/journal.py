@@ -7,7 +7,7 @@ it, and its unit is owed again.
 
 A line ends with its number, the journal's format and a checksum of the text before them. So lines that were changed,
 removed, added or moved later are detected: a lost row would be paid for again, and its cost would be missing in the
-sums. An empty line replaces a row that a person has given up.
+sums. An empty line replaces a row that a person gave up.
 
 The lock is the operating system's and belongs to the open file. It ends with its process, and removing a lock file does
 not let another run in. Before each line is written, the file is checked: if it was removed, moved or truncated, nothing
@@ -38,7 +38,7 @@ from refsol.json_values import unicode_json
 
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
-"""The errors if another process has the lock."""
+"""The errors if another process holds the lock."""
 _AT_ONCE = 1 << 18
 """The size of a read, in bytes."""
 PROCESS = ".lock"
@@ -147,7 +147,7 @@ class JournalFile:
         if there is None or (there.st_ino, there.st_dev) != (here.st_ino, here.st_dev):
             what = "was removed or replaced"
         elif here.st_size != self.size:
-            what = f"was changed (it has {here.st_size:,} bytes, and should have {self.size:,})"
+            what = f"was changed (it is {here.st_size:,} bytes long, and should be {self.size:,})"
         else:
             return
         raise UserError(f"{self.path}: {what} during the run, so the run stops; the rows in the file still count")
@@ -203,13 +203,13 @@ def _holder(path: Path) -> str:
 M = TypeVar("M", bound=BaseModel)
 
 FORMAT = 3
-"""The format of rows. All released versions have this one."""
+"""The format of rows. All released versions use this one."""
 _END = re.compile(rb'(?:,"row":(?P<row>\d+))?(?P<end>,"format":(?P<format>\d+),"crc32":"(?P<crc32>[0-9a-f]{8})"\}\n)\Z')
 _LONGEST_END = 96
 _CHECKSUM = slice(-11, -3)
 """The place of the checksum in a line."""
 _WHOLE = re.compile(rb'"crc32":"[0-9a-f]{8}"\}.\Z', re.DOTALL)
-"""The end of a row with another byte instead of its newline. A crash does not leave such a row."""
+"""The end of a row with another byte instead of its newline. A crash does not leave a row like this."""
 
 
 class _Place(NamedTuple):
@@ -286,7 +286,7 @@ class Journal(Generic[R]):
         return Account(self._priced, self.unpriced, self.spent.usage.total, self.spent.uncounted or 0)
 
     def status(self, unit: str) -> str | None:
-        """The last status of a unit; None if it has no row."""
+        """The last status of a unit; None before its first row."""
         return self._status.get(unit)
 
     def endings(self) -> Iterator[str]:
@@ -294,16 +294,16 @@ class Journal(Generic[R]):
         return iter(self._status.values())
 
     def is_owed(self, unit: str) -> bool:
-        """Whether a unit has no row, or its last row failed for a temporary reason that is not the agent's."""
+        """Whether a unit's row is missing, or its last row failed for a temporary reason that is not the agent's."""
         status = self._status.get(unit)
         return status is None or status in OWED or (status == REFUSED and self._refusals[unit] < REFUSED_AGAIN)
 
     def owed(self) -> Iterator[str]:
-        """The owed units that have a row."""
+        """The owed units with a row."""
         return (unit for unit in self._status if self.is_owed(unit))
 
     def failures(self) -> Iterator[tuple[str, str, str]]:
-        """The key, status and error of every unit whose last row has an error."""
+        """The key, status and error of every unit whose last row contains an error."""
         return ((unit, self._status[unit], error) for unit, error in self._errors.items())
 
     def append(self, row: R) -> asyncio.Future[None]:
@@ -333,7 +333,7 @@ class Journal(Generic[R]):
         return self._places[unit].checksum
 
     def row(self, unit: str) -> R:
-        """The last row of a unit, which has one. Raises UserError for a damaged row."""
+        """The last row of a unit, which must exist. Raises UserError for a damaged row."""
         place = self._places[unit]
         try:
             return _parsed(self._row_type, self._file.read(place.start, place.length))
@@ -341,14 +341,14 @@ class Journal(Generic[R]):
             raise UserError(f"{self.path}: the row of {unit} is damaged; {_RESTORE}") from None
 
     def rows(self, units: Iterable[str] | None = None) -> Iterator[R]:
-        """The last row of every unit, in the order of the rows; or of these units, in their order, if they have one.
+        """The last row of every unit, in the order of the rows; or the existing ones of these units, in their order.
 
         Raises UserError for a damaged row.
         """
         return (self.row(unit) for unit in (list(self._places) if units is None else units) if unit in self._places)
 
     def _read(self) -> None:
-        # What every row has is enough here, unless a type has its own `payee`.
+        # The fields of every row are enough here, unless a type defines its own `payee`.
         kind: type[Row] = Row if self._row_type.payee is Row.payee else self._row_type
         for line in checked_lines(self._file):
             row = parsed_line(self.path, line, kind)

@@ -1,8 +1,9 @@
 """Agents that learn from their scores, unit by unit (`--sequential`).
 
 When a unit's score is on disk, the agent's `learn` is called. Then the agent's folder (`agent/current`) is copied to
-`agent/N`, and a row of `learned.jsonl` has the copy's digest. A unit counts as learned when it has this row. When a run
-is continued, the copy of the trial's last row is restored, and `learn` is called for scored units without a row.
+`agent/N`, and a row of `learned.jsonl` contains the copy's digest. A unit counts as learned when this row is written.
+When a run is continued, the copy of the trial's last row is restored, and `learn` is called for scored units without a
+row.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class LearnedRow(Row):
 @dataclass(frozen=True, slots=True)
 class Feedback:
     """The part of a unit's score that an agent sees. Reasons, checks and facts quote the expected answer, so they are
-    empty unless the run has `--sequential facts`.
+    empty unless the run uses `--sequential facts`.
     """
 
     value: float | None
@@ -143,7 +144,7 @@ class Learning:
             shutil.copytree(last, current, symlinks=True)
 
     async def learn(self, worker: LearningWorker, unit: str) -> None:
-        """Make the agent learn from a unit, if the unit has a score. Raises StopRunError."""
+        """Make the agent learn from a unit, if the unit got a score. Raises StopRunError."""
         if self._rows.is_owed(unit):
             return
         scored = await self._scoring.of_unit(unit)
@@ -186,7 +187,7 @@ class Learning:
 
 
 class SequentialExecutor:
-    """Runs one unit after the other. Each trial has a new agent, which learns after each unit."""
+    """Runs one unit after the other. Each trial starts with a new agent, which learns after each unit."""
 
     def __init__(self, learning: Learning, limits: UnitLimits) -> None:
         self._learning, self._limits = learning, limits

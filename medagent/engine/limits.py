@@ -13,14 +13,14 @@ from medagent.core.errors import UnitLimitError
 
 @dataclass(frozen=True, slots=True)
 class UnitLimits:
-    """The limits of one unit: seconds, tokens (prompt and completion), US dollars; None is no limit."""
+    """The limits of one unit: seconds, tokens (prompt and completion), US dollars; None means unlimited."""
 
     seconds: float | None = None
     tokens: int | None = None
     cost: float | None = None
 
     def check(self, tokens: int, cost: float | None) -> None:
-        """Raises UnitLimitError if a unit has spent more than a limit."""
+        """Raises UnitLimitError if a unit spent more than a limit."""
         if self.tokens is not None and tokens > self.tokens:
             raise UnitLimitError("token_limit", f"{tokens} tokens; --per-item tokens is {self.tokens}")
         if self.cost is not None and cost is not None and cost > self.cost:
@@ -58,8 +58,8 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits at which no new unit starts; None is no limit. `cost` is in US dollars, `tokens` are prompt and
-    completion tokens, `fail_after` is the share of units that may fail. `before` is what the run's other journals have
+    """The limits at which no new unit starts; None means unlimited. `cost` is in US dollars, `tokens` are prompt and
+    completion tokens, `fail_after` is the share of units that may fail. `before` is what the run's other journals
     spent. `units` are the limits of one unit, which also need known costs and tokens.
     """
 
@@ -71,7 +71,7 @@ class Limits:
 
     @property
     def any_budget(self) -> bool:
-        """Whether the run has a limit of cost or tokens."""
+        """Whether cost or tokens are limited."""
         return self.cost is not None or self.tokens is not None
 
     def unkept(self, spent: Account) -> str | None:
@@ -84,7 +84,7 @@ class Limits:
         ):
             option = next((name for name, limit in limits.items() if limit is not None), None)
             if option is not None and unknown >= UNKNOWN:
-                return f"{option} cannot be kept: {what.format(unknown)} (the replies have no token counts)"
+                return f"{option} cannot be kept: {what.format(unknown)} (the replies contain no token counts)"
         return None
 
     def reached(self, spent: Account) -> str | None:

@@ -24,7 +24,7 @@ NOT_SHOWN = "its text is not shown, as it may quote a chart"
 
 
 def has_patient_data(run: Path) -> bool:
-    """Whether a run's folder, or a file in it, has a hospital's data. Raises UserError if its `run.json` cannot be
+    """Whether a run's folder, or a file in it, contains a hospital's data. Raises UserError if its `run.json` cannot be
     read.
     """
     folder = run.parent if run.is_file() else run
@@ -41,8 +41,8 @@ def check_exported(run: Path, *, with_patient_data: bool, address: str = "", all
         check_destinations([("the tool", address)], allowed)
     if not with_patient_data:
         raise UserError(
-            f"{run}: has a hospital's data (--writes private); pass --with-patient-data to let them into this form, or "
-            "use `export jsonl`, `export csv` or `report`, which have scores, kinds and counts only"
+            f"{run}: contains a hospital's data (--writes private); pass --with-patient-data to let them into this "
+            "format, or use `export jsonl`, `export csv` or `report`, which contain scores, kinds and counts only"
         )
 
 
@@ -56,7 +56,7 @@ def shown_elsewhere(report: Report, run: Path) -> Report:
 
 
 def without_errors(report: Report) -> Report:
-    """A report in which a failed unit has its status only, if it is over a hospital's own data."""
+    """A report in which a failed unit shows its status only, if it is over a hospital's own data."""
     if not has_patient_data(Path(report.folder)):
         return report
     failed = tuple(": ".join([*line.split(": ")[:2], NOT_SHOWN]) for line in report.failed)
@@ -74,8 +74,8 @@ def outcome_only(one: ItemOutcome) -> ItemOutcome:
 
 
 def check_destinations(addresses: Iterable[tuple[str, str]], allowed: Sequence[str]) -> None:
-    """Raises UserError for the first address beyond this machine whose host is not allowed. Each address has a name,
-    such as `the model`. A proxy reads what is sent by plain HTTP, so it must be allowed too.
+    """Raises UserError for the first address beyond this machine whose host is not allowed. Each address comes with a
+    name, such as `the model`. A proxy reads what is sent by plain HTTP, so it must be allowed too.
     """
     for name, address in addresses:
         proxy = proxy_of(address) if address.startswith("http://") else ""

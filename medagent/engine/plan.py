@@ -1,4 +1,4 @@
-"""A `Plan` describes a run: fixed settings, data, and stages of units. A stage has a `Job`, which workers open.
+"""A `Plan` describes a run: fixed settings, data, and stages of units. A stage contains a `Job`, which workers open.
 
 Errors in these are raised while the plan is made, before the first paid call.
 """
@@ -122,7 +122,7 @@ class Plan:
     items: Sequence[Item]
     """All items of the benchmark, selected or not."""
     source: Any = None
-    """The object that names the data for grading, if the settings do not."""
+    """The object that points to the data for grading, if the settings do not."""
     decides: dict[str, Setting] = field(default_factory=dict)
     command: str = "medagent run"
     repeat: str = ""
@@ -130,4 +130,4 @@ class Plan:
     prepare: Callable[[], None] = lambda: None
     warnings: Sequence[str] = ()
     owner_only: bool = False
-    """Whether only the owner may read what the run writes, because it has a hospital's data."""
+    """Whether only the owner may read what the run writes, because it contains a hospital's data."""

@@ -1,6 +1,6 @@
 """The progress of a run: a live panel in a terminal, a line every few seconds elsewhere.
 
-It is printed to standard error, so that standard output has only results. `Progress` counts, the displays draw.
+It is printed to standard error, so that standard output contains only results. `Progress` counts, the displays draw.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class State:
 
 
 class Display:
-    """Draws a state. This one draws nothing."""
+    """Shows a state. This one shows nothing."""
 
     def start(self, state: State) -> None:
         """The run starts."""
@@ -112,7 +112,7 @@ heard: ContextVar[Callable[[Row, Scored | None], None] | None] = ContextVar("med
 
 
 class Progress:
-    """Counts rows and draws them."""
+    """Counts rows and shows them."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._state = State()
@@ -144,7 +144,7 @@ class Progress:
         self._state.endpoints = endpoints
 
     def add(self, row: Row, spent: Spent, scored: Scored | None = None) -> None:
-        """Count a finished unit. `spent` is the sum of the whole run, `scored` is the unit's score if it has one."""
+        """Count a finished unit. `spent` is the sum of the whole run, `scored` is the unit's score if there is one."""
         state = self._state
         tally = state.groups.setdefault(scored.item.group if scored else "", GroupCount())
         tally.done += 1
@@ -219,7 +219,7 @@ class _Cell(Display):
 
 
 class _Panel(Display):
-    """A bar, with the scores and the success rate of each group below it. rich draws it eight times a second."""
+    """A bar, with the scores and the success rate of each group below it. rich refreshes it eight times a second."""
 
     def __init__(self) -> None:
         self._live: Live | None = None

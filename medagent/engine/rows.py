@@ -61,7 +61,7 @@ class CallSpent(BaseModel):
 
 
 class Spent(CallSpent):
-    """The cost of one unit, or the sum for several units. A unit's has `each` call too, in order.
+    """The cost of one unit, or the sum for several units. A unit's lists `each` call too, in order.
 
     A call whose last attempt failed is not in `calls`; its attempts are in `retries` and `waited`.
     """
@@ -119,7 +119,7 @@ class Spent(CallSpent):
 
     def merge(self, other: Spent) -> None:
         """Add another sum without its single calls. If the cost of one is unknown, the cost of the sum is unknown."""
-        if other == _NOTHING:  # a fast path: a run may have many thousand rows of agents without a model
+        if other == _NOTHING:  # a fast path: a run may contain many thousand rows of agents without a model
             return
         self._count(other, other.calls)
         self.reused = _sum(self.reused, other.reused)

@@ -160,7 +160,7 @@ class RunSettings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _one_after_the_other(cls, fields: Any) -> Any:
-        """A sequential run has a concurrency of 1."""
+        """The concurrency of a sequential run is 1."""
         return {**fields, "concurrency": 1} if isinstance(fields, dict) and fields.get("sequential") else fields
 
     @model_validator(mode="after")
@@ -169,7 +169,7 @@ class RunSettings(BaseModel):
         return self
 
     def __hash__(self) -> int:
-        """Settings are keys of caches. Equal ones have these fields in common."""
+        """Settings are keys of caches. Equal ones agree in these fields."""
         return hash((type(self), self.round, self.agent, self.model))
 
     @field_validator("round")

@@ -1,6 +1,6 @@
 """The scores of a run as CSV, one line per group.
 
-Each line has data set, language, model and judges, so that one file can have the lines of many runs.
+Each line contains data set, language, model and judges, so that one file can contain the lines of many runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def export_csv(folder: Path, out: Path, code: Code | None = None) -> int:
     report = load_run(folder, benchmark=code).report
     rows = list(_rows(report))
     if not rows:
-        raise UserError(f"{folder}: {' '.join(report.notes) or 'it has no graded item'}")
+        raise UserError(f"{folder}: {' '.join(report.notes) or 'it contains no graded item'}")
     columns = list(dict.fromkeys(name for row in rows for name in row))
     write_whole(out, csv_text([columns, *([row.get(name, "") for name in columns] for row in rows)]))
     return len(rows)

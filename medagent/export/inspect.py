@@ -1,7 +1,7 @@
 """A run as an Inspect AI log, made with Inspect's own types: one sample per item and trial (Inspect's epoch).
 
-The sample's store has the row of the journal, which the scorers of `medagent.integrations.inspect` read. So `inspect
-score` grades an exported run like a run of `inspect eval`.
+The sample's store contains the row of the journal, which the scorers of `medagent.integrations.inspect` read. So
+`inspect score` grades an exported run like a run of `inspect eval`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ERRORS = OWED | {"agent_error", "refused"}
 def export_inspect(folder: Path, out: Path, code: Code | None = None) -> int:
     """Write a log (`.eval` or `.json`). Returns the number of its samples.
 
-    Raises UserError, even if inspect-ai is not installed or the benchmark has no Inspect task.
+    Raises UserError, for example if inspect-ai is not installed or the benchmark does not offer an Inspect task.
     """
     if out.suffix not in (".eval", ".json"):
         raise UserError(f"{out}: the name of an Inspect log must end with .eval or .json")
@@ -245,7 +245,7 @@ def _model_events(record: Record, messages: list[ChatMessage], name: str, model:
 def _tool_events(record: Record, name: str, started: str, toolbox: Toolbox | None) -> Iterator[ToolEvent]:
     """The agent's tool calls. Actions of the text protocol become calls of the corresponding functions.
 
-    Journals of earlier versions have no times of model calls; their events are at the start of the sample.
+    Journals of earlier versions do not contain times of model calls; their events are at the start of the sample.
     """
     from inspect_ai.event import ToolEvent
 
@@ -318,5 +318,5 @@ def _model(report: Report, places: Mapping[str, Any]) -> str:
 
 
 def _time(text: str) -> str:
-    """A time of the journal in Inspect's format, with its zone; empty if the journal has no time."""
+    """A time of the journal in Inspect's format, with its zone; empty if the journal does not contain a time."""
     return datetime.fromisoformat(text).astimezone().isoformat() if text else ""

@@ -1,7 +1,8 @@
 """A patient's chart as one HTML page: problems, allergies, drugs, stays, visits, tests over time, notes.
 
-The page is one file without scripts and loads nothing; every text of the data is escaped. Tests are drawn as SVG, with
-the reference range as a band. The page is for people who read through a hospital: it shows the data without comment.
+The page is one file without scripts and loads nothing; every text of the data is escaped. Tests are plotted as SVG,
+with the reference range as a band. The page is for people who read through a hospital: it shows the data without
+comment.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ th,time{color:#8b949e}h2,tr+tr td{border-color:#30363d}}
 
 
 def patient_resources(lines: Iterable[str], mrn: str) -> list[Resource]:
-    """The resources of one patient, and all locations and medications. Raises UserError if there is no such patient.
+    """The resources of one patient, and all locations and medications. Raises UserError for an unknown patient.
 
     `lines` are FHIR resources as JSON, one per line.
     """

@@ -206,7 +206,7 @@ def bundled_file(report: Callable[[str], None] = lambda _: None) -> EhrFile:
 def imported_file(path: Path, report: Callable[[str], None] = lambda _: None) -> EhrFile:
     """A user's own FHIR data as an SQLite file: the file itself, or the cached import of any other format.
 
-    Raises UserError if the file cannot be read or has anything that is not a resource.
+    Raises UserError if the file cannot be read or contains anything that is not a resource.
     """
     try:
         stored, digest = is_sqlite(path), _digest(path)
@@ -237,7 +237,7 @@ def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[],
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _alone(folder / f".{target.name}.lock"):
-            if _sound(target):  # another process has built it meanwhile
+            if _sound(target):  # another process built it meanwhile
                 return target
             server = Server.open(aside)
             try:
@@ -258,7 +258,7 @@ def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[],
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """Wait for other processes that build the same file; where the file system has no locks, each builds its own."""
+    """Wait for other processes that build the same file. On a file system without locks, each builds its own."""
     import fcntl
 
     with lock.open("wb") as file:

@@ -134,7 +134,7 @@ def count_types(data: Path) -> dict[str, int]:
 
 
 def missing_ids(data: Path, ids: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
-    """The ids, by resource type, that an SQLite file does not have; types without missing ids are left out.
+    """The ids, by resource type, that are missing in an SQLite file; types without missing ids are left out.
 
     Raises UserError.
     """
@@ -145,7 +145,7 @@ def missing_ids(data: Path, ids: Mapping[str, Iterable[str]]) -> dict[str, set[s
 
 
 def resources_by_id(data: Path, ids: Mapping[str, Iterable[str]]) -> dict[str, dict[str, Any]]:
-    """The resources with these ids, as far as an SQLite file has them, by `Type/id`. Raises UserError."""
+    """The resources with these ids, as far as an SQLite file contains them, by `Type/id`. Raises UserError."""
     with _present(data) as server:
         rows = {f"{kind}/{one}": server.store.find(kind, one) for kind, some in ids.items() for one in some}
     return {name: json.loads(row.text) for name, row in rows.items() if row is not None and row.text is not None}

@@ -1,7 +1,7 @@
 """A session for agents that act in code: messages contain programs, and the programs' requests are the actions.
 
-The transcript for graders has one pair of messages per request, in the format of the text protocol, without programs;
-programs and their output are stored separately. The output of programs is not trusted.
+The transcript for graders contains one pair of messages per request, in the format of the text protocol, without
+programs; programs and their output are stored separately. The output of programs is not trusted.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def search(type, **params):
 FINISH = finish
 """
 """`search`, which uses `get`, and a second name of `finish`, since the replies to requests write it in capitals. It
-uses only features that every sandbox supports. monty has no `len` of objects: programs for it use `resources`.
+uses only features that every sandbox supports. monty does not support `len` of objects: programs for it use
+`resources`.
 """
 _BLOCK = re.compile(
     r"^[ \t]*(?P<fence>`{3,})[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<code>.*?)(?:^[ \t]*(?P=fence)`*[ \t]*$|\Z)",
@@ -119,7 +120,7 @@ _NO_URL = re.compile(r"[\x00-\x20\x7f]")
 @dataclass(frozen=True, slots=True)
 class CodeRules:
     """The settings of programs: the sandbox with its limits, the clock, whether the model writes by tool calls, and
-    whether programs have functions for all writes.
+    whether programs get functions for all writes.
     """
 
     sandbox: SandboxChoice
@@ -185,7 +186,7 @@ class CodeSession(Session):
 
     async def _respond(self, message: str, reasoning: str | None, call: MadeCall | None) -> str:
         """Run the program of a message; returns the reply. Raises SandboxError if the sandbox itself fails."""
-        read = without_thinking(message) if call is None else message  # a call has a program and no other text
+        read = without_thinking(message) if call is None else message  # a call contains a program and no other text
         code = program_of(read)
         if code is None and clean(read).startswith("FINISH("):
             self._keep(Program(message, "", reasoning=reasoning, call=call))
@@ -254,7 +255,7 @@ class CodeSession(Session):
         return reply
 
     async def _write_further(self, stated: StatedWrite) -> Any:
-        """Carry out a write that the published protocol does not have; returns the server's reply."""
+        """Carry out a write that is not in the published protocol; returns the server's reply."""
         self._turn("agent", stated.action)
         try:
             reply = await self._carried_out(stated)

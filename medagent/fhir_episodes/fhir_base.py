@@ -10,7 +10,7 @@ from medagent.fhir_episodes.requests_words import PORTS, ActionError
 API_BASE = "http://localhost:8080/fhir/"
 """The default base, as in the published setup of MedAgentBench."""
 
-# The characters that the `requests` library does not escape in a URL, so that URLs are those of the published runner.
+# The characters that the `requests` library does not escape in a URL, so that URLs are the published runner's.
 _URL_SAFE = "!#$%&'()*+,/:;=?@[]~"
 
 
@@ -39,7 +39,7 @@ class FhirBase:
     def below(self, parts: SplitResult) -> str | None:
         """The path below the base with its query as written, or None for a URL outside it.
 
-        A URL is inside if it has the base's scheme, host and port, and if its path, with resolved dots, is the base's
+        A URL is inside if its scheme, host and port are the base's, and if its path, with resolved dots, is the base's
         or below it.
         """
         segments = _segments(parts.path)
@@ -107,7 +107,7 @@ READS = ("GET", "HEAD", "OPTIONS")
 
 
 def is_type(path: str) -> bool:
-    """Whether a path below the base names a type: `/Observation`."""
+    """Whether a path below the base is a type's: `/Observation`."""
     names = [name for name in path.split("/") if name]
     return len(names) == 1 and not names[0].startswith(("$", "_"))
 

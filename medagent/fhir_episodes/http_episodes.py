@@ -6,7 +6,7 @@
     print(e.verdict().correct, e.outcome().writes)
 
 The requests to a base become a transcript of the text protocol: a read is a GET, and a stored resource is an accepted
-POST below the base that graders know. So an episode has the same verdict as the same actions in `medagent run`.
+POST below the base that graders know. So an episode gets the same verdict as the same actions in `medagent run`.
 Updates, patches, deletions and transactions are refused, unless the option `writes` is `execute`.
 """
 
@@ -52,7 +52,7 @@ End = tuple[Status, str, str | None]
 def serve_on(benchmark: FhirBenchmark[Any], host: str, port: int, options: Mapping[str, Any]) -> Iterator[HttpEpisodes]:
     """Serve episodes on a port (0: a free one), in a thread, while the block runs.
 
-    The options are those of `medagent.episode` that select tasks and patients, and `api_base`. Raises UserError.
+    The options are `api_base`, and the options of `medagent.episode` that select tasks and patients. Raises UserError.
     """
     from fhir_server.processes.http import serving
 
@@ -150,19 +150,19 @@ class HttpEpisode(Closing):
         return self._end is not None
 
     def finish(self, answers: list[Any] | str) -> None:
-        """End with the answers, as a list or as the text of one. Raises SessionEndedError if it has already ended."""
+        """End with the answers, as a list or as the text of one. Raises SessionEndedError if it already ended."""
         text = answers if isinstance(answers, str) else json.dumps(answers, ensure_ascii=False)
         self.end(*_finished(text))
 
     def end(self, status: Status, message: str, answer: str | None = None) -> None:
-        """End with the agent's last message. Raises SessionEndedError if it has already ended."""
+        """End with the agent's last message. Raises SessionEndedError if it already ended."""
         if self._end is not None:
             raise SessionEndedError(f"the episode has ended ({self._end[0]})")
         self._end = (status, message, answer)
         self.close()
 
     def outcome(self) -> Outcome:
-        """The outcome so far, in the form of the text protocol; `status` is None until the episode ends."""
+        """The outcome so far, in the format of the text protocol; `status` is None until the episode ends."""
         shown = self._episodes.source.settings.api_base.rstrip("/")
         own = re.compile(rf"https?://[^/\s\"]+/episodes/{self._record.id}/fhir")
         exchanges = [_ShownExchange(exchange, own, shown) for exchange in list(self._record.exchanges)]
@@ -192,7 +192,7 @@ def http_options(benchmark: FhirBenchmark[Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _ShownExchange:
-    """An exchange in the form of the transcript: the private base, on any host, is replaced by the `shown` one."""
+    """An exchange as the transcript shows it: the private base, on any host, is replaced by the `shown` one."""
 
     exchange: Exchange
     own: re.Pattern[str]
@@ -237,7 +237,7 @@ def _finished(answers: str) -> End:
 
 
 def _outcome(prompt: str, exchanges: Sequence[_ShownExchange], end: End | None, protocol: Protocol) -> Outcome:
-    """The exchanges in the form of the text protocol."""
+    """The exchanges in the format of the text protocol."""
     outcome = Outcome(transcript=[Turn("user", prompt)])
     for one in exchanges:
         _add(outcome, one, protocol)

@@ -1,8 +1,8 @@
 """An agent that owns its loop: `solve` gets an `Env` and returns the answer.
 
 Each tool call, text action and request to `env.http` is a message of the session, so the journal, limits and grader
-treat it like the messages of other agents. `env.http` is a FHIR base on a loopback port, whose address has a secret
-random part; a client gets the server's own replies.
+treat it like the messages of other agents. `env.http` is a FHIR base on a loopback port, whose address contains a
+secret random part; a client gets the server's own replies.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 OWN_LOOP = "agent-loop"
-"""The setting in `run.json` that marks a run of such an agent; its value is `own`."""
+"""The setting in `run.json` that marks a run of an agent with its own loop; its value is `own`."""
 _OVER = "The episode has ended."
 
 
@@ -82,7 +82,7 @@ class Env:
             return await take() or _OVER
 
     def call_blocking(self, tool: str, /, **arguments: Any) -> str:
-        """`call` for another thread than the event loop's, such as that of `asyncio.to_thread`."""
+        """`call` for another thread than the event loop's, such as a thread of `asyncio.to_thread`."""
         return asyncio.run_coroutine_threadsafe(self.call(tool, **arguments), self._loop).result()
 
     def spend(
@@ -146,7 +146,10 @@ _FHIR = "application/fhir+json"
 
 
 class Watched:
-    """An `EhrSession` that remembers its last reply. With `head`, a GET has no body in its reply, as for HTTP HEAD."""
+    """An `EhrSession` that remembers its last reply.
+
+    With `head`, the reply to a GET comes without a body, as for HTTP HEAD.
+    """
 
     def __init__(self, record: EhrSession) -> None:
         self._record = record

@@ -1,7 +1,7 @@
 """Reads a protocol file: the prompt, the replies, and the details of requests that differ between protocols.
 
 The texts are templates with named fields, filled in one pass, so that a field's name inside a body is not replaced.
-`text.toml`, `tools.toml` and `http.toml` are in this package; an imported data set may have its own.
+`text.toml`, `tools.toml` and `http.toml` are in this package; an imported data set may bring its own.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class ProtocolTool(BaseModel):
     """The action of a call: a search, a creation, or arithmetic (the parameter `expression`)."""
     resource_type: str = ""
     fixed: dict[str, str] = {}
-    """Parameters of the search, or fields of the resource, that every call has by default."""
+    """Parameters of the search, or fields of the resource, that every call contains by default."""
 
 
 class Protocol(BaseModel):
-    """A protocol file. The docstrings list in braces the fields that a template may have."""
+    """A protocol file. The docstrings list in braces the fields that a template may contain."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -68,7 +68,7 @@ class Protocol(BaseModel):
     """
     format_parameter: Literal["parameter", "append"] = "parameter"
     """How `_format=json` is added to a GET's URL if the loop is not the published one: as a parameter, or appended as
-    `&_format=json` even if there is no query.
+    `&_format=json` even if the URL is without a query.
     """
     system: str = ""
     """The system prompt of a model, if it gets one."""
@@ -102,7 +102,7 @@ class Protocol(BaseModel):
     write_done: str = ""
     """After a write that only episodes with all writes carry out: {method}, {status}, {body}. Empty: there is none."""
     write_refused: str = ""
-    """After such a write that is refused: {method}, {error}."""
+    """After a refused write of this kind: {method}, {error}."""
 
     @property
     def digest(self) -> str:
@@ -149,7 +149,7 @@ class Protocol(BaseModel):
         return self.model_copy(update=own)
 
     def first_message(self, api_base: str, context: str, question: str, token: str = "") -> str:
-        """The prompt of one task; `token` is that of the FHIR base if the agent has its own HTTP client."""
+        """The prompt of one task; `token` is the FHIR base's if the agent uses its own HTTP client."""
         return fill(
             self.prompt,
             api_base=api_base,

@@ -15,13 +15,16 @@ from urllib.parse import unquote_plus
 from refsol.json_values import as_object, json_value
 
 Handling = Literal["strict", "lenient", "corrected"]
-"""How to handle search parameters that a type does not have: send them (HAPI answers 400), drop them, or send those
+"""How to handle search parameters that a type does not support: send them (HAPI answers 400), drop them, or send those
 that mean `_id` as `_id`.
 """
 
 _ENTRIES = '  "entry": [ {\n'
 _RESOURCE = re.compile(r'\n    "resource": \{\n      "resourceType": "(\w+)",\n      "id": "([^"]+)"')
-"""An entry's resource in HAPI's layout of a Bundle. It cannot match inside a JSON string, which has no line break."""
+"""An entry's resource in HAPI's layout of a Bundle.
+
+It cannot match inside a JSON string, which cannot contain a line break.
+"""
 _OUTCOME = "OperationOutcome"
 
 
@@ -71,7 +74,7 @@ def _corrected(kind: str, pair: str) -> str:
 
 
 def _is_known(kind: str, name: str) -> bool:
-    """Whether a type has a search parameter; always true for an unknown type."""
+    """Whether a type supports a search parameter; always true for an unknown type."""
     from fhir_server.search.parameters import parameters
     from fhir_server.search.query import RESULT_PARAMETERS
 
@@ -98,7 +101,7 @@ def read_page(text: str) -> Page:
 
 
 def resources_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The resources in a parsed reply: for a Bundle those of its entries, except outcomes; otherwise itself."""
+    """The resources in a parsed reply: of a Bundle, the resources of its entries, except outcomes; otherwise itself."""
     if document.get("resourceType") != "Bundle":
         return [dict(document)] if document.get("resourceType") not in (None, _OUTCOME) else []
     entries = document.get("entry")
@@ -116,7 +119,7 @@ def ids_of(resources: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def read_ids(reads: Iterable[Read], *, last: bool) -> dict[str, list[str]]:
-    """All ids that an episode read, by type, without duplicates; with `last`, only those of each type's last read."""
+    """All ids that an episode read, by type, without duplicates; with `last`, only the ids of each type's last read."""
     by_type: dict[str, dict[str, None]] = {}
     for read in reads:
         for kind, ids in read.ids.items():

@@ -25,7 +25,7 @@ _USER = "!$&'()*+,;=:"
 _PATH = _USER + "@/"
 _QUERY = _PATH + "?"
 _WHOLE = "!#$%&'()*+,/:;=?@[]~"
-# The published runner has an object's address in memory here.
+# The published runner shows an object's address in memory here.
 _CONNECTION = "<urllib3.connection.{kind}Connection object at 0x7f0000000000>"
 
 

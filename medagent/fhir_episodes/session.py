@@ -84,7 +84,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One message of an agent that acts in code. `code` is None if it has no program; `limit` is the reached limit."""
+    """One message of an agent that acts in code. `code` is None without a program; `limit` is the reached limit."""
 
     message: str
     output: str
@@ -123,7 +123,7 @@ class SessionRules:
     writes: CarriedOut = "ack"
     strip_thinking: bool = False
     loop: Loop = "published"
-    """Applies to the text protocol only: the published runner has no tools."""
+    """Applies to the text protocol only: the published runner does not offer tools."""
     handling: Handling | None = None
     """How a GET is changed before it is sent; the ids in its reply are recorded. None: no change and no record."""
 
@@ -132,7 +132,7 @@ class Session:
     """One episode of `task` over `ehr`; `reset`, then `act` until `done`, then `outcome`."""
 
     cut_off = ""
-    """What the model is told of a message that its token limit cut off. Empty: such a message is acted on."""
+    """What the model is told of a message that its token limit cut off. Empty: the message is acted on."""
 
     def __init__(self, task: TaskWords, ehr: EhrSession, protocol: Protocol, rules: SessionRules) -> None:
         self.task = task
@@ -145,12 +145,12 @@ class Session:
         self._outcome = Outcome()
         self._begun = False
         self.failed = False
-        """Whether the reply to the last action is an error: of the FHIR server, or in the form of the action."""
+        """Whether the reply to the last action is an error: of the FHIR server, or in the format of the action."""
 
     def reset(self) -> str:
         """Start (again) with a fresh overlay, and return the first message for the agent.
 
-        An external FHIR server has no overlays: earlier writes to it stay.
+        An external FHIR server does not support overlays: earlier writes to it stay.
         """
         if self._begun:
             self._ehr.reset()
@@ -268,8 +268,8 @@ class Session:
     async def _published_get(self, url: str) -> str:
         """The body. Raises ActionError, with the published runner's text, for all errors.
 
-        A URL outside the base gets the reply of the published setup without a request: there, the server has no other
-        pages, and no other server runs.
+        A URL outside the base gets the reply of the published setup without a request: there, the server does not serve
+        other pages, and no other server runs.
         """
         request = prepare(url + "&_format=json")
         target = self._base.below(request.parts)
@@ -329,7 +329,7 @@ class Session:
             return not stated.conditions
 
     async def _carry_out(self, stated: StatedWrite) -> str:
-        """Carry out a write that the published protocol does not have; returns the reply."""
+        """Carry out a write that is not in the published protocol; returns the reply."""
         try:
             reply = await self._carried_out(stated)
         except ActionError as error:

@@ -36,7 +36,7 @@ class FhirSettings(RunSettings):
 
     ways: ClassVar[Mapping[str, str]] = {
         "acts_in_code": "--protocol code",
-        "acts_by_text": "--protocol text: the published runner has no other",
+        "acts_by_text": "--protocol text: the published runner supports no other",
         "private": "--writes private",
         "acts_alone": "a model that acts by itself: --model NAME, without --agent",
     }
@@ -47,7 +47,7 @@ class FhirSettings(RunSettings):
     sandbox_image: Annotated[
         str | None, RunOption(CODE, metavar="NAME@sha256:…", kind="value", needs="acts_in_code")
     ] = None
-    """With --sandbox docker: the image, which must have python3 and is not pulled."""
+    """With --sandbox docker: the image, which must contain python3 and is not pulled."""
     code_seconds: Annotated[Positive, RunOption(CODE, kind="value", needs="acts_in_code", part="code seconds")] = (
         Limits().seconds
     )

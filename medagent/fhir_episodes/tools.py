@@ -95,8 +95,8 @@ class Toolbox:
         return f"POST {url}\n{json.dumps({**tool.fixed, **arguments}, ensure_ascii=False)}"
 
     def call(self, action: str) -> tuple[str, dict[str, Any]]:
-        """The tool and arguments of an action's text: the inverse of `action`. If there is no such tool, the name is
-        `GET`, `POST` or `message`, and the argument is the text.
+        """The tool and arguments of an action's text: the inverse of `action`. If no tool matches, the name is `GET`,
+        `POST` or `message`, and the argument is the text.
         """
         method, _, rest = action.strip().partition(" ")
         url, _, body = rest.partition("\n")
@@ -166,7 +166,7 @@ async def call(session: Session, toolbox: Toolbox, tool: str, arguments: Mapping
 
 def _made(protocol: Protocol) -> dict[str, ProtocolTool]:
     """One tool per function, named by method and type. The second with the same name is also named by a parameter that
-    only it has: `get_observation` takes a code, `get_observation_by_category` returns vital signs.
+    only it accepts: `get_observation` takes a code, `get_observation_by_category` returns vital signs.
     """
     tools: dict[str, ProtocolTool] = {}
     for number, function in enumerate(protocol.functions):

@@ -29,7 +29,7 @@ class Port:
     @contextmanager
     def opened(self) -> Iterator[tuple[socket.socket, str]]:
         """The listening socket, and its address. Raises UserError if the port is in use or, unless `insecure`, if other
-        machines can reach the host and there is no token.
+        machines can reach the host and the token is missing.
         """
         if not is_loopback(self.host) and not self.token and not self.insecure:
             raise UserError(f"other machines can reach {self.host}: set --token")

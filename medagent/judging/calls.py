@@ -43,7 +43,7 @@ class Replies:
         return self._replies.get(key)
 
     def failed(self, key: str) -> bool:
-        """Whether a call was made but has no reply."""
+        """Whether a call was made but did not get a reply."""
         return key in self._replies and self._replies[key] is None
 
     def next_key(self, key: str) -> str:

@@ -16,8 +16,8 @@ State = Literal["judged", "unreadable", "failed", "owed"]
 class Verdict:
     """One judge's reply to one query, and the label read from it.
 
-    `reply` is None if there is none: the call was not made yet, or failed. `label` is None if there is no reply, or if
-    the reply cannot be read. `query` is the query's name; a benchmark with one query per unit leaves it empty.
+    `reply` is None if there is none: the call was not made yet, or failed. `label` is None if the reply is missing or
+    cannot be read. `query` is the query's name; a benchmark with one query per unit leaves it empty.
     """
 
     reply: str | None = None

@@ -1,8 +1,8 @@
 """The judgements in a run's folder: which panels judged with which prompt, what is owed, and the labels of each unit.
 
-`judgings.jsonl` has one panel per line, the latest last. `judgements.jsonl` is a journal of the run engine. Its units
-are digests of the judge and the messages sent to it. So after a gold answer or the prompt changes, exactly the affected
-answers are judged again. Nothing depends on a row's position.
+`judgings.jsonl` contains one panel per line, the latest last. `judgements.jsonl` is a journal of the run engine. Its
+units are digests of the judge and the messages sent to it. So after a gold answer or the prompt changes, exactly the
+affected answers are judged again. Nothing depends on a row's position.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Decision(Generic[P]):
 
 
 class Judging(Generic[P]):
-    """The panels and judgements of a folder. A missing file is empty. Raises UserError that names a damaged line."""
+    """The panels and judgements of a folder. A missing file is empty. Raises UserError for a damaged line."""
 
     def __init__(self, folder: Path, rubric: Rubric[P]) -> None:
         self.folder = folder
@@ -64,7 +64,7 @@ class Judging(Generic[P]):
     def drop(self, judge: str) -> None:
         """Remove every panel with this judge; earlier panels decide again. Its calls stay in the journal.
 
-        Raises UserError if no panel has the judge, or if no panel would remain.
+        Raises UserError if the judge is in no panel, or if no panel would remain.
         """
         panels = self.panels()
         left = [panel for panel in panels if judge not in panel.names]
@@ -79,7 +79,7 @@ class Judging(Generic[P]):
     def stages(
         self, panel: Panel[P], subjects: Callable[[], Iterable[Subject]], concurrency: int, batches: Path | None = None
     ) -> Sequence[Stage[Call, ExchangeRow]]:
-        """The stages that have the panel judge every answer that it covers. Only owed calls are made.
+        """The stages in which the panel judges every answer that it covers. Only owed calls are made.
 
         `subjects` is called when a stage starts. The first stage records the panel. The other stages make the queries
         that follow from labels and repeat unreadable ones. A failed call is left to the next command.
@@ -104,7 +104,7 @@ class Judging(Generic[P]):
         instead of the panel's. Units that no panel covers are left out.
 
         Of several panels, the latest whose judges all replied about the unit decides. If there is none, it is the most
-        complete one: its labels already decide, or it has at least a reply.
+        complete one: its labels already decide, or it got at least a reply.
         """
         replies = self._replies()
         panels = [panel for panel in reversed(self.panels()) if judge is None or judge in panel.names]

@@ -53,11 +53,11 @@ class PanelSettings(BaseModel):
     allow_unread: Annotated[
         float, Option(JUDGES, "place", metavar="SHARE", kind="value", for_=("run", "source")), Field(ge=0, le=1)
     ] = MOST_UNREAD
-    """The share of judged answers that may have no readable label; above it the exit code is 2."""
+    """The share of judged answers that may be without a readable label; above it the exit code is 2."""
     judge: Annotated[list[str], RunOption(JUDGES, "place", kind="code")] = []
     """A model that judges answers; repeat the option for a panel, which decides by majority."""
     judge_base_url: Annotated[list[str], RunOption(JUDGES, "place", kind="address")] = []
-    """The judges' endpoint (default: --base-url if the command has it, else OPENAI_BASE_URL, else OpenAI)."""
+    """The judges' endpoint (default: --base-url if the command accepts it, else OPENAI_BASE_URL, else OpenAI)."""
     judge_api_key_env: Annotated[list[str], RunOption(JUDGES, "place", metavar="NAME|HOST=NAME", kind="secret")] = []
     """The environment variable with the judges' key, as in --api-key-env."""
     judge_prompt: Annotated[str, RunOption(JUDGES, "place", metavar="NAME|FILE", kind="path", needs="judge")] = BUNDLED
@@ -66,12 +66,12 @@ class PanelSettings(BaseModel):
     @model_validator(mode="after")
     def _panel_fits(self) -> Self:
         if twice := [name for name in self.judge if self.judge.count(name) > 1]:
-            raise UserError(f"--judge {twice[0]}: named twice; a panel has each judge once")
+            raise UserError(f"--judge {twice[0]}: named twice; a panel contains each judge once")
         key_table(self.judge_api_key_env)
         return self
 
     def judges(self, run: RunSettings) -> list[ModelSettings]:
-        """The judges' models. Their default endpoint and key are those of the run's model."""
+        """The judges' models. Their default endpoint and key come from the run's model."""
         named = self.judge_api_key_env or ([] if self.judge_base_url else run.api_key_env)
         urls, keys = self.judge_base_url or run.base_url, key_table(named)
         return [run.endpoint(name, urls, api_key_env=keys) for name in self.judge]

@@ -47,7 +47,7 @@ class Reply(BaseModel):
 
 
 def replies_in(journal: Path) -> Iterator[Reply]:
-    """Every call in a journal, in order. A cancelled call does not count as made. A missing file has no calls.
+    """Every call in a journal, in order. A cancelled call does not count as made. A missing file counts as empty.
 
     Raises UserError for a damaged line.
     """
@@ -62,7 +62,7 @@ def replies_in(journal: Path) -> Iterator[Reply]:
 
 def stored_lines(path: Path, kind: TypeAdapter[T]) -> list[T]:
     """The values of a file of JSON lines. A missing file is empty. A last line without a newline is ignored: it was not
-    written completely. Raises UserError that names a damaged line.
+    written completely. Raises UserError for a damaged line.
     """
     values = []
     for number, line in enumerate(path.read_bytes().splitlines(keepends=True) if path.exists() else (), 1):

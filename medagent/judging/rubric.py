@@ -99,7 +99,7 @@ class Case:
 
 
 class Rubric(ABC, Generic[P]):
-    """How a benchmark's answers are judged. It has no state; the prompt is the panel's."""
+    """How a benchmark's answers are judged. It is stateless; the prompt is the panel's."""
 
     labels: ClassVar[tuple[str, ...]]
     """The labels that a judge gives."""

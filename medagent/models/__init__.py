@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def open_model(settings: ModelSettings, *, concurrency: int = 16, price: Price | None = None) -> ChatModel:
-    """The model in `settings`, with at most `concurrency` requests in flight. `price` is that of its calls; None if
+    """The model in `settings`, with at most `concurrency` requests in flight. `price` applies to its calls; None if
     unknown.
 
     Raises UserError if the endpoint's key, URL or script is missing or invalid.

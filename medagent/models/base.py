@@ -32,7 +32,7 @@ class MadeCall:
     """A tool call by a model or an agent. `id` is empty if only the name and the arguments are known.
 
     `reply` is the number, from 0, of the model's reply with the call: calls in one reply are parallel. `text` is the
-    model's text next to its calls; the first call has it.
+    model's text next to its calls; the first call carries it.
     """
 
     name: str
@@ -44,7 +44,7 @@ class MadeCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation. An assistant's may have `tool_calls`; a tool's reply has `tool_call_id`.
+    """One message of a conversation. An assistant's may contain `tool_calls`; a tool's reply contains `tool_call_id`.
 
     `original` is an assistant's message in its provider's format. It is sent back unchanged, because thinking models
     reject a conversation without their reasoning, signatures or unknown fields.
@@ -178,7 +178,7 @@ class Model:
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
     ) -> Completion:
         """See `ChatModel.complete`."""
-        raise NotImplementedError(f"{type(self).__name__} has no `complete`")
+        raise NotImplementedError(f"{type(self).__name__} does not define `complete`")
 
     async def aclose(self) -> None:
         """Nothing to close."""

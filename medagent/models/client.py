@@ -55,7 +55,7 @@ for _name in ("httpx", "httpx2", "openai._base_client"):
 
 
 class NoReplyError(openai.APIConnectionError):
-    """There is no reply to a request. The text gives the reason."""
+    """A request did not get a reply. The text gives the reason."""
 
     def __init__(self, words: str, request: Any) -> None:
         super().__init__(message=words, request=request)
@@ -70,7 +70,7 @@ class TooLongError(NoReplyError):
 
 
 class ForeignHostError(NoReplyError):
-    """A request goes to a host that the user has not named."""
+    """A request goes to a host that the user did not name."""
 
 
 class EndpointClient(openai.DefaultAioHttpClient):
@@ -82,7 +82,7 @@ class EndpointClient(openai.DefaultAioHttpClient):
     def __init__(self, place: str, timeout_s: float, longest: int) -> None:
         super().__init__(
             timeout=openai.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S), pool=None),
-            # 0: aiohttp then has no limit of its own; the limiter bounds the connections.
+            # 0: aiohttp then sets no limit of its own; the limiter limits the connections.
             limits=type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=0, keepalive_expiry=KEEP_ALIVE_S),
             verify=certificates(),
             follow_redirects=False,
@@ -160,7 +160,7 @@ def _refused(error: BaseException) -> bool:
 
 
 def _words(error: BaseException) -> str:
-    """Why there is no reply, in plain words instead of aiohttp's."""
+    """Why the reply is missing, in plain words instead of aiohttp's."""
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"the host {error.host} is not known"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
@@ -226,7 +226,7 @@ def _replica(base_url: str, settings: ModelSettings, dialect: Dialect, environme
     client = openai.AsyncOpenAI(
         base_url=str(url.copy_with(query=None)),
         default_query=dict(url.params),
-        api_key="unused",  # the package requires one; `own_headers` has the real one
+        api_key="unused",  # the package requires one; `own_headers` contains the real one
         http_client=http,
         max_retries=0,
     )
@@ -268,8 +268,8 @@ def _check_proxy(url: httpx.URL) -> None:
         f"{user}{password}".encode("latin-1")
     except (ValueError, httpx.InvalidURL):
         raise UserError(
-            f"the environment's proxy for {url.host} cannot be used: its URL is damaged, its user name has a colon, or "
-            "its login has characters outside Latin-1"
+            f"the environment's proxy for {url.host} cannot be used: its URL is damaged, its user name contains "
+            "a colon, or its login contains characters outside Latin-1"
         ) from None
     if proxy.url.scheme not in ("http", "https"):
         raise UserError(

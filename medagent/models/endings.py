@@ -7,7 +7,7 @@
 | filter | `refused`, even if a part of the text was sent |
 | provider | the call is repeated; after the last attempt the unit is owed |
 
-A reply with an unknown finish reason is never graded: the unit is owed, and the message names the reason.
+A reply with an unknown finish reason is never graded: the unit is owed, and the message gives the reason.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ USUAL = frozenset({"stop", "tool_calls"})
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Who ended a reply, and medagent's finish reason: that of chat completions if they have one."""
+    """Who ended a reply, and medagent's finish reason: the one of chat completions if it exists there."""
 
     word: str
     owner: Owner
@@ -125,7 +125,7 @@ def delivered(completion: Completion, shown: str, price: Price | None, discount:
     `original` is unchanged, because it is only sent back to the provider.
 
     Raises RefusedError if a filter withheld or cut off the reply, and ModelError if its finish reason is unknown. Both
-    have the paid usage.
+    contain the paid usage.
     """
     ending = ending_of(completion)
     reason = hide(completion.finish_reason or "") or None

@@ -62,7 +62,7 @@ class ChatEndpoint:
         dialect: Dialect | None = None,
         price: Price | None = None,
     ) -> None:
-        """The API is that of the settings, or `dialect`. `price` is the price of its calls; None if unknown. Raises
+        """The API comes from the settings, or is `dialect`. `price` is the price of its calls; None if unknown. Raises
         UserError if neither a key nor a base URL identifies the endpoint.
         """
         self.name = settings.name
@@ -224,7 +224,7 @@ def meaning(response: Any, key_advice: str) -> Exception:
 
 
 def provider_words(response: Any) -> str:
-    """The provider's message: the body's message if it has one, otherwise the body, with the error code."""
+    """The provider's message: the body's message if there is one, otherwise the body, with the error code."""
     error = _error(response)
     if isinstance(error, dict) and error:
         text = error.get("message") or error.get("detail") or error

@@ -19,7 +19,7 @@ class CallCutOffError(asyncio.CancelledError):
 
 
 class Estimator:
-    """Learns from an endpoint's replies how many tokens a request has per byte, and how many a reply has."""
+    """Learns from an endpoint's replies how many tokens a request takes per byte, and how many a reply takes."""
 
     def __init__(self) -> None:
         self._size = self._calls = 0

@@ -1,7 +1,7 @@
 """Which key each endpoint gets: the one meant for it, and no other.
 
 A key is identified by its environment variable. The user can name one for a base URL or a host (`--api-key-env`).
-Otherwise `OPENAI_API_KEY` goes to one origin (scheme, host, port): that of `OPENAI_BASE_URL` if it is set, else
+Otherwise `OPENAI_API_KEY` goes to one origin (scheme, host, port): the origin of `OPENAI_BASE_URL` if it is set, else
 api.openai.com if an endpoint of the run is there, else the first endpoint's. The same holds for `ANTHROPIC_API_KEY`.
 All other endpoints get no key.
 """
@@ -52,7 +52,7 @@ def key_uses(models: Sequence[ModelSettings], environment: Mapping[str, str]) ->
 
 
 def base_urls(model: ModelSettings, environment: Mapping[str, str]) -> list[str]:
-    """The base URLs of a model's endpoint: its own, else those of the environment, else the vendor's."""
+    """The base URLs of a model's endpoint: its own, else the environment's, else the vendor's."""
     vendor = _vendor(model)
     return model.base_urls or [environment.get(vendor.base_url_variable, "").strip().rstrip("/") or vendor.base_url]
 
@@ -79,7 +79,7 @@ def key_of(variable: str, environment: Mapping[str, str]) -> str:
     """The key in a variable. Raises UserError if it cannot be sent in an HTTP header."""
     key = environment.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):
-        raise UserError(f"{variable} has characters that a key cannot have (a line break, or letters outside ASCII)")
+        raise UserError(f"{variable} has characters that a key cannot contain (a line break, or letters outside ASCII)")
     return key
 
 

@@ -1,7 +1,7 @@
 """What a call costs in US dollars, by the user's own table, otherwise by the prices in the package `genai-prices`.
 
 The user's table is the file in `MEDAGENT_PRICES`, otherwise `prices.toml` in the config folder. `run.json` records the
-version of `genai-prices`. Prices are never fetched. A model that neither knows has no price: None, never 0.
+version of `genai-prices`. Prices are never fetched. The price of a model that neither knows is None, never 0.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class PriceTable(BaseModel):
 
 
 def find_price(model: str, base_url: str = "") -> Price | None:
-    """The price of a model, or None: that of the provider at `base_url`, otherwise of the provider to which the model's
-    name belongs. A dated snapshot has its model's price unless it has its own.
+    """The price of a model, or None: the price of the provider at `base_url`, otherwise of the provider to which the
+    model's name belongs. A dated snapshot gets its model's price unless its own is listed.
 
     Raises UserError if the user's table cannot be read.
     """

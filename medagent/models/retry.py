@@ -166,7 +166,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             return min(seconds, LONGEST_RETRY_AFTER_S)
     try:
         moment = parsedate_to_datetime(headers.get("retry-after", ""))
-        if moment.tzinfo is None:  # "-0000" and obsolete forms; HTTP dates are UTC
+        if moment.tzinfo is None:  # "-0000" and obsolete formats; HTTP dates are UTC
             moment = moment.replace(tzinfo=UTC)
         seconds = (moment - datetime.now(UTC)).total_seconds()
     except (ValueError, OverflowError):

@@ -1,7 +1,7 @@
 """A chat model that replays a script, for examples, demonstrations and tests without an endpoint.
 
-The n-th reply of a script answers a conversation with n - 1 assistant messages. So the double has no state: the same
-conversation always gets the same reply, also after a resume.
+The n-th reply of a script answers a conversation with n - 1 assistant messages. So the double is stateless: the same
+conversation always gets the same reply, even after a resume.
 """
 
 from __future__ import annotations

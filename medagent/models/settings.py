@@ -1,5 +1,5 @@
-"""The settings of a chat endpoint. They never include an API key: they name the environment variable that has it, so
-that no file of a run can contain the key.
+"""The settings of a chat endpoint. They never include an API key: they name the environment variable that contains it,
+so that no file of a run can contain the key.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ModelSettings(BaseModel):
     """Other hosts that an A2A agent may use. Without them, it is called only at the host of its base URL."""
 
     api: Api = "chat"
-    """Chat completions, which every OpenAI-compatible server has, the responses API, or Anthropic's Messages API."""
+    """Chat completions, which every OpenAI-compatible server offers, the responses API, or Anthropic's Messages API."""
 
     api_key_env: dict[str, str] = {}
     """The environment variable of each endpoint's key, by origin (`https://host:port`), `host:port` or `host`; "" is

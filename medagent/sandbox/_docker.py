@@ -30,7 +30,7 @@ _PACKAGES = "/packages"
 
 @dataclass(frozen=True, slots=True)
 class Docker:
-    """A sandbox by docker or podman. The image must have `python3` (3.11 or later); it is not pulled."""
+    """A sandbox by docker or podman. The image must contain `python3` (3.11 or later); it is not pulled."""
 
     image: str | None = None
     packages: Path | None = None
@@ -46,7 +46,7 @@ class Docker:
         return f"docker pull {self.image}"
 
     def version(self) -> str:
-        """Its version and that of its Python. Raises SandboxError if it is not installed."""
+        """Its version and its Python's. Raises SandboxError if it is not installed."""
         tool = _tool()
         if tool is None:
             raise SandboxError("there is no docker or podman on the path")

@@ -132,7 +132,7 @@ class Output(io.TextIOBase):
 
 
 def freeze(now: datetime.datetime) -> None:
-    """Make the clocks of `time` and `datetime` return a constant time. `now` has a time zone."""
+    """Make the clocks of `time` and `datetime` return a constant time. `now` is timezone-aware."""
     seconds = now.timestamp()
     local = now.replace(tzinfo=None)
 

@@ -37,7 +37,7 @@ class Monty:
         return "pip install 'medagent[code]'"
 
     def version(self) -> str:
-        """Its version and that of its Python. Raises SandboxError if it is not installed."""
+        """Its version and its Python's. Raises SandboxError if it is not installed."""
         try:
             if find_spec("pydantic_monty") is None:
                 raise PackageNotFoundError

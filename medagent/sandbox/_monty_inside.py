@@ -1,7 +1,7 @@
 """The process between the pipe and a monty worker, one per interpreter. It does not run agents' code itself.
 
 A worker that panics can also crash the process that uses it, and a value may be far larger as a Python object.
-Therefore both are kept out of the run's own process. The frames are those of `inside`.
+Therefore both are kept out of the run's own process. The frames are the same as in `inside`.
 """
 
 from __future__ import annotations

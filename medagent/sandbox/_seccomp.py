@@ -19,7 +19,7 @@ _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _CLONE_THREAD = 0x00010000
 _X32 = 0x40000000
-"""The bit of system calls of the x32 ABI, which has its own numbers on x86-64."""
+"""The bit of system calls of the x32 ABI, which uses its own numbers on x86-64."""
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE3 = 435

@@ -38,7 +38,7 @@ class SandboxChoice:
 
     @asynccontextmanager
     async def open(self, concurrency: int) -> AsyncIterator[Interpreters]:
-        """Open it for `concurrency` episodes. Raises UserError if this machine has another version or none."""
+        """Open it for `concurrency` episodes. Raises UserError if the version on this machine differs or is missing."""
         sandbox = next(one for one in sandboxes(self.packages, self.image) if one.name == self.name)
         problem = await self_test(sandbox)
         if problem is None and sandbox.version() != self.version:

@@ -108,7 +108,7 @@ class GroupedCommand(TyperCommand):
         formatter.write_usage(self.usage or ctx.command_path, " ".join(self.collect_usage_pieces(ctx)))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments first, then the groups in the order of their first option; those of every command last."""
+        """Write arguments first, then the groups in the order of their first option, with the common options last."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)

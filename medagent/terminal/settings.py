@@ -69,8 +69,8 @@ def _parts(fields: Iterable[Any]) -> dict[str, dict[str, Any]]:
 
 
 def _values(fields: Sequence[Any], passed: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by field. Names that the next release does not have print a hint. Raises UserError for a part that a
-    shared option does not have.
+    """The values by field. Names that the next release removes print a hint. Raises UserError for a part that a shared
+    option does not accept.
     """
     from medagent.core.errors import UserError
     from medagent.core.options import by_field, hint

@@ -1,8 +1,8 @@
 """Runs work in a new event loop. Ctrl-C, SIGTERM and SIGHUP end it after units in progress are saved.
 
 A thread reads the signals (`signal.set_wakeup_fd`), because an agent may block the event loop. If the work does not end
-soon after a signal, or a second signal comes, the thread ends the process. Nothing is lost: the journal has every
-finished row, and the same command continues the run.
+soon after a signal, or a second signal comes, the thread ends the process. Nothing is lost: the journal contains every
+finished row, and you can run the command again to continue.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Run the work in a new event loop and return its result. A signal cancels it; then typer.Exit is raised with 128
     plus the signal's number (130, 143, 129).
 
-    A signal that is ignored (`nohup`) or has another handler is not changed.
+    A signal that is ignored (`nohup`) or handled elsewhere is not changed.
     """
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
@@ -68,7 +68,7 @@ def _drive(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
     except OSError as error:
         print(
             f"medagent: an agent closed files of this process (os.close, os.closerange): {error.strerror}. {CONTINUES} "
-            "With --workers 1, the agent has its own process, and such an episode is agent_error.",
+            "With --workers 1, the agent runs in its own process, and the episode ends as agent_error.",
             file=sys.stderr,
             flush=True,
         )

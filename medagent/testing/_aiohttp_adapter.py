@@ -17,7 +17,7 @@ from medagent.testing._loopback import serving
 
 
 class DoubleConnector(aiohttp.BaseConnector):
-    """Create it in a running event loop; `stack` closes its ports. Each origin has its own port, so that the double
+    """Create it in a running event loop; `stack` closes its ports. Each origin gets its own port, so that the double
     sees the requested address, also with `https`.
     """
 

@@ -1,7 +1,7 @@
 """Cassettes: scrubbed replies of a real server as JSON lines, which a FHIR double replays.
 
 A request is matched by method, scrubbed path and scrubbed body, so a match does not need names, which a cassette does
-not have. If the same request comes again, it gets the next recorded reply, and after the last one the last again.
+not contain. If the same request comes again, it gets the next recorded reply, and after the last one the last again.
 Headers of requests and the server's address are not recorded; of a reply, the headers in `HEADERS` are.
 """
 
@@ -32,7 +32,7 @@ SHOWN = 20
 
 
 class CassetteError(Exception):
-    """An exchange that cannot be recorded, or a request for which the cassette has no reply."""
+    """An exchange that cannot be recorded, or a request for which the cassette contains no reply."""
 
 
 class Exchange(BaseModel):
@@ -97,7 +97,7 @@ class Recorder:
 
 
 class Player:
-    """Answers from a cassette. `unanswered` are the requests for which it has no reply."""
+    """Answers from a cassette. `unanswered` are the requests to which it could not reply."""
 
     def __init__(self, file: Path) -> None:
         """Raises UserError if the file is missing or is not a cassette."""
@@ -106,7 +106,7 @@ class Player:
         self.unanswered: list[str] = []
         if not file.exists():
             raise UserError(f"{file}: is not recorded yet; run pytest --fhir-record to record it")
-        expected = "a cassette has one exchange a line; record it again"
+        expected = "a cassette contains one exchange per line; record it again"
         for _, exchange in read_jsonl(file, validator(Exchange), expected=expected, error=UserError):
             self._left.setdefault(_key(exchange.method, exchange.path, exchange.body), []).append(exchange)
 
@@ -133,7 +133,7 @@ class Player:
         known = sorted({f"{one.method} {one.path}" for group in self._left.values() for one in group})
         listed = "".join(f"\n  {line}" for line in known[:SHOWN])
         more = f"\n  and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-        return f"{called}: is not in {self._file}, which has:{listed or ' nothing'}{more}"
+        return f"{called}: is not in {self._file}, which contains:{listed or ' nothing'}{more}"
 
 
 def _key(method: str, path: str, body: Any) -> str:

@@ -1,4 +1,4 @@
-"""The data of FHIR doubles: each source is read once and shared; each double has a private overlay on it."""
+"""The data of FHIR doubles: each source is read once and shared; each double uses a private overlay on it."""
 
 from __future__ import annotations
 

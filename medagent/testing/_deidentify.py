@@ -2,8 +2,8 @@
 
 The rules go by R4's types and list what stays: codes with their displays, quantities, dates, references, ids and
 addresses of resources. All other values are replaced: text (`string`, `markdown`), narratives, binary data, and dates
-of birth and death (their year stays). So a text is also replaced in an extension or in an element that R4 does not
-have. A replacement is the element's name with a number (`family-1`), the same for equal texts in one cassette.
+of birth and death (their year stays). So a text is also replaced in an extension or in an element that is not in R4. A
+replacement is the element's name with a number (`family-1`), the same for equal texts in one cassette.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Scrubber:
             if key == "resourceType" or (kind == "CodeableConcept" and key == "text" and _is_display(inner, value)):
                 scrubbed[key] = inner
                 continue
-            # The twin of a primitive (`_birthDate`) has its id and extensions.
+            # The twin of a primitive (`_birthDate`) contains its id and extensions.
             name = "Element" if key.startswith("_") else declared.get(key)
             many = isinstance(inner, list)
             changed = [self._element(one, kind, key, name) for one in (inner if many else [inner])]

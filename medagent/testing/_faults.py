@@ -73,8 +73,8 @@ class Faults:
         self._faults.append(Fault("status", on, method, times, status, retry_after))
 
     def delay(self, seconds: float, on: str | None = None, *, times: int | None = 1, method: str | None = None) -> None:
-        """Answer late. On a port the reply takes that long. In process there is no wait: a client with a shorter
-        timeout gets its timeout error immediately, any other client its reply.
+        """Answer late. On a port the reply takes that long. In process nothing waits: a client with a shorter timeout
+        gets its timeout error immediately, any other client its reply.
         """
         self._faults.append(Fault("delay", on, method, times, seconds=seconds))
 

@@ -42,7 +42,7 @@ _JSON = ("Content-Type", "application/fhir+json")
 _LIKE_A_TYPE = re.compile(r"(?:[A-Z][a-z]+)+")
 _CHANGED = {"system": "urn:medagent:testing", "code": "changed-elsewhere"}
 NOT_R4B = frozenset({"Evidence", "EvidenceVariable"})
-"""Types that have other elements in R4B than in R4. Types that R4B lacks need no entry."""
+"""Types whose elements differ between R4B and R4. Types that R4B lacks do not need an entry."""
 
 
 class FhirStatusError(Exception):
@@ -72,7 +72,7 @@ class FhirRequest:
         return json.loads(self.body)
 
     def fits(self, method: str, path: str, headers: Mapping[str, str]) -> bool:
-        """Whether it has this method, path (its query in any order) and headers."""
+        """Whether its method, path (the query in any order) and headers match."""
         own, other = urlsplit(self.path), urlsplit(path.removeprefix("/"))
         mine = {name.lower(): value for name, value in self.headers.items()}
         return (
@@ -236,7 +236,7 @@ class FhirDouble(Faults, Requests, Closing):
 
         With `live` (in the fixture: `pytest --fhir-record`), requests go to that server, with the code's own headers,
         and its scrubbed replies are written to the file `cassette` when the double is closed. Without, the replies come
-        from the cassette. Raises UserError if there is no cassette; a request without a recorded reply raises a
+        from the cassette. Raises UserError if the cassette is missing; a request without a recorded reply raises a
         CassetteError.
         """
         from medagent.testing._cassette import Player, Recorder
@@ -299,8 +299,8 @@ class FhirDouble(Faults, Requests, Closing):
     def answer(self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> Answer:
         """The reply for an adapter, with its fault if there is one. Records the request.
 
-        The base is the part of `url` before the first segment that names a type, `metadata`, `_history` or an
-        operation; the whole path if there is no such segment.
+        The base is the part of `url` before the first segment that is a type, `metadata`, `_history` or an operation;
+        the whole path if none of them occurs.
         """
         base, path = _split(url)
         sent = [(name, value) for name, value in headers if name.lower() not in ("host", "accept-encoding")]
@@ -414,9 +414,9 @@ def _model(resource: dict[str, Any]) -> Any:
 
     kind = resource["resourceType"]
     if kind in NOT_R4B:
-        raise ValueError(f"{kind}: R4B, which fhir.resources has, differs from R4 in this type; take it as a dict")
+        raise ValueError(f"{kind}: R4B, which fhir.resources uses, differs from R4 in this type; take it as a dict")
     try:
         model = get_fhir_model_class(kind)
     except (KeyError, LookupError):
-        raise ValueError(f"{kind}: R4B, which fhir.resources has, lacks this type; take it as a dict") from None
+        raise ValueError(f"{kind}: R4B, which fhir.resources uses, lacks this type; take it as a dict") from None
     return model.model_validate(resource)

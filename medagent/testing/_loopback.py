@@ -38,7 +38,7 @@ class _LoopbackServer(ThreadingHTTPServer):
         self.open: set[socket.socket] = set()
 
     def end(self) -> None:
-        """Close connections that clients have left open, and wait for the threads."""
+        """Close connections that clients left open, and wait for the threads."""
         self.ended.set()
         for connection in list(self.open):
             with suppress(OSError):

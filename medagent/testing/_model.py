@@ -42,7 +42,7 @@ class ModelDouble(Faults, Closing):
     def _answer(self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> Answer:
         path = urlsplit(url).path.removeprefix("/v1/")
         if method != "POST" or path != "chat/completions":
-            return _refused(404, f"{method} {path}: this double has POST chat/completions alone")
+            return _refused(404, f"{method} {path}: this double answers POST chat/completions alone")
         try:
             request = json.loads(body)
             messages = [_message(one) for one in request["messages"]]

@@ -99,7 +99,7 @@ def scripted_model() -> Iterator[Callable[[list[Step]], ModelDouble]]:
 
 @pytest.fixture
 def medagent_task() -> Callable[..., Task]:
-    """A task of MedAgentBench by its id: `medagent_task("task5_7")`; the options are those of `medagent.tasks`."""
+    """A task of MedAgentBench by its id: `medagent_task("task5_7")`; its options are options of `medagent.tasks`."""
     from medagent._api import tasks
     from medagent.core.errors import UserError
 
@@ -115,7 +115,7 @@ def medagent_task() -> Callable[..., Task]:
 
 @pytest.fixture
 def medagent_episode(request: pytest.FixtureRequest) -> Iterator[Callable[..., SyncEpisode]]:
-    """An open episode of a task, already reset: `medagent_episode("task5_7")`. The options are those of
+    """An open episode of a task, already reset: `medagent_episode("task5_7")`. The options are the same as for
     `medagent.episode`; `@pytest.mark.fhir(writes="execute")` executes its writes.
     """
     from medagent._api import episode

@@ -1,4 +1,4 @@
-"""The bundled agents, which need no model: fixed answers, the whole chart, and a reference.
+"""The bundled agents, which work without a model: fixed answers, the whole chart, and a reference.
 
 The reference agent parses a generated question, makes the searches that it needs, and answers from the resources. It
 knows the sentences of the generator, but no answers. Under the text and tools protocols it calls the tools. Under the
@@ -36,7 +36,7 @@ _MORE = {
 
 
 def chart_queries(patient: str) -> Iterator[tuple[str, str]]:
-    """The searches that read a whole chart. Each has a second search to use if the server refuses the first, or "".
+    """The searches that read a whole chart, each with a second search to use if the server refuses the first, or "".
 
     They search every type by patient, and include the drugs of prescriptions and the locations of stays.
     """
@@ -58,7 +58,7 @@ class FetchAllAgent(Agent):
 
 @dataclass(frozen=True, slots=True)
 class OwnAgent(Scripted):
-    """A bundled agent with its data. `messages` are those of `nop` and `yes`, by question id."""
+    """A bundled agent with its data. `messages` contains the messages of `nop` and `yes` by question id."""
 
     toolbox: Toolbox
     now: datetime

@@ -2,8 +2,8 @@
 
 This file imports nothing of this project, because the code protocol sends its text to the sandbox as a program.
 
-A lookup is an object with `kind` (the kind of entries) and `op` (what to compute from them). It also has those of
-`names`, `route`, `window`, `exact`, `other`, `agg`, `side`, `limit`, `per`, `unit` and `field` that the question needs.
+A lookup is an object with `kind` (the kind of entries) and `op` (what to compute from them). It also contains whichever
+of `names`, `route`, `window`, `exact`, `other`, `agg`, `side`, `limit`, `per`, `unit` and `field` the question needs.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def _narrowed(lookup: Json) -> Json:
 def entries(lookup: Json, now: str, resources: list[Json]) -> list[Json]:
     """The entries of a chart that match a lookup, sorted by time.
 
-    An entry has `time`, `name` and `ids` (pairs of type and id). Depending on its kind it has more, such as `value`,
-    `unit`, `route` or `end`.
+    An entry contains `time`, `name` and `ids` (pairs of type and id). Depending on its kind, it contains more, such as
+    `value`, `unit`, `route` or `end`.
     """
     bounds = _bounds(lookup["window"], now, resources)
     if bounds is None:
@@ -215,7 +215,7 @@ def _read(lookup: Json, one: Json, by_reference: Json) -> list[Json]:
 
 
 def _measured(lookup: Json, one: Json, by_reference: Json, own: Json) -> list[Json]:
-    """The entries of an Observation. A blood pressure has two: `BP/0` (systolic) and `BP/1` (diastolic)."""
+    """The entries of an Observation. A blood pressure gives two entries: `BP/0` (systolic) and `BP/1` (diastolic)."""
     kind, coding = lookup["kind"], one["code"]["coding"][0]
     system, category = coding.get("system"), one["category"][0]["coding"][0]["code"]
     time = _time(one["effectiveDateTime"])
@@ -286,5 +286,5 @@ def _unit(place: Json, by_reference: Json, own: Json) -> Json:
 
 
 def _time(text: str) -> str:
-    """A time in the format of answers. Its zone is dropped, because all times of the hospital have the same zone."""
+    """A time in the format of answers. Its zone is dropped, because all times of the hospital are in the same zone."""
     return text[:19].replace("T", " ")

@@ -27,7 +27,7 @@ from medagent.fhir_episodes.benchmark import spoken
 from medagent.fhir_episodes.episode import EpisodeRow
 
 LISTED = 200
-"""The most extra ids that are shown. Whole charts have thousands."""
+"""The most extra ids that are shown. A whole chart contains thousands."""
 SHOWN = 20
 """The most resources that are shown."""
 

@@ -72,9 +72,9 @@ def _notes(outputs: Sequence[Output], known: Sequence[Output], total: int) -> It
         yield f"{len(outputs) - len(known)} rows are about other questions and do not count: {named(others, 5)}"
     distinct = {one.question_id for one in known}
     if twice := len(known) - len(distinct):
-        yield f"{twice} rows repeat a question that has another row. They count too, as in the published evaluator."
+        yield f"{twice} rows repeat a question of another row. They count too, as in the published evaluator."
     if len(distinct) < total:
-        yield f"{total - len(distinct):,} of {total:,} questions have no row and do not count."
+        yield f"{total - len(distinct):,} of {total:,} questions are without a row and do not count."
 
 
 def export_outputs(run: Run, source: FhirAgentBenchSettings, scores: Sequence[Scored], out: Path) -> Sequence[Path]:

@@ -27,9 +27,9 @@ class OutputRow(EpisodeRow):
 
 
 def output_of(row: EpisodeRow, source: FhirAgentBenchSettings) -> Output:
-    """An agent's output for a question. Found ids are those of the resources that it read, not those that it names.
+    """An agent's output for a question. The found ids are ids of resources that it read, not ids that it names.
 
-    An episode that ended without an answer has an `error`, unless it reached the limit of rounds.
+    An episode that ended without an answer gets an `error`, unless it reached the limit of rounds.
     """
     if isinstance(row, OutputRow):
         return row.output

@@ -1,6 +1,6 @@
 """Sets of questions: the bundled one, the published one that a user imports, folders of `medagent data new`, and files.
 
-A folder has `questions.csv`, `dataset.json` with the digest of each file, and possibly the patients.
+A folder contains `questions.csv`, `dataset.json` with the digest of each file, and possibly the patients.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORMER = "synthetic-1"
 
 
 class QuestionSetManifest(BaseModel):
-    """The content of `dataset.json`. `files` has the SHA-256 of each file by name."""
+    """The content of `dataset.json`. `files` maps each file's name to its SHA-256."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -62,7 +62,7 @@ def bundled_folder(name: str = SYNTHETIC) -> Path:
 
 
 def is_set(folder: Path) -> bool:
-    """Whether a folder has the files of a FHIR-AgentBench set."""
+    """Whether a folder contains the files of a FHIR-AgentBench set."""
     return (folder / MANIFEST).is_file() and (folder / QUESTIONS).is_file()
 
 
@@ -86,7 +86,7 @@ def _file(dataset: str) -> Path:
     path = imported(QUESTIONS) if dataset == PUBLISHED else Path(dataset)
     if not path.is_file():
         raise UserError(
-            f"--dataset {dataset}: there is no such question file; pass {SYNTHETIC} (bundled), {PUBLISHED} (imported), "
+            f"--dataset {dataset}: no such question file; pass {SYNTHETIC} (bundled), {PUBLISHED} (imported), "
             "a question file, or a folder made by `medagent data new --like fhir-agentbench`"
         )
     return path

@@ -61,7 +61,7 @@ class FhirAgentBenchSettings(FhirSettings, PanelSettings):
     multi_turn_code_resource.
     """
     max_rounds: Annotated[Count, Option(WHO, kind="value", for_=("run", "episode"))] = ROUNDS
-    """The most messages of an agent. The published strategies have their own limits."""
+    """The most messages of an agent. The published strategies use their own limits."""
     fhir: Annotated[str | None, Option(RECORD, kind="address")] = None
     """The base URL of a FHIR server to use instead of the embedded one."""
     dataset: Annotated[str, Option(WHICH, kind="path", for_=ALL_USES)] = SYNTHETIC
@@ -69,12 +69,12 @@ class FhirAgentBenchSettings(FhirSettings, PanelSettings):
     medagent data new --like fhir-agentbench.
     """
     handling: Annotated[Handling, Option(RECORD, kind="value")] = "strict"
-    """How to handle search parameters that a resource type does not have: strict (HAPI's error 400), lenient (drop
+    """How to handle search parameters that a resource type does not support: strict (HAPI's error 400), lenient (drop
     them, as Google's server does; use it to compare with published scores), or corrected (send id, and patient of a
     Patient, as _id).
     """
     found: Annotated[Found | None, Option(GRADING, kind="value")] = None
-    """Which ids count as found: last (for each type those of its last call; the default for published strategies) or
+    """Which ids count as found: last (for each type, the ids of its last call; the default for published strategies) or
     all (the default otherwise).
     """
     rule_set: Annotated[RuleName, Option(GRADING, flag="rules", kind="value", for_=ALL_USES)] = "published"
@@ -90,7 +90,7 @@ class FhirAgentBenchSettings(FhirSettings, PanelSettings):
     code_returns: Annotated[bool, RunOption(CODE, kind="value", needs="strategy_in_code")] = False
     """With a published code strategy: return what a program prints, and not only its variable `answer`."""
     split: Annotated[Names, RunOption(WHICH, "place", metavar="NAME,NAME", kind="value")] = ()
-    """Only these splits (train, valid, test), if the question file has the column."""
+    """Only these splits (train, valid, test), if the question file contains the column."""
     family: Annotated[Names, RunOption(WHICH, "place", metavar="NAME,NAME", kind="value")] = ()
     """Only these families, e.g. vital-signs,icu-stays."""
     template: Annotated[list[str], RunOption(WHICH, "place", metavar="TEXT", kind="value")] = Field(
@@ -98,7 +98,7 @@ class FhirAgentBenchSettings(FhirSettings, PanelSettings):
     )
     """Only questions whose template contains this text; repeatable."""
     yes: Annotated[bool, RunOption(RUN, "effort", kind="value")] = False
-    """Confirm that credentialed patients may be sent to the model's provider. Needed if there is no terminal."""
+    """Confirm that credentialed patients may be sent to the model's provider. Needed without a terminal."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -125,7 +125,7 @@ class FhirAgentBenchSettings(FhirSettings, PanelSettings):
 
     @property
     def loop_in_effect(self) -> Loop | None:
-        """See `FhirSettings`. The published agents have no text protocol, so the default is lenient."""
+        """See `FhirSettings`. The published agents do not use a text protocol, so the default is lenient."""
         return self.loop or "lenient" if self.acts_by_text else None
 
     @property
@@ -158,7 +158,7 @@ class FhirAgentBenchSettings(FhirSettings, PanelSettings):
         ]
 
     def panel(self, rubric: Rubric[Any], run: RunSettings) -> Panel[Any]:
-        """See `PanelSettings.panel`. The rule set reads the replies, and `a2a` has its own prompt."""
+        """See `PanelSettings.panel`. The rule set reads the replies, and `a2a` uses its own prompt."""
         named = self
         if self.rule_set == "a2a" and self.judge_prompt == BUNDLED:
             named = self.model_copy(update={"judge_prompt": A2A})

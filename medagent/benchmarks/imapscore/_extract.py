@@ -1,9 +1,9 @@
 """From an item's texts to its recording: question imap, label and response imaps, relations, each by votes.
 
-Each stage makes SAMPLES calls, shared with all items that have the same prompt. A stage without a usable result ends
-the item with a failure and its reason. Relations by a chat model need one prompt with the numbered open values of an
-item: each line of the reply is a JSON object with two numbers and the relation, at any place. An unknown number, or a
-pair across terms, is left out with a warning. A pair without a line is unmatched.
+Each stage makes SAMPLES calls, shared with all items with the same prompt. A stage without a usable result ends the
+item with a failure and its reason. Relations by a chat model need one prompt with the numbered open values of an item:
+each line of the reply is a JSON object with two numbers and the relation, at any place. An unknown number, or a pair
+across terms, is left out with a warning. A pair without a line is unmatched.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ async def _imap(ballot: SampleVotes, stage: str, prompt: Asked, terms: Sequence[
 
 
 def _read_imap(reply: str, terms: Sequence[str], component: Component) -> ParsedReply[Imap]:
-    """The part of a reply's imap for this stage; None if the reply has none."""
+    """The part of a reply's imap for this stage; None if there is none."""
     parsed = parse(reply, terms)
     if component == "query":
         imap = Imap(parsed.imap.query, parsed.imap.constraint)
@@ -150,7 +150,7 @@ class ModelRelations:
 class _Numbered:
     """The values of some pairs, numbered across all terms and both sides.
 
-    `labels` and `responses` have the term of each number. Two numbers of one term may not be one of `pairs`: equal
+    `labels` and `responses` contain the term of each number. Two numbers of one term may not be one of `pairs`: equal
     texts and pairs that a graph related are already decided.
     """
 

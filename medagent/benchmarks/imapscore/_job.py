@@ -51,7 +51,10 @@ class ItemRow(Row):
 
 @dataclass(frozen=True, slots=True)
 class ExtractionJob:
-    """Everything that a process needs to extract items. `identity` has the model settings that decide its replies."""
+    """Everything that a process needs to extract items.
+
+    `identity` contains the model settings that decide its replies.
+    """
 
     who: AgentChoice
     identity: Mapping[str, Any]

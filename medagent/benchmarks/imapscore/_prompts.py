@@ -52,7 +52,10 @@ class Prompts(BaseModel):
 
 
 def load_prompts(path: Path | None = None) -> Prompts:
-    """The project's texts, or those of a user's file that replace them. Raises UserError if the file is not valid."""
+    """The project's texts, or the texts of a user's file that replace them.
+
+    Raises UserError if the file is not valid.
+    """
     bundled = Path(__file__).with_name("prompts.toml")
     texts = tomllib.loads(bundled.read_text(encoding="utf-8"))
     if path is not None:

@@ -44,8 +44,8 @@ class Asked:
 
 
 class Sampler:
-    """Requests samples. Callers that need the same sample at the same time share one call. `identity` has the model
-    settings that decide its replies.
+    """Requests samples. Callers that need the same sample at the same time share one call. `identity` contains the
+    model settings that decide its replies.
     """
 
     def __init__(self, agent: Agent, identity: Mapping[str, Any], store: ReplyStore, concurrency: int) -> None:
@@ -59,12 +59,12 @@ class Sampler:
 
     async def samples(self, prompt: Asked, read: Callable[[str], T | None], spent: Spent, trial: int = 1) -> list[T]:
         """The values that `read` returns for SAMPLES replies. An unreadable reply is requested again, then left out.
-        Each trial has its own samples.
+        Each trial uses its own samples.
 
         `spent` counts the calls made here. Raises the errors of `Policy.next`.
         """
         request = json.dumps([self._identity, prompt.prompt, *prompt.turns], sort_keys=True)
-        first = (trial - 1) * SAMPLES * ATTEMPTS + 1  # no two calls for one prompt have the same seed
+        first = (trial - 1) * SAMPLES * ATTEMPTS + 1  # no two calls for one prompt use the same seed
         numbers = range(first, first + SAMPLES)
         read_samples = await together(*(self._sample(request, number, prompt, read, spent) for number in numbers))
         return [sample for sample in read_samples if sample is not None]
@@ -124,7 +124,7 @@ async def together(*work: Coroutine[None, None, T]) -> list[T]:
 
 
 class UnusableError(MedagentError):
-    """A stage has no usable result. `failure` becomes the item's status."""
+    """A stage did not produce a usable result. `failure` becomes the item's status."""
 
     def __init__(self, failure: Literal["no_agreement", "extraction_failed"], reason: str) -> None:
         super().__init__(reason)

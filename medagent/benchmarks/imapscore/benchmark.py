@@ -1,7 +1,7 @@
 """imapScore as a benchmark: a model extracts the imaps of a file of items; refsol scores them.
 
 The engine runs the items and writes the journal. `imaps.jsonl` is derived from it, in data order, and is the input of
-`medagent imapscore`. An item whose endpoint failed is extraction_failed there until the same command has run it again.
+`medagent imapscore`. An item whose endpoint failed is extraction_failed there until you run the command again.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def explain_command(
 def correlate_command(
     files: Annotated[
         list[Path],
-        typer.Argument(help="Items with human scores, in the released form; `bundled`: the bundled ones."),
+        typer.Argument(help="Items with human scores, in the released format; `bundled`: the bundled ones."),
     ],
     imaps: Annotated[list[Path] | None, typer.Option(help="Recorded imaps of these items (repeatable).")] = None,
     metric: Annotated[list[str] | None, typer.Option(help="Use only this metric (repeatable). Default: all.")] = None,
@@ -93,7 +93,7 @@ def correlate_command(
     graph: _Graph = None,
     penalty: _Penalty = "ratio",
     normalize: _Normalize = "none",
-    draws: Annotated[int, typer.Option(min=1, help="Bootstrap draws of an interval.")] = 1000,
+    draws: Annotated[int, typer.Option(min=1, help="Bootstrap samples of an interval.")] = 1000,
     chinese: Annotated[
         Literal["characters", "jieba"], typer.Option(help="What ROUGE counts in Chinese: characters, or jieba's words.")
     ] = "characters",
@@ -135,7 +135,7 @@ def correlate_command(
 
 
 def _bundled(path: Path, name: str) -> Path:
-    """A path, or that of the bundled file for `bundled`."""
+    """A path; `bundled` stands for the bundled file."""
     from medagent.benchmarks.imapscore.settings import BUNDLED
 
     return BUNDLED / name if str(path) == "bundled" else path

@@ -34,7 +34,7 @@ class ImapscoreSettings(AnswerSettings):
     embed_base_url: Annotated[list[str], RunOption(DATA, "place", kind="address")] = Field(default_factory=list)
     """The endpoint of --embed-model (default: --base-url)."""
     prompt: Annotated[Path | None, RunOption(DATA, "place", kind="path")] = None
-    """Your own prompt texts (TOML), which replace those of the same name."""
+    """Your own prompt texts (TOML), which replace the texts of the same name."""
     few_shot: Annotated[Path | None, RunOption(WHO, "place", metavar="FILE", kind="path", needs="asks_model")] = None
     """Solved examples before every extraction: JSON lines (question, question_imap, answer, answer_imap)."""
     min_votes: Annotated[int, RunOption(DATA, kind="value"), Field(ge=2, le=3)] = 2

@@ -1,4 +1,4 @@
-"""Results files that any tool may have made: their items are rows, graded like a run's."""
+"""Results files of any tool: their items are rows, graded like a run's."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def graded_file(
 
 
 def check_same_patients(a: Path, b: Path) -> None:
-    """Raises UserError if two results files have different patients for the same task ids: the task sets differ."""
+    """Raises UserError if two results files use the same task ids for different patients: the task sets differ."""
     first, second = (_patients(results_file(path)) for path in (a, b))
     shared = [task for task in first if task in second]
     if differing := [task for task in shared if first[task] != second[task]]:
@@ -113,7 +113,7 @@ def _task_set(results: Path, settings: Mapping[str, Any], grading: MedAgentBench
     version of the results file.
 
     Raises UserError if the run had other tasks, or other patients and no source of facts is named. A FHIR server is
-    assumed to have the data set's patients.
+    assumed to contain the data set's patients.
     """
     if grading.tasks is not None:
         dataset = load_tasks_file(grading.tasks)

@@ -54,7 +54,10 @@ class MedAgentBenchSettings(FhirSettings):
         return self.dataset if is_tasks_file(self.dataset) else None
 
     def decides(self) -> dict[str, Setting]:
-        """See `RunSettings.decides`. A folder has its full path, so that you can grade the run from elsewhere."""
+        """See `RunSettings.decides`.
+
+        A folder is stored with its full path, so that you can grade the run from elsewhere.
+        """
         own = self.tasks_file is not None
         first = {"version": None if own else self.version, "round": self.round}
         dataset = None if own else named(self.dataset) or str(Path(self.dataset).resolve())
@@ -82,4 +85,4 @@ class MedAgentBenchGrading(MedAgentBenchSettings):
     side_by_side: Annotated[bool, GradeOption(GRADING, kind="value")] = False
     """Also show the totals under the other rule sets."""
     official: Annotated[Path | None, GradeOption(GRADING, metavar="FILE.py", kind="path")] = None
-    """Your copy of the official refsol.py, to compare its verdicts with those of medagent."""
+    """Your copy of the official refsol.py, to compare its verdicts with medagent's."""

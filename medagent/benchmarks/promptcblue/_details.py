@@ -15,7 +15,7 @@ from refsol.promptcblue.tasks import AnswerKind, specs_of
 
 
 def task_panels(report: Report) -> Iterator[Block]:
-    """The figures of the tasks."""
+    """The scores of the tasks."""
     tasks = [line for section in report.table[:1] for line in section.lines]
     if not tasks:
         return

@@ -26,7 +26,7 @@ from refsol.promptcblue.tasks import TaskSpec, specs_of
 
 @dataclass(frozen=True, kw_only=True)
 class LineItem(Item):
-    """A line with its source. `target` is the right answer if the line has one as text."""
+    """A line with its source. `target` is the right answer if the line contains one as text."""
 
     line: DataLine
     source: PromptcblueSettings
@@ -59,7 +59,7 @@ def _read(path: Path, encoding: Any, edition: str | None, digest: str) -> DataFi
 
 
 def gold_of(source: PromptcblueSettings) -> Mapping[str, Any] | None:
-    """The gold answers by line key; None if the source names none. Raises InputError."""
+    """The gold answers by line key; None if there is no gold file. Raises InputError."""
     gold = source.right_answers
     return None if gold is None else _gold(source, gold, file_digest(gold))
 
@@ -138,7 +138,7 @@ def read_data(path: Path, encoding: Encoding = "utf-8", edition: Edition | None 
 
 
 def check_gold(data: DataFile, gold: Path) -> None:
-    """Check that a gold file has the ids of the test file. Raises ProblemsError."""
+    """Check that a gold file contains the ids of the test file. Raises ProblemsError."""
     unanswered: dict[str, list[dict[str, Any]]] = {task: [] for task in data.edition.parsers}
     for line in data.lines:
         answer = parse_answer(line.task, "", [], data.edition)

@@ -1,6 +1,6 @@
 """PromptCBLUE as a benchmark: one call per line of the test file, then the official parser and scorer.
 
-`test_predictions.json` is derived from the journal after every line has an answer. Before that, there is only
+`test_predictions.json` is derived from the journal after every line is answered. Before that, there is only
 `test_predictions.partial.json`, and nothing is scored: a missing answer is not a wrong answer.
 """
 

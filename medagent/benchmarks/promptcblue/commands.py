@@ -56,13 +56,11 @@ def parse_command(
 @app.command("score")
 def score_command(
     results: Annotated[
-        Path, typer.Argument(metavar="RESULTS|RUN", help="Structured answers by task, or a run's folder that has them.")
+        Path, typer.Argument(metavar="RESULTS|RUN", help="Structured answers by task, or a run's folder with them.")
     ],
-    gold: Annotated[
-        Path | None, typer.Option(help="The right answers in the same form. Default: those of the run.")
-    ] = None,
+    gold: Annotated[Path | None, typer.Option(help="The right answers in the same format. Default: the run's.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the official JSON, × 100, not rounded.")] = False,
-    details: Annotated[bool, typer.Option("--details", help="Print this JSON with all figures of each task.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Print this JSON with all scores of each task.")] = False,
     tasks: Annotated[str | None, typer.Option(help="Score only these tasks: CMeEE-V2,CMeIE,…")] = None,
     metrics: Annotated[
         Literal["official", "plain"],
@@ -118,9 +116,9 @@ def _of_run(results: Path, gold: Path | None) -> tuple[Path, Path, str | None]:
     source = Promptcblue().source(Run(results), {})
     gold = gold or source.right_answers
     if gold is None:
-        raise UserError(f"{results}: the run has no right answers; pass them with --gold FILE")
+        raise UserError(f"{results}: the run comes without right answers; pass them with --gold FILE")
     if not (results / f"{RESULTS}.json").is_file():
-        raise UserError(f"{results}: has no {RESULTS}.json yet; run: medagent grade {results} --gold FILE")
+        raise UserError(f"{results}: does not contain {RESULTS}.json yet; run: medagent grade {results} --gold FILE")
     return results / f"{RESULTS}.json", gold, source.edition
 
 

@@ -52,7 +52,7 @@ class PromptcblueSettings(SingleTurnSettings):
 
     @property
     def right_answers(self) -> Path | None:
-        """The gold file: the one that the user named, or that of the bundled lines."""
+        """The gold file: the user's, or the one for the bundled lines."""
         return MINI / "gold.json" if self.gold is None and self.data == MINI / "test.jsonl" else self.gold
 
     @property

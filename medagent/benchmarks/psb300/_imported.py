@@ -75,7 +75,7 @@ def import_published(file: Path) -> Import:
         files[FUNCTIONS] = functions.read_text(encoding="utf-8")
     else:
         warnings.append(
-            f"{FUNCTIONS_NAME} was not found beside {file} or among imported data: the text protocol will show this "
+            f"{FUNCTIONS_NAME} was not found next to {file} or among imported data: the text protocol will show this "
             "project's own function list"
         )
     folder = imported_folder()
@@ -89,7 +89,10 @@ def import_published(file: Path) -> Import:
 
 
 def import_from(path: Path) -> str | None:
-    """Import the task file of a checkout. Returns lines to print, with the warnings. None if there is no task file."""
+    """Import the task file of a checkout.
+
+    Returns lines to print, with the warnings. None if the task file is missing.
+    """
     file = task_file(path)
     if file is None:
         return None

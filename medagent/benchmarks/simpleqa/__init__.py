@@ -1,1 +1,1 @@
-"""Short factual questions with a judge: asks the model, has every answer judged, and stores both. refsol scores."""
+"""Short factual questions: asks the model, lets judges label every answer, and stores both. refsol scores."""

@@ -1,7 +1,7 @@
 """The files of a run: its questions, the answers and the judgements. They are only read here.
 
-`questions.jsonl` is a copy of the data in the run's order, so that a run can be judged and scored without the data.
-Its gold is that of the last `medagent run simpleqa`. Answers and judgements are journals of the run engine.
+`questions.jsonl` is a copy of the data in the run's order, so that a run can be judged and scored without the data. Its
+gold comes from the last `medagent run simpleqa`. Answers and judgements are journals of the run engine.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _QUESTION = TypeAdapter(Question)
 
 
 class RunFiles:
-    """The files in a run's folder. A missing file counts as empty. Raises UserError that names a damaged line."""
+    """The files in a run's folder. A missing file counts as empty. Raises UserError for a damaged line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

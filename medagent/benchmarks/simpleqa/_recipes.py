@@ -51,7 +51,7 @@ def recipe_digests(recipe: Recipe) -> dict[str, Setting]:
 def score_line(settings: Mapping[str, Setting], questions: int, panels: Collection[Panel[JudgePrompt]]) -> str:
     """Whether a run's score is comparable with published ones: as published, or what was changed.
 
-    `settings` are those of `run.json`, `questions` is the number of questions asked, `panels` are those that decide.
+    `settings` come from `run.json`, `questions` is the number of questions asked, `panels` are the panels that decide.
     """
     recipe = recipe_of(str(settings.get("recipe") or OWN), str(settings.get("variant")))
     if recipe is None:

@@ -62,7 +62,7 @@ def _share(part: int, whole: int, interval: Interval) -> str:
 
 def _print_denominators(tally: Tally) -> None:
     if not tally.unscored:
-        put("0 unscored rows: left out, as not attempted or as wrong, the figures are the same")
+        put("0 unscored rows: left out, as not attempted or as wrong, the scores are the same")
         return
     put(f"{tally.unscored} unscored rows, counted in three ways:")
     rows = []

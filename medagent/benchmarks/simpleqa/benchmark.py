@@ -1,4 +1,4 @@
-"""SimpleQA as a benchmark: a stage that asks, stages that have every answer judged, then refsol's scores.
+"""SimpleQA as a benchmark: a stage that asks, stages that let judges label every answer, then refsol's scores.
 
 The same command again asks and judges only what is owed. Judges, gold and rules are not settings of a run: they may
 change, and then only the affected answers are judged again.

@@ -117,7 +117,7 @@ class SimpleqaSettings(PanelSettings, SingleTurnSettings):
         return placed(places, "results-dir", {"allow-unread": places["allow-unread"]})
 
     def asked_languages(self) -> Sequence[str]:
-        """The selected languages. Raises UserError for one that the prompt does not have."""
+        """The selected languages. Raises UserError for one that the prompt does not offer."""
         if unknown := [language for language in self.lang if language not in self.languages]:
             raise UserError(f"--lang {unknown[0]}: the prompt exists in {', '.join(self.languages)}")
         return self.lang or self.languages

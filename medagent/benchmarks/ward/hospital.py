@@ -202,7 +202,7 @@ def _rule(kind: TaskType, patient: str, now: datetime, source: Source) -> None:
 
 
 async def _named(ehr: EhrSession, base: str, places: Mapping[str, str]) -> list[Resource]:
-    """The living ones of some patients, by id with the place that names it. Raises UserError for an unknown one."""
+    """The living ones of some patients, by id with the place that refers to it. Raises UserError for an unknown one."""
     ids, patients = list(places), dict[str, Resource]()
     for start in range(0, len(ids), _IDS_AT_ONCE):
         some = ",".join(ids[start : start + _IDS_AT_ONCE])
@@ -241,5 +241,5 @@ async def _members(ehr: EhrSession, group: str) -> dict[str, str]:
     references = [str(as_object(one.get("entity")).get("reference")).split("/")[-2:] for one in members]
     ids = [one[1] for one in references if one[0] == "Patient" and _ID.fullmatch(one[-1])]
     if not ids:
-        raise UserError(f"--group {group}: has no Patients as active members")
+        raise UserError(f"--group {group}: contains no Patients as active members")
     return dict.fromkeys(ids, f"--group {group}: a member")

@@ -31,7 +31,7 @@ READS = "reads.jsonl"
 
 T = TypeVar("T")
 Results = Mapping[str, Sequence[Resource]]
-"""The resources that searches have found, by `Observation?patient=12&code=2823-3`."""
+"""The resources that searches found, by `Observation?patient=12&code=2823-3`."""
 
 
 class Origin(BaseModel):

@@ -1,4 +1,4 @@
-"""The options of a file of task types, in addition to those of every benchmark with a FHIR session."""
+"""The options of a file of task types, in addition to the options of every benchmark with a FHIR session."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ class WardSettings(FhirSettings):
     """The time of the tasks, e.g. 2024-03-05T14:00:00Z (default: the data set's, or the newest time in the data)."""
 
     def decides(self) -> dict[str, Setting]:
-        """See `RunSettings.decides`. A data set has its full path, so that you can grade the run from elsewhere."""
+        """See `RunSettings.decides`.
+
+        A data set is stored with its full path, so that you can grade the run from elsewhere.
+        """
         dataset = None if self.dataset is None else str(self.dataset.resolve())
         now = None if self.now is None else self.now.isoformat()
         return {**super().decides(), "dataset": dataset, "now": now}

@@ -1,8 +1,8 @@
 """The written resources of an episode, in an engine of our own.
 
-The engine has copies of the hospital's resources that a write needs (its old version, the targets of its references)
-and every version that the episode wrote. Versions are shown as the hospital's own (`7`) or as `private-3`, never as the
-engine counts them.
+The engine contains copies of the hospital's resources that a write needs (its old version, the targets of its
+references) and every version that the episode wrote. Versions are shown as the hospital's own (`7`) or as `private-3`,
+never as the engine counts them.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class Layer:
         return list(self._before)
 
     def created(self, key: Key) -> bool:
-        """Whether the layer wrote a resource that the hospital does not have."""
+        """Whether the layer wrote a resource that does not exist in the hospital."""
         return key in self._before and self._before[key] is None
 
     def has(self, key: Key) -> bool:
-        """Whether the engine has the resource, written or copied."""
+        """Whether the engine contains the resource, written or copied."""
         return key in self._versions
 
     def of(self, kind: str) -> list[str]:
@@ -69,7 +69,7 @@ class Layer:
         return [name for one, name in self._before if one == kind]
 
     def copy(self, text: str) -> Key:
-        """Copy a resource of the hospital into the engine, unless it has this version. Raises NotMergedError."""
+        """Copy a resource of the hospital into the engine, unless it contains this version. Raises NotMergedError."""
         try:
             resource = json.loads(text)
             key, meta = (resource["resourceType"], resource["id"]), as_object(resource.get("meta"))
@@ -110,7 +110,7 @@ class Layer:
         return self.send(FhirRequest("GET", f"/{kind}?{pairs}{'&' if pairs else ''}_id={','.join(ids)}&_count=1000"))
 
     def version(self, key: Key, shown: str) -> str:
-        """The engine's number of a version that is shown; one that no resource has if there is no such version."""
+        """The engine's number of a version that is shown; for an unknown version, a number that no resource uses."""
         versions = self._versions.get(key, [])
         return str(len(versions) - versions[::-1].index(shown)) if shown in versions else _NO_VERSION
 

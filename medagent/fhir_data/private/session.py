@@ -219,7 +219,7 @@ class _PrivateSession:
         return Reply(200, page.text(following))
 
     async def _prepare(self, layer: Layer, part: _Part) -> None:
-        """Let the layer have what a write needs. Raises NotMergedError, _RefusedError."""
+        """Give the layer what a write needs. Raises NotMergedError, _RefusedError."""
         keys = [(part.kind, part.id)] if part.id and await self._copy((part.kind, part.id)) else []
         if part.search:
             keys = await self._copy_matches(layer, part.kind, part.search)
@@ -235,7 +235,7 @@ class _PrivateSession:
                 await self._copy((match[1], match[2]))
 
     async def _copy(self, key: Key) -> bool:
-        """Let the layer have the hospital's current version of a resource; returns whether there is one."""
+        """Give the layer the hospital's current version of a resource; returns whether there is one."""
         layer = self._own_layer()
         if key in layer.written or not (_TYPE.fullmatch(key[0]) and _ID.fullmatch(key[1])):
             return True
@@ -248,7 +248,7 @@ class _PrivateSession:
         return True
 
     async def _copy_matches(self, layer: Layer, kind: str, search: str) -> list[Key]:
-        """Let the layer have the matches of a condition; returns up to two of them, which is all that it depends on."""
+        """Give the layer the matches of a condition; returns up to two of them, which is all that it depends on."""
         opened = await open_search(self._hospital, lambda: layer, kind, f"{search}&_count=2&_format=json", self._copy)
         if isinstance(opened, Reply):
             raise _RefusedError(opened)
@@ -266,7 +266,7 @@ _DELETION = "the deletion of a resource of the hospital, to which others may ref
 
 
 def _parts(request: FhirRequest) -> Iterator[_Part]:
-    """The writes of a request. Raises NotMergedError if it is none, or if a Bundle has other entries."""
+    """The writes of a request. Raises NotMergedError if it is none, or if a Bundle contains other entries."""
     names = [part for part in request.target.partition("?")[0].split("/") if part]
     body = json_value(request.body)
     if not names and request.method == "POST":

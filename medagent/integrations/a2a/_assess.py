@@ -46,7 +46,7 @@ class Config(BaseModel):
 
 
 class Assessment(BaseModel):
-    """A request. The role may have any name, since there is one agent."""
+    """A request. The role may be called anything, since there is one agent."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -68,7 +68,7 @@ class Assessment(BaseModel):
 
     @classmethod
     def read(cls, text: str) -> Assessment:
-        """Parse a message's text. Raises UserError, whose text is the answer to the sender, if it is no request."""
+        """Parse a message's text. Raises UserError, whose text is the answer to the sender, if it is not a request."""
         try:
             if text.strip().startswith(("http://", "https://")):
                 return cls(participants={"agent": text.strip()})
@@ -84,7 +84,7 @@ class FhirAgent(Agent):
     """An agent whose model gets the URL of a private FHIR base, calls it itself, and answers once.
 
     Then its requests are repeated as actions in the run's own session, so that transcript, writes and verdict are the
-    same as in any run. Subclasses have the `episodes` that open the bases.
+    same as in any run. Subclasses define the `episodes` that open the bases.
     """
 
     episodes: ClassVar[HttpEpisodes]

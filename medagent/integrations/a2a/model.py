@@ -1,6 +1,6 @@
 """An A2A agent as a chat model: `medagent run --model medagent.integrations.a2a.model:A2AModel --base-url URL`.
 
-The agent remembers the conversation, so only its last message is sent; each episode has its own A2A context. The agent
+The agent remembers the conversation, so only its last message is sent; each episode uses its own A2A context. The agent
 may answer with a message or with a task. If a task asks for input, the next message continues it; if a task is
 completed, its artifacts are the answer.
 """

@@ -1,7 +1,7 @@
 """`medagent a2a green` and `medagent a2a purple`: the two agents, and each on a port.
 
-The green agent assesses the purple agent that a message names, and answers with figures and verdicts. The purple agent
-is a chat model with one conversation per A2A context.
+The green agent assesses the purple agent that a message points to, and answers with scores and verdicts. The purple
+agent is a chat model with one conversation per A2A context.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from medagent.integrations.web import Port, serve
 from medagent.models.base import ChatModel, Message
 
 CARD_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
-"""The second is that of A2A 0.2, which the `agentbeats` package asks for."""
+"""The second is from A2A 0.2, and the `agentbeats` package asks for it."""
 REMEMBERED = 10_000
 """How many conversations are kept; the least recently used are dropped first."""
 
@@ -108,8 +108,8 @@ class Purple(AgentExecutor):  # type: ignore[misc]  # the a2a package may be mis
 
 
 def create_app(executor: Any, address: str, name: str, description: str, *media_types: str) -> Any:
-    """The ASGI application of an agent with one skill, which has the agent's description. `media_types` are the types
-    of its answers besides plain text.
+    """The ASGI application of an agent with one skill, which carries the agent's description. `media_types` are the
+    types of its answers besides plain text.
     """
     interfaces = [
         AgentInterface(url=f"{address}/", protocol_binding="JSONRPC", protocol_version=version)
@@ -132,7 +132,7 @@ def create_app(executor: Any, address: str, name: str, description: str, *media_
 
 
 async def serve_green(benchmark: FhirBenchmark[Any], options: dict[str, Any], port: Port) -> None:
-    """Serve the green agent until a signal comes; `options` are those of `medagent run`. Raises UserError."""
+    """Serve the green agent until a signal comes; `options` are the options of `medagent run`. Raises UserError."""
     checked(benchmark.Settings, options)
     with port.opened() as (listener, address):
         data = {name: value for name, value in options.items() if name in http_options(benchmark)}
@@ -147,7 +147,7 @@ async def serve_green(benchmark: FhirBenchmark[Any], options: dict[str, Any], po
 
 
 async def serve_purple(options: dict[str, Any], port: Port) -> None:
-    """Serve the purple agent until a signal comes; `options` are those of `medagent run`. Raises UserError."""
+    """Serve the purple agent until a signal comes; `options` are the options of `medagent run`. Raises UserError."""
     settings = checked(RunSettings, options)
     if settings.chat is None:
         raise UserError(f"{NO_MODEL.partition('. ')[0]}: --model NAME")

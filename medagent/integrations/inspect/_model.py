@@ -51,13 +51,13 @@ class InspectModel(Model):
 
 
 class InspectGrader(InspectModel):
-    """The model with the role `grader` (`--model-role grader=NAME`), or the evaluated one if no model has that role."""
+    """The model with the role `grader` (`--model-role grader=NAME`), otherwise the evaluated one."""
 
     role = "grader"
 
 
 def completion(output: ModelOutput) -> Completion:
-    """Inspect's output as a Completion. Raises RefusedError and ContextLimitError if there is no reply."""
+    """Inspect's output as a Completion. Raises RefusedError and ContextLimitError if the reply is missing."""
     if output.stop_reason == "content_filter":
         raise RefusedError(output.error or "the provider's content filter withheld the reply")
     if output.stop_reason == "model_length":

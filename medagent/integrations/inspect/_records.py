@@ -25,7 +25,7 @@ from medagent.fhir_episodes.tools import Toolbox, call
 from medagent.integrations.inspect.source import STORED, Source, stored
 
 UNFINISHED = "unfinished"
-"""The status of an episode that is still open, or that its solver has not finished."""
+"""The status of an episode that is still open, or that its solver did not finish."""
 _open: dict[str, OpenRecord] = {}
 """The episodes of this process's samples, by the sample's uuid."""
 
@@ -114,7 +114,7 @@ def _opened(uuid: str) -> OpenRecord:
     try:
         return _open[uuid]
     except KeyError:
-        raise UserError("there is no open record; use the FHIR tools in tasks with FHIR sessions") from None
+        raise UserError("no record is open; use the FHIR tools in tasks with FHIR sessions") from None
 
 
 def set_times(row: Row, began: float) -> None:

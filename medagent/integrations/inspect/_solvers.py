@@ -99,7 +99,7 @@ def single_unit(benchmark: str, options: dict[str, Any]) -> Solver:
 
 
 def _settle(row: Row, failure: EpisodeError | PluginError) -> None:
-    """Set a row's status to the one of the failure. Raises failures that the agent has not caused, and Inspect's own
+    """Set a row's status to the one of the failure. Raises failures that the agent did not cause, and Inspect's own
     errors (such as a limit of the sample) unchanged.
     """
     if isinstance(failure, PluginError):

@@ -30,7 +30,7 @@ from medagent.reports.tables import say
 __all__ = ["episode", "grounded", "medagent_score", "overall", "private_record", "single_unit"]
 
 SHARED = ("ids", "per_type", "strip_thinking")
-"""Options of every run that Inspect's tasks have too."""
+"""Options of every run that Inspect's tasks accept too."""
 LEFT_OUT = ("agent", "model", "answers", "few_shot", "batch", "cache", "replay", "temperature", "max_tokens")
 """Options that choose who answers; Inspect chooses that instead."""
 
@@ -101,7 +101,7 @@ def _task(source: Source) -> Task:
         job: Any = plan.stages[0].job
         if job.acting is not None:
             raise ClickException(
-                f"protocol {settings.protocol} works only with `medagent run`, since Inspect has its own loop"
+                f"protocol {settings.protocol} works only with `medagent run`, since Inspect runs its own loop"
             )
         setup = private_record(source.name, source.options)
         solver = {"solver": episode(settings.protocol), "setup": setup, "cleanup": close_record}

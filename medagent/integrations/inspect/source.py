@@ -1,7 +1,7 @@
 """A benchmark as a task of another tool: its items, the unit of each epoch, and the score of one row.
 
-A plan of `medagent run` gives items and units, so prompts, order and settings are those of a run. The benchmark's own
-grader gives the scores. Nothing here depends on the benchmark.
+A plan of `medagent run` gives items and units, so prompts, order and settings are a run's. The benchmark's own grader
+gives the scores. Nothing here depends on the benchmark.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ _JUDGED = TypeAdapter(Judged)
 
 
 class Source:
-    """One benchmark with its options, which are those of `medagent run`. Raises UserError if they cannot be used."""
+    """One benchmark with its options, which are the options of `medagent run`.
+
+    Raises UserError if they cannot be used.
+    """
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.name = name
@@ -63,8 +66,8 @@ class Source:
 
     @cached_property
     def _aside(self) -> Path:
-        """A temporary folder for files that a plan writes beside a run. Inspect has its own cache, so they are dropped
-        when the process ends.
+        """A temporary folder for files that a plan writes next to a run. Inspect uses its own cache, so they are
+        dropped when the process ends.
         """
         folder = Path(mkdtemp(prefix="medagent-inspect-"))
         finalize(self, rmtree, folder, ignore_errors=True)
@@ -110,8 +113,8 @@ class Source:
         return self.benchmark.grader(self.plan().settings, self.benchmark.rule_sets[0]).__enter__()
 
     async def score(self, item: str, row: Row, judged: Mapping[str, Any] | None = None) -> Score | None:
-        """The score of a row; None if its judges gave no verdict. If `judged` has their replies, they are not asked
-        again.
+        """The score of a row; None if its judges gave no verdict. If `judged` contains their replies, they are not
+        asked again.
         """
         benchmark = self.benchmark
         if not isinstance(benchmark, JudgedBenchmark):
@@ -132,13 +135,13 @@ class Source:
         return {item.id: place for place, item in enumerate(self.items)}
 
     def _units(self, trials: int) -> Sequence[Any]:
-        """All units, trial by trial; each trial has the same order."""
+        """All units, trial by trial, each trial in the same order."""
         return list(self.plan(trials).stages[0].units())
 
 
 def stored(name: str, options: Mapping[str, Any], row: Row, judged: Judged | None = None) -> dict[str, Any]:
     """The data of a sample that a log stores, so that the log alone is enough to score it. Cost is omitted, since a log
-    has the usage of its own calls.
+    contains the usage of its own calls.
     """
     entry = {"benchmark": name, "options": dict(options), "row": row.model_dump(mode="json", exclude={"spent"})}
     return entry if judged is None else {**entry, "judged": _JUDGED.dump_python(judged, mode="json")}

@@ -42,7 +42,10 @@ def tool_def(tool: Tool, *, checked: bool = True) -> ToolDef:
 
 
 def parameters(tool: Tool) -> ToolParams:
-    """A tool's parameters. Inspect demands a description of each; its name is used if the function list has none."""
+    """A tool's parameters.
+
+    Inspect demands a description of each; its name is used if there is none in the function list.
+    """
     described = {
         name: {**schema, "description": schema.get("description") or f"The resource's {name}."}
         for name, schema in tool.parameters.get("properties", {}).items()

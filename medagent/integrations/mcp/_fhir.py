@@ -18,7 +18,7 @@ from medagent.fhir_episodes.requests_words import ActionError
 from medagent.integrations.mcp._offer import NOBODY, TOOLS, Answer, Caller, OfferedTool
 
 COUNT = 20
-"""Matches on a page if the search has no `_count`."""
+"""Matches on a page if the search does not set `_count`."""
 MOST = 60_000
 """The longest answer that is passed on, in bytes: about 20,000 tokens."""
 CAPABILITIES, SEARCH, READ, CREATE = (

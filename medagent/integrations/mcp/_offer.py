@@ -20,7 +20,7 @@ class OfferedTool(Tool):
     idempotent: bool = True
     """Whether repeating a call changes nothing more."""
     output: dict[str, Any] | None = None
-    """The JSON Schema of `Answer.data`; None if there is no data."""
+    """The JSON Schema of `Answer.data`; None without data."""
 
 
 TOOLS = {

@@ -1,8 +1,8 @@
 """The tasks of a benchmark as tools: list them, start one, act, finish.
 
-The newest MCP protocol has no session, so every call names its episode by a handle. Clients never see an answer, a
-verdict, or a patient's number that the task does not contain; an episode's result is written only to the run's folder.
-An idle episode is ended by a timer.
+The newest MCP protocol does not use sessions, so every call names its episode by a handle. Clients never see an answer,
+a verdict, or a patient's number that the task does not contain; an episode's result is written only to the run's
+folder. An idle episode is ended by a timer.
 """
 
 from __future__ import annotations

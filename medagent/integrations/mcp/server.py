@@ -63,7 +63,7 @@ def _listed(tool: OfferedTool, *, remote: bool) -> Any:
 
 
 def _caller(context: Any) -> Caller:
-    """Who sent a request. Only HTTP clients before protocol 2026-07-28 have a session that can end by itself."""
+    """Who sent a request. Only HTTP clients before protocol 2026-07-28 use a session that can end by itself."""
 
     async def progress(seconds: float, message: str) -> None:
         await context.session.report_progress(seconds, message=message)

@@ -30,7 +30,7 @@ class NotThereError(Exception):
 
 
 class BatchLostError(MedagentError):
-    """A batch that will never have results. The text gives the reason."""
+    """A batch that will never return results. The text gives the reason."""
 
 
 class Sender:
@@ -197,5 +197,5 @@ def _members(reply: Any) -> dict[str, Any]:
 def _id(reply: Any) -> str:
     value = _members(reply).get("id")
     if not isinstance(value, str) or not value:
-        raise EndpointFailure("the reply of the batch API has no id")
+        raise EndpointFailure("the reply of the batch API contains no id")
     return value

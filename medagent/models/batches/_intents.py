@@ -5,7 +5,7 @@
 | `intent`, `mark`, `requests`, `bytes` | before a batch is created; `mark` its name in the provider's list |
 | `intent`, `batch` | when its id is known |
 | `intent`, `none` | when the provider's list shows that it was never created |
-| `batch`, `lost` | when requests have no reply there; they go into a new batch |
+| `batch`, `lost` | when requests did not get a reply there; they go into a new batch |
 
 So a run that was killed at any time finds its batches again and creates none twice.
 """
@@ -42,7 +42,7 @@ class Intents:
         self._path, self._model = path, model
         self._intents: dict[int, Intent] = {}
         self._places: dict[str, Intent] = {}
-        """For each request, the batch in which it may have a reply."""
+        """For each request, the batch that may contain its reply."""
         self._last = 0
         for row in self._rows():
             self._last = max(self._last, row.get("intent", 0))
@@ -50,7 +50,7 @@ class Intents:
                 self._take(row)
 
     def of(self, request: str) -> Intent | None:
-        """The batch in which a request may have a reply, even if it is not known whether the batch was created."""
+        """The batch that may contain a request's reply, even if it is not known whether the batch was created."""
         return self._places.get(request)
 
     @property
@@ -78,7 +78,7 @@ class Intents:
         self._append({"intent": intent.number, "none": True})
 
     def lose(self, batch: str, requests: Sequence[str]) -> None:
-        """Record that requests have no reply in their batch. Raises UserError."""
+        """Record that requests did not get a reply in their batch. Raises UserError."""
         self._append({"batch": batch, "lost": list(requests)})
 
     def _take(self, row: dict[str, Any]) -> None:

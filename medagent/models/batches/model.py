@@ -69,7 +69,7 @@ class BatchModel:
     def __init__(
         self, settings: ModelSettings, path: Path, *, concurrency: int = 16, price: Price | None = None
     ) -> None:
-        """Raises UserError if no endpoint is named or its API has no batches."""
+        """Raises UserError if no endpoint is named or its API does not support batches."""
         if settings.api == "responses":
             raise UserError("--batch: works only with --api chat or anthropic")
         self.name = settings.name
@@ -191,7 +191,7 @@ class BatchModel:
         here = [name for name in intent.requests if self._intents.of(name) is intent]
         owed: dict[str, EpisodeError | None] = dict.fromkeys(here)
         try:
-            # The provider has no notification, so it must be polled.
+            # The provider sends no notification, so it must be polled.
             while (addresses := await self._api.ended(batch)) is None:  # noqa: ASYNC110
                 await asyncio.sleep(POLL_S)
             for address in addresses:
@@ -209,7 +209,10 @@ class BatchModel:
             self._lose(batch, {name: error or missing for name, error in owed.items()})
 
     async def _hand_out(self, address: str, batch: str, owed: dict[str, EpisodeError | None]) -> None:
-        """Download results and deliver each to its caller. Afterwards, `owed` has the unusable ones with reasons."""
+        """Download results and deliver each to its caller.
+
+        Afterwards, `owed` contains the unusable ones with reasons.
+        """
         with tempfile.TemporaryFile(dir=self._path.parent) as file:  # an unnamed file: a crash does not leave it behind
             await self._send.download(address, file)
             for line in _lines(file, self._settings.max_reply_bytes):
@@ -224,7 +227,10 @@ class BatchModel:
                 await asyncio.sleep(0)
 
     def _read(self, line: bytes, batch: str) -> tuple[str, Completion | EpisodeError]:
-        """Parse a line of results: the request's name, and its reply or the error. An unreadable line has no name."""
+        """Parse a line of results: the request's name, and its reply or the error.
+
+        The name of an unreadable line is empty.
+        """
         shown = f"{self._replica.shown}: batch {batch}"
         try:
             row = json.loads(line)
@@ -254,7 +260,7 @@ class BatchModel:
         return ModelError(words, paid=Completion("", usage=usage, cost=cost, estimated=True))
 
     def _lose(self, batch: str, errors: Mapping[str, EpisodeError]) -> None:
-        """Record that requests have no usable reply in their batch; the next attempt submits them again."""
+        """Record that requests did not get a usable reply in their batch; the next attempt submits them again."""
         if not errors:
             return
         try:

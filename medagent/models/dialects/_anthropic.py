@@ -61,7 +61,7 @@ class _Reply(BaseModel):
 
 
 def _body(request: ApiRequest, settings: ModelSettings, unsupported: Unsupported) -> dict[str, Any]:
-    """The API has no seed."""
+    """The API does not support a seed."""
     body: dict[str, Any] = {
         "model": settings.name,
         "max_tokens": settings.max_tokens or MAX_TOKENS,

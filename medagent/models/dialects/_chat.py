@@ -1,4 +1,4 @@
-"""Chat completions with function tools: the API that every OpenAI-compatible server has."""
+"""Chat completions with function tools: the API that every OpenAI-compatible server offers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Message(BaseModel):
     reasoning_content: Text = ""
     reasoning: Text = ""
     tool_calls: Annotated[list[_ToolCall], BeforeValidator(_as_calls)] = []
-    function_call: Annotated[_Function | None, BeforeValidator(_as_function)] = None  # the form before tools existed
+    function_call: Annotated[_Function | None, BeforeValidator(_as_function)] = None  # the format before tools existed
 
 
 class _Choice(BaseModel):

@@ -47,7 +47,7 @@ class _Reply(BaseModel):
 
 
 def _body(request: ApiRequest, settings: ModelSettings, unsupported: Unsupported) -> dict[str, Any]:
-    """The API has no seed."""
+    """The API does not support a seed."""
     items = [item for message in request.messages for item in _input_items(message)]
     body: dict[str, Any] = {"model": settings.name, "input": items, "store": False}
     if not unsupported.encrypted_reasoning:

@@ -52,14 +52,14 @@ class Unsupported:
     temperature: bool = False
     seed: bool = False
     encrypted_reasoning: bool = False
-    """Responses: the model has no encrypted reasoning to include."""
+    """Responses: the model does not offer encrypted reasoning to include."""
     members: set[str] = field(default_factory=set)
     """Chat completions: members of the assistant's messages that the endpoint rejects when they are sent back."""
 
     def learn(self, body: dict[str, Any], words: str, fixed: dict[str, Any]) -> tuple[bool, str | None]:
         """Whether `words` reject a field of `body` that can be left out next time, and a note if this is new.
 
-        `fixed` are the fields that the user has set. They are never left out.
+        `fixed` are the fields that the user set. They are never left out.
         """
         if not _SAYS_SO.search(words):
             return False, None
@@ -70,7 +70,9 @@ class Unsupported:
         if "seed" in words and "seed" in body and "seed" not in fixed:
             return True, self._note("seed", "rejects seed; none is sent")
         if re.search("encrypted.content", words, re.IGNORECASE) and "include" in body and "include" not in fixed:
-            return True, self._note("encrypted_reasoning", "has no encrypted reasoning; it is no longer requested")
+            return True, self._note(
+                "encrypted_reasoning", "does not offer encrypted reasoning; it is not requested anymore"
+            )
         if named := [name for name in _own_members(body) if re.search(rf"\b{re.escape(name)}\b", words)]:
             news = not self.members.issuperset(named)
             self.members.update(named)
@@ -202,7 +204,7 @@ class Counts(BaseModel):
 
 
 def counted(*places: Any) -> Usage:
-    """The counts from the first of these objects that has any."""
+    """The counts from the first of these objects that contains any."""
     for place in places:
         usage = Counts.model_validate(as_object(place)).usage()
         if usage.total:
@@ -231,7 +233,7 @@ def usage_of(
 
 
 def refuse_error(error: Any) -> None:
-    """Raises EndpointFailure with the text of the reply's `error` member, if it has one."""
+    """Raises EndpointFailure with the text of the reply's `error` member, if there is one."""
     if error:
         words = error_text(as_text(as_object(error).get("message") or error), longest=300)
         raise EndpointFailure(f"the reply is an error: {words}")
@@ -247,6 +249,6 @@ def parsed(model: type[ParsedReply], reply: dict[str, Any], field: str) -> Parse
         return model.model_validate(reply)
     except ValidationError as invalid:
         if not reply.get(field):
-            raise EndpointFailure(f"the reply has no {field}") from None
+            raise EndpointFailure(f"the reply contains no {field}") from None
         place = ".".join(str(part) for part in invalid.errors()[0]["loc"])
         raise EndpointFailure(f"the reply's {place}: {fault_text(invalid.errors()[0])}") from None

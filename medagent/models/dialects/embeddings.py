@@ -1,5 +1,5 @@
 """OpenAI's embeddings API: texts in, one vector per text out. The texts are the request's messages, and the vectors are
-those of the completion. So an embedding endpoint has the same retries, keys and limits as any other.
+the completion's. So the same retries, keys and limits apply to an embedding endpoint as to any other.
 """
 
 from __future__ import annotations

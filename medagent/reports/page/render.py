@@ -37,7 +37,7 @@ from refsol.stats import Interval
 _HERE = Path(__file__).parent
 _SCRIPTS = ("dom", "fhir", "charts", "chart", "blocks", "conversation", "run", "compare", "list", "app")
 _PART_BYTES = 400_000
-"""A part is full when its JSON has more characters."""
+"""A part is full when its JSON exceeds this number of characters."""
 _PIECE = 5_000
 """Number of items in a piece of the index."""
 _SHORTEST_PREAMBLE = 400
@@ -110,7 +110,7 @@ def _json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A dataclass as an object of its fields; a block has its name too. Raises TypeError for other values."""
+    """A dataclass as an object of its fields; a block contains its name too. Raises TypeError for other values."""
     named = {"name": value.name} if isinstance(value, Block) else {}
     return {**named, **{field.name: getattr(value, field.name) for field in fields(value)}}
 
@@ -250,7 +250,7 @@ def _run(page: RunPage) -> dict[str, Any]:
 
 
 def _score(report: Report, overall: TableLine) -> Iterator[str]:
-    """The texts beside the score."""
+    """The texts next to the score."""
     right = overall.counts.get("right")
     pairs = f"pairs of twins are {overall.name}" if any(item.pair for item in report.items) else "right"
     yield report.figure if right is None else f"{right} of {overall.n} {pairs}"

@@ -20,7 +20,7 @@ _TYPES: Mapping[str, Sequence[str]] = {
     "careunit": ("Location",),
     "microbiology": ("Specimen",),
 }
-"""The resource types for each kind of lookup, in addition to Observation and Encounter (which has the windows)."""
+"""The resource types for each kind of lookup, in addition to Observation and Encounter (which contains the windows)."""
 _GROUPS = {"lab": "laboratory", "output": "survey", "microbiology": "microbiology"}
 
 
@@ -41,7 +41,7 @@ class Chart:
                 self._observations[key].append(one)
 
     def resources(self, lookup: Lookup) -> list[Any]:
-        """The resources that may have entries for a lookup."""
+        """The resources that may contain entries for a lookup."""
         kind, names = lookup["kind"], lookup.get("names", ())
         chosen = [one for name in ("Encounter", *_TYPES.get(kind, ())) for one in self.by_type[name]]
         if kind in CODED:

@@ -1,8 +1,8 @@
 """Deals questions from charts, from all templates in turn, with true answers and true ids.
 
-A question must have an unambiguous answer: a single entry at the time in question, one unit, a short list of ids, and
-an answer that the comparison without a judge can decide. If a template allows questions without an answer, every
-fourth question has none.
+The answer to a question must be unambiguous: a single entry at the time in question, one unit, a short list of ids, and
+a value that the comparison without a judge can decide. If a template allows questions without an answer, every fourth
+question is one of these.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ MOST_IDS = 40
 _TRIES = 60
 _EMPTY_EVERY = 4
 _BY_REFERENCE = 0.6
-"""How often (as a probability) only drugs that their order names by reference are used, because they are rare."""
+"""How often (as a probability) only drugs that their order gives by reference are used, because they are rare."""
 _MEASURED = ("total", "agg", "per", "change", "compare", "when-extreme")
-"""The operations on several values, which must have the same unit."""
+"""The operations on several values, which must be in the same unit."""
 _PERIODS = (2, 12)
 """The fewest and the most values of a list by day, month or year."""
 
 
 def deal(charts: Sequence[Chart], now: datetime, dice: Dice, count: int) -> list[Question]:
-    """`count` questions about charts. Raises UserError if the hospital has too few patients for a template."""
+    """`count` questions about charts. Raises UserError if the hospital contains too few patients for a template."""
     dealer = _Dealer(charts, f"{now:%Y-%m-%d %H:%M:%S}", dice)
     numbers: dict[str, int] = {}
     questions = []
@@ -79,7 +79,7 @@ class _Dealer:
                     self._dealt.add(question.question)
                     return question
         raise UserError(
-            f"the hospital has no patient for a question of the template {template.template!r}: raise --patients"
+            f"the hospital contains no patient for a question of the template {template.template!r}: raise --patients"
         )
 
     def _question(
@@ -109,7 +109,7 @@ class _Dealer:
         return question if readable and compare(question, in_words(json.dumps(stated(values)))) else None
 
     def _draft(self, template: Template, chart: Chart, *, empty: bool) -> Lookup | None:
-        """A lookup of a template for a chart. None if the chart has no entries for it."""
+        """A lookup of a template for a chart. None if the chart contains no entries for it."""
         dice = self._dice
         known = chart.everything(template.kind)
         pool = known if not empty else dice.pick(self._charts).everything(template.kind)

@@ -79,7 +79,7 @@ class Template(BaseModel):
 
     @property
     def fixed(self) -> Lookup:
-        """The values that all lookups of the template have in common."""
+        """The values that all lookups of the template share."""
         return {"kind": self.kind, "op": self.op, **({"field": self.field} if self.field else {})}
 
     @property

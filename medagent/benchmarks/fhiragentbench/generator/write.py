@@ -14,7 +14,7 @@ from medagent.benchmarks.made_folders import HOSPITAL, Made, SetGenerator, file_
 from refsol.fhiragentbench import Question, questions_text
 
 TYPES = 10
-"""A set has ten times `--per-type` questions, so that it is as large as the sets of other benchmarks."""
+"""A set contains ten times `--per-type` questions, so that it is as large as the sets of other benchmarks."""
 
 
 def _deal(hospital: Iterable[str], number: int, per_type: int) -> list[Question]:
@@ -22,7 +22,7 @@ def _deal(hospital: Iterable[str], number: int, per_type: int) -> list[Question]
 
 
 def _write(folder: Path, questions: list[Question], made: Made, name: str) -> QuestionSetManifest:
-    """Write the questions and the manifest. The manifest lists the hospital's file if the folder has one."""
+    """Write the questions and the manifest. The manifest lists the hospital's file if the folder contains one."""
     (folder / QUESTIONS).write_text(questions_text(questions), encoding="utf-8", newline="\n")
     manifest = QuestionSetManifest(name=name, files=file_digests(folder, (HOSPITAL, QUESTIONS)), made=made)
     write_manifest(folder, manifest)

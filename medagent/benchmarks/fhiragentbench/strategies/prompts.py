@@ -1,7 +1,7 @@
 """The system prompts of the strategies: the bundled ones, or the published ones read from a checkout.
 
 The published texts are parsed from the source files with `ast`; no code of a checkout is imported or run. A text is
-accepted only if it has the published digest.
+accepted only if its digest is the published one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from medagent.models.wording import fill
 from refsol.files import read_text
 
 PUBLISHED = "published="
-"""The prefix of a prompt option that names a checkout."""
+"""The prefix of a prompt option that points to a checkout."""
 _BUNDLED = Path(__file__).parent.parent / "prompts" / "strategies.toml"
 DIGESTS = {
     "single_turn_request": "c6cfd24886710256d10ecbfe4de548f69fecbec7589b2848cd9356205eb2aad3",
@@ -37,7 +37,7 @@ def bundled_prompt(strategy: Strategy) -> str:
 
 
 def checkout_of(option: Path | str | None) -> Path | None:
-    """The checkout that a prompt option names. None if it names the user's own file, or if there is no option."""
+    """The checkout that a prompt option names. None for the user's own file, or without an option."""
     text = str(option or "")
     return Path(text.removeprefix(PUBLISHED)) if text.startswith(PUBLISHED) else None
 
@@ -66,7 +66,7 @@ def _system_text(path: Path) -> ast.JoinedStr:
             for part in ast.walk(node.value):
                 if isinstance(part, ast.JoinedStr):
                     return part
-    raise UserError(f"{path}: has no system_msg with a text; name a checkout of FHIR-AgentBench: published=DIR")
+    raise UserError(f"{path}: contains no system_msg with a text; name a checkout of FHIR-AgentBench: published=DIR")
 
 
 def _filled(text: ast.JoinedStr, strategy: Strategy, path: Path) -> Iterator[str]:
@@ -82,4 +82,4 @@ def _filled(text: ast.JoinedStr, strategy: Strategy, path: Path) -> Iterator[str
         elif "tool['function']['name']" in expression:
             yield ", ".join(tool.name for tool in tools)
         else:
-            raise UserError(f"{path}: the system prompt has an unknown expression: {expression}")
+            raise UserError(f"{path}: the system prompt contains an unknown expression: {expression}")

@@ -1,7 +1,7 @@
 """The session of the published strategies: a message is a tool call, `name(arguments)`, or `FINISH(answer)`.
 
 A reply shows resources as Python prints them, as published. If programs work on the resources, it shows only counts.
-The transcript has the beginning of long replies. All found ids are recorded.
+The transcript contains only the beginning of long replies. All found ids are recorded.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class StrategySession(Session):
         return reply
 
     async def _called(self, name: str, text: str) -> str | None:
-        """Carry out a call and return the reply. None if there is no such tool. Raises ArgumentsError."""
+        """Carry out a call and return the reply. None if the tool is unknown. Raises ArgumentsError."""
         if name == PROGRAM.name:
             return await self._program(_arguments(PROGRAM, text)["code"])
         if name == REQUEST.name:
@@ -203,7 +203,7 @@ class StrategySession(Session):
             result.ids.setdefault(kind, []).extend(some)
 
     async def _program(self, code: str) -> str:
-        """Run a program in a new interpreter. The reply has its variable `answer`."""
+        """Run a program in a new interpreter. The reply contains its variable `answer`."""
         if self._code is None:
             raise FhirUnavailableError("there is no sandbox for programs")
         variables = {"retrieved_resources": self._retrieved}

@@ -1,6 +1,6 @@
 """Reads the constants that a task's text states: clock, codes, thresholds, doses and intervals.
 
-The patterns match generated tasks (`generator/wording.toml`). A constant that is not matched has its published value,
+The patterns match generated tasks (`generator/wording.toml`). A constant that is not matched keeps its published value,
 as in the published tasks.
 """
 

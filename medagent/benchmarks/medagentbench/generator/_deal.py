@@ -31,7 +31,7 @@ SHARES: Mapping[str, Share] = {
     "task9": (1, 6),
     "task10": (1, 2),
 }
-"""The share of tasks in which no patient matches, there is no reading, or no order is due."""
+"""The share of tasks in which no patient matches, no reading exists, or no order is due."""
 _NONE: Share = (0, 1)
 _MISSES = ("same name", "unknown", "same birth date")
 """How the person of a look-up without a match differs from a patient."""
@@ -51,7 +51,7 @@ class Dealer:
         self._contexts = contexts(constants)
 
     def tasks(self, per_type: int) -> Iterator[dict[str, Any]]:
-        """`per_type` tasks of each type. Raises UserError if the hospital has too few patients for them."""
+        """`per_type` tasks of each type. Raises UserError if the hospital contains too few patients for them."""
         for kind in TYPES:
             people = self._look_ups() if kind == "task1" else self._candidates(kind)
             templates = wordings(kind, self._split)

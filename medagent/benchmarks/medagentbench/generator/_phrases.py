@@ -1,7 +1,7 @@
 """The texts of generated tasks: instructions from `wording.toml` in three registers, and the context of each type.
 
 A context states all constants of the rules (clock, codes, units, thresholds, doses, intervals) with the data set's
-values. An agent that reads it needs no other source; an agent that recalls published values may be wrong.
+values. An agent that reads it does not need another source; an agent that recalls published values may be wrong.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The process in which a user's copy of the official grader runs: `python -m` this module, JSON lines in and out.
 
-The first line names the file and the patients. Each further line is an item. The file's own output is discarded, so
+The first line says which file and patients to use. Each further line is an item. The file's own output is discarded, so
 that it does not mix with the replies. Only this process runs the user's code, so that code may raise, exit or hang.
 """
 
@@ -48,7 +48,7 @@ def fetcher(shown: str, address: str, ask: Ask) -> Callable[..., dict[str, Any]]
 
 
 def loaded(path: Path, send_get_request: Callable[..., dict[str, Any]]) -> ModuleType:
-    """Load the file as a module of a package that has `utils`."""
+    """Load the file as a module of a package that contains `utils`."""
     for name in UTILS:
         parts = name.split(".")
         for end in range(1, len(parts)):

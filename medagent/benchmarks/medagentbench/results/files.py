@@ -76,7 +76,7 @@ def write_grade(run: Run, results: Path, document: Mapping[str, Any]) -> Path:
 
 
 def write_results(path: Path, dataset: Dataset, round_label: str, rows: Iterable[EpisodeRow]) -> None:
-    """Write the results file of one trial's episodes, in task order, unless it already has this content.
+    """Write the results file of one trial's episodes, in task order, unless the file already contains this.
 
     Raises UserError if it cannot be written.
     """
@@ -94,7 +94,7 @@ def write_results(path: Path, dataset: Dataset, round_label: str, rows: Iterable
 
 
 def _holds(path: Path, document: dict[str, Any]) -> bool:
-    """Whether a file has this document, except for its timestamp."""
+    """Whether a file contains this document, except for its timestamp."""
     try:
         stored = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -103,7 +103,7 @@ def _holds(path: Path, document: dict[str, Any]) -> bool:
 
 
 def result_item(row: EpisodeRow, task: Task) -> dict[str, Any]:
-    """One entry of `results`. It has no answer if the episode failed for a reason that is not the agent's."""
+    """One entry of `results`. Its answer is missing if the episode failed for a reason that is not the agent's."""
     history = post_history(row.transcript)
     return {
         "task_id": row.task_id,

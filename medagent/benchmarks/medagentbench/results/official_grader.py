@@ -1,11 +1,11 @@
-"""The verdicts of a user's copy of the official grader on results files, compared with those of this project.
+"""The verdicts of a user's copy of the official grader on results files, compared with this project's verdicts.
 
-The official `refsol.py` must not be redistributed, so each user needs a copy. The file has the functions `task1` …
+The official `refsol.py` must not be redistributed, so each user needs a copy. The file contains the functions `task1` …
 `task10`, with the task, the results and the FHIR base as parameters. `True` is right; any other value and any exception
 is wrong.
 
 The file runs in its own process, which gets no environment variables that could hold keys. If bubblewrap works and the
-patients are not on a server, the process has no network.
+patients are not on a server, the process cannot use the network.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The offline validator: finds every problem of a results file, with its place. It grades nothing.
 
 A part that breaks the schema or contradicts the rest of the file is an error. An answer in an unusual format, or in one
-that a grader rejects, is a warning, because such a file can be graded.
+that a grader rejects, is a warning, because the file can still be graded.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def validate(path: Path, tasks_file: Path | None = None) -> list[FormatProblem]:
 
 
 def _official(path: Path, tasks_file: Path | None) -> Iterator[FormatProblem]:
-    """The problems of a file of the official runner. Only its answers are checked: it has whole conversations."""
+    """The problems of a file of the official runner. Only its answers are checked: it contains whole conversations."""
     types = _types(tasks_file, stated_version(path))
     run = read_recorded(path, [{"id": task_id} for task_id in types])
     yield FormatProblem("warning", "the file", f"is {run.form}; only its answers are checked")
@@ -117,7 +117,7 @@ def _official(path: Path, tasks_file: Path | None) -> Iterator[FormatProblem]:
 
 
 def _types(tasks_file: Path | None, version: Any) -> dict[str, str]:
-    """The type of each task id, in file order. All data sets have the same ids, so the bundled one is used."""
+    """The type of each task id, in file order. The ids are the same in all data sets, so the bundled one is used."""
     known = version if version in VERSIONS else "v2"
     dataset = load_tasks_file(tasks_file) if tasks_file else load_dataset(BUNDLED, known)
     return {task.id: task.type for task in dataset.tasks}
@@ -213,7 +213,7 @@ def _history(messages: list[StoredMessage]) -> Iterator[FormatProblem]:
             message.content.partition("\n")[2], MISSING
         ):
             yield FormatProblem(
-                "warning", place, "was accepted but has no JSON after its first line; it does not count"
+                "warning", place, "was accepted but contains no JSON after its first line; it does not count"
             )
 
 

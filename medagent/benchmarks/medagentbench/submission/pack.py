@@ -1,6 +1,6 @@
 """The format of packs: an archive of results files, journal, settings, report and own prompts, with their digests.
 
-The archive is a zip file that may have only these names and no folders, so that unpacking an untrusted one is safe.
+The archive is a zip file that may contain only these names and no folders, so that unpacking an untrusted one is safe.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def write_pack(run: Path, out: Path, *, partial: bool = False) -> Packed:
     if about["benchmark"] != DEFAULT:
         raise UserError(f"{run}: is a run of {about['benchmark']}; only runs of {DEFAULT} can be packed")
     if not results_path(run, 1).is_file() or not (run / JOURNAL).is_file():
-        raise UserError(f"{run}: the run is not finished; continue it with the same command")
+        raise UserError(f"{run}: the run is not finished; run its command again to continue it")
     missing = [] if partial else _missing(run, about)
     if missing:
         raise UserError(
@@ -118,7 +118,7 @@ def _missing(run: Path, about: Mapping[str, Any]) -> Sequence[str]:
 def episode_problems(tasks: Dataset, rows: Rows, trials: object) -> tuple[list[str], list[str]]:
     """Episodes of unknown tasks, and episodes that are missing or unfinished.
 
-    `trials` is the number in `run.json`. The rows may have more trials, if a later command added them.
+    `trials` is the number in `run.json`. The rows may contain more trials, if a later command added them.
     """
     number = max([trials if isinstance(trials, int) else 1, *(row.trial for row in rows.values())])
     due = number * len(tasks.tasks)
@@ -140,14 +140,14 @@ def write_archive(out: Path, files: dict[str, bytes]) -> None:
                 entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
                 archive.writestr(entry, content)
         if (size := part.stat().st_size) > LARGEST:
-            raise UserError(f"{out}: would have {size} bytes; a pack may have at most {LARGEST}; pack fewer trials")
+            raise UserError(f"{out}: would be {size} bytes large; the limit is {LARGEST}; pack fewer trials")
 
 
 @contextmanager
 def unpacked(pack: Path) -> Iterator[tuple[Path, PackFile]]:
     """Unpack a pack into a temporary folder, which is a run's folder. Yields it with the content of `pack.json`.
 
-    Raises UserError if the file is not a pack, has other names, is too large, or has other digests than it names.
+    Raises UserError if the file is not a pack, contains other names, is too large, or does not match its digests.
     """
     with tempfile.TemporaryDirectory(prefix="medagent-pack-") as name:
         folder = Path(name)
@@ -212,7 +212,7 @@ class PackSettings(BaseModel):
 
     @classmethod
     def of(cls, pack: Path, settings: Mapping[str, Any]) -> PackSettings:
-        """Read the settings of a pack's run. Raises UserError if one has a wrong type."""
+        """Read the settings of a pack's run. Raises UserError if the type of one is wrong."""
         try:
             return cls.model_validate(settings)
         except ValidationError as error:
@@ -241,7 +241,7 @@ def data_set_protocol(dataset: str | None, version: str, protocol: str | None, *
 def own_protocol(folder: Path, run: Mapping[str, Any]) -> Protocol | None:
     """The protocol of a run with its own prompts (`--prompt`, `--system`), from its `run.json`.
 
-    None if the run has none, if the prompt files are missing or changed, or if the folder may not name them.
+    None if there is none, if the prompt files are missing or changed, or if the folder may not name them.
     """
     settings, places = run["settings"], run["places"]
     if not (settings.get("prompt-digest") or settings.get("system-digest")):

@@ -1,6 +1,6 @@
 """Imports the published data set from a user's checkout of the official repository, as the data set `official`.
 
-The task files and the function list must have the published SHA-256. The prompt and the replies are read from the
+The task files and the function list must match the published SHA-256. The prompt and the replies are read from the
 runner's source with `ast`; the source is never executed. They are found by their shape, not by name: the prompt is the
 module-level text with the four fields; a reply is the `content` of a dictionary with the role `user` that is passed to
 a call.
@@ -45,7 +45,7 @@ class Texts:
 
 
 def is_official(checkout: Path) -> bool:
-    """Whether a folder has the published files, unchanged."""
+    """Whether a folder contains the published files, unchanged."""
     return all(
         (path := checkout / "data" / "medagentbench" / name).is_file() and file_digest(path) == digest
         for name, digest in FILES.items()
@@ -55,7 +55,7 @@ def is_official(checkout: Path) -> bool:
 def import_official(checkout: Path) -> Path:
     """Import into the user's data folder. Returns the data set's folder. All input is checked before files are written.
 
-    Raises UserError, which names a missing or changed file, or the texts that were not found.
+    Raises UserError with the missing or changed file, or with the texts that were not found.
     """
     files = {name: _published(checkout / "data" / "medagentbench" / name, digest) for name, digest in FILES.items()}
     files["functions.json"] = files.pop("funcs_v1.json")
@@ -72,7 +72,7 @@ def import_official(checkout: Path) -> Path:
 
 
 def read_texts(source: str, path: Path) -> Texts:
-    """Find the texts in the runner's source. Raises UserError, which names the texts that were not found."""
+    """Find the texts in the runner's source. Raises UserError with the texts that were not found."""
     try:
         module = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:

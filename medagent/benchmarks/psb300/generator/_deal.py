@@ -39,7 +39,7 @@ def hospital_of(lines: Iterable[str]) -> Hospital:
 
 
 def tasks(hospital: Hospital, now: datetime, dice: Dice, per_type: int) -> Iterator[dict[str, Any]]:
-    """`per_type` tasks of each type. Raises UserError if the hospital has too few patients for them."""
+    """`per_type` tasks of each type. Raises UserError if the hospital contains too few patients for them."""
     for kind in TYPES:
         words = wording()[kind]
         share = SCARCE if kind == "task3" else HALF
