@@ -4,9 +4,9 @@
 |---|---|---|---|---|
 | Inspect | `.eval` or `.json` | sample id | epoch | a scorer, or `scorer/key` if its values are objects |
 | Harbor | a job's folder | task | the attempts of the task, in order of their start | a reward's name |
-| lm-evaluation-harness | a folder with logged samples, or such a file | task and doc id | – | `metric,filter` |
+| lm-evaluation-harness | a folder with logged samples, or one of these files | task and doc id | – | `metric,filter` |
 
-An error or a cancelled sample has no value: it is not a wrong answer.
+An error or a cancelled sample is without a value: it is not a wrong answer.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _light(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def inspect_archive(path: Path, *, samples: bool = True) -> tuple[dict[str, Any], list[Any]]:
-    """The header and the samples of Inspect's zip file; without `samples`, their summaries if the file has them.
+    """The header and the samples of Inspect's zip file; without `samples`, their summaries if the file contains them.
 
     It is compressed with zstandard. zipfile reads that since Python 3.14; before, the package zipfile-zstd adds it.
     """

@@ -1,7 +1,7 @@
 """The tables of all options of `medagent run`, from the benchmarks' settings models, for the docs site.
 
-The second table shows which benchmark has which option. If a benchmark does not have an option, REASONS says why; a
-missing reason is an error.
+The second table shows which options each benchmark offers. If it does not offer one, REASONS says why; a missing reason
+is an error.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ REASONS: dict[str, dict[str, str]] = {
     "variant": {"*": "one format"},
     "lang": {"*": "each prompt has one language"},
 }
-"""Why a benchmark does not have an option; `*` is for all other benchmarks."""
+"""Why a benchmark does not offer an option; `*` is for all other benchmarks."""
 KEPT = {
     "setting": "fixed",
     "place": "may change",
@@ -106,11 +106,11 @@ KEPT = {
     "effort": "not stored",
 }
 Owners = dict[str, Field]
-"""An option with one meaning, by the names of the benchmarks that have it."""
+"""An option with one meaning, by the names of the benchmarks that offer it."""
 
 
 def rows() -> Iterator[Owners]:
-    """Every option: those of all benchmarks first, then each benchmark's own."""
+    """Every option: first the options of all benchmarks, then each benchmark's own."""
     shared = {field.name: field for field in shown(RunSettings)}
     models = {name: {field.name: field for field in shown(find(name).Settings)} for name in names()}
     for name in shared:
@@ -172,7 +172,7 @@ def flag_of(field: Field) -> str:
 
 
 def matrix() -> str:
-    """Which benchmark has which option. Raises KeyError if a missing option has no reason."""
+    """The options of each benchmark. Raises KeyError if a missing option is without a reason."""
     models = {name: {flag_of(field) for field in shown(find(name).Settings)} for name in names()}
     shared = {flag_of(field) for field in shown(RunSettings)}
     flags = list(dict.fromkeys(flag for own in models.values() for flag in sorted(own)))

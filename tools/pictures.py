@@ -5,7 +5,7 @@
 
 The commands of a picture run in an empty folder. `terminal.svg` shows their output (`tools/recording.py`), the other
 pictures show a page in Chromium. Each contains the text of what it shows, an SVG as text and a PNG in a chunk of its
-own, and `tests/test_pictures.py` compares this text with that of now.
+own, and `tests/test_pictures.py` compares this text with what the picture shows now.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """FHIR R4's definitions: types, code lists, search parameters and so on, packed by tools/build_definitions.py.
 
-The files have tab-separated lines. Each is read once and split by name; a line is parsed at the first use of its type:
+The files contain tab-separated lines. Each is read once and split by name; a line is parsed at the first use of its
+type:
 
 * types: name, `R` (resource) or `D` (data type), elements as `name[*]:type[|type …][=code list]`, `*` for a list and
   `Reference(Target,…)` for a reference;
@@ -27,7 +28,7 @@ FOLDER = Path(__file__).resolve().parent
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """One type that an element may have; `targets` are the types that a reference may point to (empty: any)."""
+    """One of an element's possible types; `targets` are the types that a reference may point to (empty: any)."""
 
     name: str
     targets: frozenset[str] = frozenset()
@@ -49,7 +50,7 @@ class Element:
 
     @property
     def is_choice(self) -> bool:
-        """Whether the JSON key names the type, as `valueQuantity` does for `value[x]`."""
+        """Whether the JSON key contains the type, as `valueQuantity` does for `value[x]`."""
         return self.name.endswith("[x]")
 
     def key(self, declared: ElementType) -> str:

@@ -69,7 +69,7 @@ def _contained(one: Coded) -> Json:
 
 
 def lookup(context: RequestContext, kind: str, resource_id: str) -> Response:
-    """`$lookup`: the name and display that a code system has for a code."""
+    """`$lookup`: the code system's name and its display of a code."""
     arguments = Arguments(context)
     codings = arguments.codings()
     if not codings:

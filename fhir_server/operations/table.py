@@ -60,7 +60,7 @@ def _core(
     types: tuple[str, ...] = (),
 ) -> Operation:
     """An operation of FHIR or HAPI. `owner` begins the name of its definition. Only resources of that type offer it,
-    except for those of all resources and of the server.
+    except for operations on all resources and on the server.
     """
     own = types or (() if owner in ("Resource", "Server") else (owner,))
     return Operation(name, levels, handler, f"{_CORE}{owner}-{name}", own, methods)

@@ -105,11 +105,11 @@ LIBRARY_MODIFIERS = frozenset(("in", "not-in", "above", "below"))
 
 
 def _missing(scope: Scope, parameter: SearchParameter, missing: bool) -> Condition:
-    """`:missing`: whether the resource has an index row for the parameter.
+    """`:missing`: whether there is an index row of the resource for the parameter.
 
-    A composite has no rows of its own. HAPI's result is a side effect of its joins (observed), and is the same for true
-    and false. token+token matches every resource. token+string matches the resources with the string. token+anything
-    else matches none.
+    There are no rows for a composite itself. HAPI's result is a side effect of its joins (observed), and is the same
+    for true and false. token+token matches every resource. token+string matches the resources with the string.
+    token+anything else matches none.
     """
     name, kind = parameter.name, parameter.kind
     if kind == "composite":

@@ -1,6 +1,6 @@
 """HAPI's built-in search parameters of each resource type, including the common ones (`_id`, `_tag` …).
 
-A store has a registry of its parameters: clients may define some, and replace R4's. Each has a number in the index
+A store keeps a registry of its parameters: clients may define some, and replace R4's. Each gets a number in the index
 tables. A registry never changes: if a store's parameters change, it gets a new one.
 """
 
@@ -28,7 +28,7 @@ class SearchParameter:
     """A search parameter of one resource type.
 
     `kind` is token, string, date, quantity, number, uri, reference, composite or special. `expression` is the FHIRPath
-    of the definition. `targets` are the types that a reference may have (empty: any).
+    of the definition. `targets` are the types to which a reference may point (empty: any).
     """
 
     name: str
@@ -80,7 +80,7 @@ class ParameterRegistry:
         self._changed: dict[str, Mapping[str, SearchParameter]] = {}
 
     def number(self, resource_type: str, name: str) -> int:
-        """The number of a parameter. An unknown one has 0, which no row has."""
+        """The number of a parameter. 0 for an unknown one, which is in no row."""
         return self.numbers.get((resource_type, name), 0)
 
     def of(self, resource_type: str) -> Mapping[str, int]:

@@ -5,8 +5,8 @@ not define are dropped, as in HAPI's lenient parser. Document types are refused,
 own.
 
 The JSON of a resource is sufficient for writing it. An object with a `resourceType` is a resource, and its id is an
-element, not an attribute. The url of an extension is an attribute. `_name` has id and extensions of the primitive
-`name`.
+element, not an attribute. The url of an extension is an attribute. `_name` contains the id and extensions of the
+primitive `name`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def parse_xml(text: str) -> Json:
     """Reads the body of a request that must contain a resource.
 
     Raises:
-        FhirError: 400. The text is not XML, has a document type, is nested too deeply, or its root is not a resource.
+        FhirError: 400. The text is not XML, contains a document type, is nested too deeply, or its root is not a
+            resource.
     """
     text = text.removeprefix("\ufeff")
     first = text.lstrip()[:1]

@@ -1,7 +1,8 @@
 """Sources of charts: resources in memory, in a file, on a FHIR server, and the GETs of an agent's session.
 
-A search has the parameters `patient`, `code` (one, or several joined by commas), `status`, and for Patient `_id`,
-`identifier` or `birthdate`. It returns FHIR resources as JSON in the server's order, which is the order of insertion.
+The parameters of a search are `patient`, `code` (one, or several joined by commas), `status`, and for Patient also
+`_id`, `identifier` or `birthdate`. It returns FHIR resources as JSON in the server's order, which is the order of
+insertion.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class SearchEhr:
 class SessionEhr:
     """What an agent's session reads: `get` sends a GET to a URL and returns the JSON of the reply. All pages are read.
 
-    Raises ValueError for a reply that is no Bundle.
+    Raises ValueError for a reply that is not a Bundle.
     """
 
     def __init__(self, base: str, get: Callable[[str], Any]) -> None:

@@ -21,7 +21,7 @@ RULE_SETS: dict[RuleName, str] = {
 
 
 class ResourcesError(ValueError):
-    """A list of found ids has an entry that is a list or an object. The published evaluator fails on it."""
+    """A list of found ids contains a list or an object. The published evaluator fails on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def share(pool: set[Any], of: Sequence[Any]) -> float:
 
 
 def _object(resources: Any) -> dict[Any, Any]:
-    """The object in a cell. Empty if the cell has none."""
+    """The object in a cell. Empty if the cell does not contain one."""
     value = resources
     if isinstance(resources, str):
         try:

@@ -1,6 +1,6 @@
 """Read the output folder of an OpenCompass run that a model judged, check that it is complete, and write such a folder.
 
-The folders (observed): `predictions/<model>/` has the answers. Judgements are in one of two formats:
+The folders (observed): `predictions/<model>/` contains the answers. Judgements are in one of two formats:
 
 - Subjective evaluation: the same files under `results/<model>_judged-by--<judge>/`. Either side may be split into
   parts, independently of the other.
@@ -22,7 +22,7 @@ from refsol.simpleqa.score import JudgedAnswer, JudgedSet
 
 JUDGED_BY = "_judged-by--"
 GENERIC_JUDGE = "judge"
-"""The judge's name for the generic evaluator, which names none."""
+"""The judge's name for the generic evaluator, which does not state one."""
 _ID_KEYS = ("qid", "id", "original_index")
 _GROUP_KEYS = ("hu_specific_dim", "primary_category", "topic")
 
@@ -38,8 +38,8 @@ def read_opencompass(path: Path, items: Sequence[GoldQuestion] | None = None) ->
     read its data set with all its parts.
 
     `items` are the questions in their original order. They prove that the run is complete and give the groups. Without
-    them, the groups come from the gold, if it is a whole record. Raises InputError that names what is missing if parts
-    or keys have a gap, or if results and predictions differ.
+    them, the groups come from the gold, if it is a whole record. Raises InputError that says what is missing if parts
+    or keys are missing, or if results and predictions differ.
     """
     if path.is_file():
         return [judged for judged in _judged_sets(path.parent, items) if judged.dataset == dataset_of(path)]
@@ -48,7 +48,7 @@ def read_opencompass(path: Path, items: Sequence[GoldQuestion] | None = None) ->
 
 
 def _folders(results: Path) -> list[Path]:
-    """The folders of judgements: those that name a judge, otherwise those of the generic evaluator."""
+    """The folders of judgements: the ones with a judge's name, otherwise the generic evaluator's."""
     named = sorted(results.glob(f"*{JUDGED_BY}*"))
     folders = named or sorted(folder for folder in results.glob("*") if folder.is_dir())
     if not folders:
@@ -155,9 +155,9 @@ def _answer(gold: Any) -> Any:
 def write_opencompass(folder: Path, judged: JudgedSet, items: Sequence[GoldQuestion]) -> list[Path]:
     """Write `predictions/<model>/` and, for each judge, `results/<model>_judged-by--<judge>/`. Returns the files.
 
-    Each language is a separate data set, named after the set and the language. The gold is the whole record, so that
-    a summarizer can group by its fields. Raises InputError if a row's question is not in `items` or a reply is missing:
-    OpenCompass has no way to mark a failed call and would count it as a grade.
+    Each language is a separate data set, named after the set and the language. The gold is the whole record, so that a
+    summarizer can group by its fields. Raises InputError if a row's question is not in `items` or a reply is missing:
+    OpenCompass cannot mark a failed call and would count it as a grade.
     """
     known = {item.id: item for item in items}
     for row in judged.rows:
@@ -183,7 +183,7 @@ def write_opencompass(folder: Path, judged: JudgedSet, items: Sequence[GoldQuest
 
 
 def _entry(item: GoldQuestion, row: JudgedAnswer, text: str | None, json_labels: bool) -> dict[str, Any]:
-    """A judged set does not store `origin_prompt`. This one has the question and the word that marks JSON labels."""
+    """A judged set does not store `origin_prompt`. This is the question and the word that marks JSON labels."""
     prompt = f'{item.question} {{"evaluation"}}' if json_labels else item.question
     gold = {"qid": item.id, "question": item.question, "answer": item.answer, "hu_specific_dim": row.group}
     return {"origin_prompt": prompt, "prediction": text, "gold": gold}

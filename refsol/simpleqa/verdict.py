@@ -177,7 +177,7 @@ def _strict(reply: str) -> str:
 
 
 def _autorater(reply: str) -> str:
-    """As in SimpleQA Verified's notebook: a reply without a capital letter is A if it has `correct` in any spelling."""
+    """As SimpleQA Verified's notebook: a reply without a capital letter is A if it contains `correct`, in any case."""
     match = re.search("[ABC]", reply)
     return match[0] if match else "A" if "CORRECT" in reply.upper() else "C"
 

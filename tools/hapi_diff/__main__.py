@@ -38,7 +38,7 @@ class Difference:
 
     @property
     def cluster(self) -> tuple[str, ...]:
-        """What differences of the same cause have in common."""
+        """What is the same in differences of one cause."""
         first, second = _signature(self.hapi), _signature(self.own)
         if first == second:
             first, second = "order or content", ""
@@ -84,7 +84,7 @@ def show(clusters: list[list[Difference]]) -> None:
 
 
 def _starts(options: argparse.Namespace) -> tuple[Plan, list[list[list[Answer]]]]:
-    """What each start of HAPI answered: saved answers, or those of starts made now."""
+    """What each start of HAPI answered: saved answers, or the answers of starts made now."""
     if not options.answers:
         seed = secrets.randbelow(10**6) if options.seed is None else options.seed
         print(f"seed {seed}", flush=True)

@@ -74,7 +74,7 @@ class ModelPrompt:
     system: str = ""
 
     def fill(self, language: str, question: str) -> str:
-        """The message to the model. Raises KeyError for a language that the prompt does not have."""
+        """The message to the model. Raises KeyError for a language in which the prompt is not available."""
         return self.templates[language].fill({"question": question})
 
     @property
