@@ -318,7 +318,7 @@ def _run_line(row: dict[str, Any], place: str) -> Answers:
         item, trial = match[1], int(match[2])
     text = row.get("reply", row.get("answer"))
     if text is None and row["status"] in ("completed", "cut", "empty", "only_thought"):
-        raise FaultsError([Fault("has no reply: only runs of single questions have answers")])
+        raise FaultsError([Fault("has no reply: only runs of single questions contain answers")])
     yield RecordedAnswer(
         text, place, item, trial=trial, reasoning=row.get("reasoning"), finish_reason=row.get("finish_reason")
     )

@@ -78,7 +78,7 @@ class ToolLog:
         """The scorer that a name chooses, or the only one. lm-eval's filter may be left out. Raises InputError."""
         known = self.scorers
         if not known:
-            raise InputError(f"{self.path}: has no sample with a value")
+            raise InputError(f"{self.path}: contains no sample with a value")
         chosen = [one for one in known if name in (None, one)] or [
             one for one in known if one.partition(",")[0] == name
         ]
@@ -292,7 +292,7 @@ def _lm_eval_samples(task: str, path: Path) -> Iterator[LoggedOutcome]:
     with InputFile(path, expected="each line must be one sample") as file:
         for line, row in file.json_lines(json_object):
             if "doc_id" not in row:
-                raise InputError(f"{path}:{line}: is not a sample of lm-evaluation-harness: it has no doc_id")
+                raise InputError(f"{path}:{line}: is not a sample of lm-evaluation-harness: doc_id is missing")
             names = row.get("metrics") or [name for name in row if name not in _LM_EVAL_FIELDS]
             name = str(row.get("filter") or "none")
             values = {

@@ -108,7 +108,7 @@ def reference() -> Iterator[tuple[str, str]]:
 
     for package in PUBLIC:
         yield f"reference/{package}.md", "\n".join(_names(package)) + "\n"
-    text = "# Options of `medagent run`\n\nA default in brackets is that of one benchmark.\n\n"
+    text = "# Options of `medagent run`\n\nA default in brackets is one benchmark's default.\n\n"
     yield "reference/options.md", f"{text}{option_tables.table()}\n\n## By benchmark\n\n{option_tables.matrix()}\n"
     yield "reference/commands.md", "\n".join(_commands()) + "\n"
 
@@ -155,7 +155,7 @@ def _names(package: str) -> Iterator[str]:
                 if not member.startswith("_") and inspect.isfunction(inner) and not inspect.getdoc(inner)
             ]
             if undocumented:
-                raise PluginError(f"{package}: {', '.join(undocumented)} has no docstring")
+                raise PluginError(f"{package}: {', '.join(undocumented)} without a docstring")
             yield f"::: {value.__module__}.{value.__qualname__}\n"
         else:
             yield f"## {name}\n\nA value: `{type(value).__name__}`.\n"

@@ -223,7 +223,7 @@ def main() -> int:
     computed = figures(lines)
     for one in computed:
         mark = "" if one.kept else "  NOT KEPT"
-        print(f"{one.name}: {one.ours:.3g}, real {one.real:.3g}, bound {one.low:.3g} to {one.high:.3g}{mark}")
+        print(f"{one.name}: {one.ours:.3g}, real {one.real:.3g}, limits {one.low:.3g} to {one.high:.3g}{mark}")
     return 0 if all(one.kept for one in computed) else 1
 
 

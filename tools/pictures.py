@@ -106,7 +106,7 @@ def drawn(names: Collection[str] = ()) -> Iterator[tuple[Path, bytes]]:
         shots = [shot for shot in scene.shots if not names or shot.name in names]
         missing = [str(file) for file in scene.files.values() if not file.exists()]
         if shots and missing:
-            print(f"not drawn, because {missing[0]} is missing: {', '.join(shot.name for shot in shots)}")
+            print(f"not made, because {missing[0]} is missing: {', '.join(shot.name for shot in shots)}")
         elif shots:
             yield from _shot(scene, shots)
     if tabs := [name for name in INSPECT if not names or name in names]:

@@ -136,9 +136,9 @@ class MemberCache:
         resource = normalise(normalise(parse(text), expected_type=None), expected_type=None)
         kind, resource_id = resource["resourceType"], resource.get("id")
         if not resource_id:
-            raise FhirError(400, f"the {kind} has no id; an import needs one")
+            raise FhirError(400, f"the {kind} needs an id to be imported")
         if not VALID_ID.fullmatch(resource_id):
-            raise FhirError(400, f"the {kind} has an id that FHIR does not allow: {resource_id}")
+            raise FhirError(400, f"the id of the {kind} is not allowed in FHIR: {resource_id}")
         updated, meta = self._stamped(resource.get("meta") or {})
         resource = {"resourceType": kind, "id": resource_id, "meta": meta} | resource | {"meta": meta}
         return PreparedResource(

@@ -47,7 +47,7 @@ def connect(path: Path, *, durable: bool = False, large: bool = False) -> sqlite
         log = path.with_name(f"{path.name}-wal")
         if log.exists() and log.stat().st_size:
             raise ServerError(
-                f"{log.name} has writes that are not in the file yet; open the file once as a user who may write it"
+                f"{log.name} contains writes that are not in the file yet; open it once as a user who may write it"
             )
         mode = "ro&immutable=1"
     connection = sqlite3.connect(
@@ -98,7 +98,7 @@ def prepare(connection: sqlite3.Connection) -> ParameterRegistry:
             f"BEGIN; {script} {schema.create()}; {schema.COUNTS}; PRAGMA user_version = {schema.FORMAT}; COMMIT"
         )
     elif version != schema.FORMAT:
-        raise ServerError(f"the file has format {version}, this server needs {schema.FORMAT}; import the data again")
+        raise ServerError(f"the file is in format {version}, this server needs {schema.FORMAT}; import the data again")
     with suppress(sqlite3.OperationalError):  # the file cannot be written now: searches do without these indexes
         for statement in (schema.DELETED, *schema.ORDERED):
             connection.execute(statement)

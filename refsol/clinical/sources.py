@@ -83,7 +83,7 @@ class NdjsonEhr:
         with InputFile(self.path, error=FactsError) as file:
             resources = [resource for _, resource in file.json_lines(json_object)]
         if not any(one.get("resourceType") in ("Patient", "Observation") for one in resources):
-            raise FactsError(f"{self.path}: has no FHIR Patient or Observation")
+            raise FactsError(f"{self.path}: contains no FHIR Patient or Observation")
         return Resources(resources)
 
 

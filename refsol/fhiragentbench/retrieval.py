@@ -15,7 +15,7 @@ RuleName = Literal["published", "paper", "a2a"]
 RULE_SETS: dict[RuleName, str] = {
     "published": "as the published evaluator: recall is 1 if all true ids were found, otherwise 0",
     "paper": "as the paper defines it: recall is the share of the true ids that were found",
-    "a2a": "as the A2A evaluator: recall by share, no normalizing call, errors have no recall",
+    "a2a": "as the A2A evaluator: recall by share, no normalizing call, no recall for errors",
 }
 """The rule sets, each with its difference from the others."""
 

@@ -128,7 +128,7 @@ def binned(by: str, scored: Sequence[Scored], count: int = 3) -> list[tuple[str,
     placed = sorted(((value, n) for n, one in enumerate(scored) if (value := BINS[by](one)) is not None))
     if len(placed) < count:
         needs = "imaps (--imaps)" if by == "compression" else "the scores of two raters (Accuracy_scores, …)"
-        raise InputError(f"--by {by}: {len(placed)} items have {needs}, but {count} are needed; choose another --by")
+        raise InputError(f"--by {by}: {len(placed)} items with {needs}, but {count} are needed; choose another --by")
     edges = [round(len(placed) * n / count) for n in range(count + 1)]
     parts = [placed[low:high] for low, high in pairwise(edges)]
     return [(f"{by} {part[0][0]:.2f} to {part[-1][0]:.2f}", [scored[n] for _, n in part]) for part in parts]

@@ -127,7 +127,7 @@ def read_items(path: Path, *, encoding: Encoding = "utf-8", answered: bool = Tru
     number from 0 to 5, or a duplicate id. Also raises it for a file without items.
     """
     items: dict[str, RatedAnswer] = {}
-    with InputFile(path, encoding=encoding, expected="each line must be an item in the released form") as file:
+    with InputFile(path, encoding=encoding, expected="each line must be an item in the released format") as file:
         for line, row in file.json_lines(validator(_ReleasedRow)):
             response = _response(row, file, line) if answered else ""
             id_ = str(line if row.id is None else row.id)

@@ -277,7 +277,7 @@ def _official(form: str, path: Path, outputs: Sequence[_Output], tasks: Sequence
         episodes[item.task_id] = RecordedEpisode(item.task_id, 1, status, None, transcript)
     if 2 * foreign > len(items):
         raise InputError(
-            f"{path}: belongs to another task set (the prompts of {foreign} of {len(items)} episodes have another "
+            f"{path}: belongs to another task set (the prompts of {foreign} of {len(items)} episodes contain another "
             "question); name its task file with --tasks and its patient data with --ehr"
         )
     return RecordedRun(form, None, tuple(items), (), episodes)

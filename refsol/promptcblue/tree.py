@@ -53,7 +53,7 @@ class _Tree:
 def compare_trees(gold_nodes: Sequence[Node], predicted_nodes: Sequence[Node]) -> TreePart:
     """The contribution of one sample. Raises InputError for a tree without nodes."""
     if not gold_nodes or not predicted_nodes:
-        raise InputError("a decision tree has no nodes")
+        raise InputError("a decision tree without nodes")
     gold, tree = _folded(gold_nodes), _folded(predicted_nodes)
     with_triples = [[node for node in one.nodes if node[2]] for one in (tree, gold)]
     right = sum(node == other for node in with_triples[0] for other in with_triples[1])
@@ -66,7 +66,7 @@ def tree_figures(parts: Sequence[TreePart]) -> TreeFigures:
     """The scores of some samples. Raises InputError if no tree contains a triple."""
     most = sum(part.most_edits for part in parts)
     if not most:
-        raise InputError("no decision tree has a triple to score")
+        raise InputError("no decision tree contains a triple, so there is nothing to score")
     edits = sum(part.edits for part in parts)
     return TreeFigures(1 - edits / most, _f1([part.nodes for part in parts]), _f1([part.paths for part in parts]))
 

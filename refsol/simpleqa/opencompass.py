@@ -61,7 +61,7 @@ def _judged_sets(folder: Path, items: Sequence[GoldQuestion] | None) -> Iterator
     predicted = folder.parent.parent / "predictions" / model
     results, predictions = data_sets(folder), data_sets(predicted)
     if unjudged := sorted(predictions.keys() - results.keys()):
-        raise InputError(f"{folder}: no results for {', '.join(unjudged)}; {predicted} has predictions for them")
+        raise InputError(f"{folder}: no results for {', '.join(unjudged)}; {predicted} contains predictions for them")
     for dataset, parts in results.items():
         entries, judged = _matched(predicted, predictions.get(dataset, {}), folder, parts)
         warnings = tuple(_proof(folder / dataset, entries, items, judged.replicas))
@@ -129,7 +129,7 @@ def _check_length(one: Path, entries: Sequence[Entry], other: Path, others: Sequ
     if len(entries) != len(others):
         low, high = sorted((len(entries), len(others)))
         shorter = one if len(entries) < len(others) else other
-        raise InputError(f"{shorter}: missing the keys {low} … {high - 1}, which its counterpart has")
+        raise InputError(f"{shorter}: missing the keys {low} … {high - 1}, which its counterpart contains")
 
 
 def _proof(place: Path, entries: Sequence[Entry], items: Sequence[GoldQuestion] | None, replicas: int) -> Iterator[str]:

@@ -199,11 +199,11 @@ def _husimpleqa(path: Path, module: ast.Module) -> dict[str, JudgePrompt]:
     try:
         prompt = _judge_prompt(ast.literal_eval(values[-1]))
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"{path}: has no JUDGE_PROMPT with system_prompt and user_prompt") from None
+        raise InputError(f"{path}: needs a JUDGE_PROMPT with system_prompt and user_prompt") from None
     name = next((name for name, digest in JUDGE_PROMPTS.items() if digest == prompt.digest), None)
     if name is None:
         known = ", ".join(f"{name} {JUDGE_PROMPTS[name][:8]}" for name in ("published", "published-v1"))
-        raise InputError(f"{path}: has an unknown JUDGE_PROMPT (sha256 {prompt.digest[:8]}; known: {known})")
+        raise InputError(f"{path}: unknown JUDGE_PROMPT (sha256 {prompt.digest[:8]}; known: {known})")
     return {name: prompt}
 
 

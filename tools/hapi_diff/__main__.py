@@ -98,7 +98,7 @@ def _starts(options: argparse.Namespace) -> tuple[Plan, list[list[list[Answer]]]
             print(f"{path}: {plan.count} requests", flush=True)
     read = [answers.read(path) for path in options.answers]
     if len({plan for plan, _ in read}) != 1:
-        raise SystemExit("these files have answers to different requests; name files of one run with --keep")
+        raise SystemExit("these files contain answers to different requests; pass files of one run with --keep")
     return read[0][0], [rows for _, rows in read]
 
 

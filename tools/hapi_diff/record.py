@@ -47,7 +47,7 @@ def main() -> None:
     """Send the requests in order and write one line a row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("hapi", metavar="URL", help="the base address of the HAPI")
-    parser.add_argument("--loaded", action="store_true", help="HAPI has the recorded data already")
+    parser.add_argument("--loaded", action="store_true", help="the recorded data are already in HAPI")
     parser.add_argument("--only", default="", metavar="HEADING", help="only requests below headings with this text")
     options = parser.parse_args()
     side = Side(options.hapi)

@@ -101,7 +101,7 @@ def check(sdist: Path, wheel: Path) -> None:
     ]
     expect(not missing, f"not packed: {', '.join(missing)}")
     size = wheel.stat().st_size
-    expect(size <= LARGEST, f"{wheel.name} has {size:,} bytes, more than {LARGEST:,}")
+    expect(size <= LARGEST, f"{wheel.name} is {size:,} bytes, more than {LARGEST:,}")
     said("twine, check-wheel-contents, licence, py.typed", f"{size / 1e6:.1f} MB")
 
 
