@@ -87,7 +87,7 @@ def _types() -> dict[str, tuple[str, str]]:
 
 
 def is_primitive(type_name: str) -> bool:
-    """Whether values of the type are JSON scalars: only the names of those types begin with a small letter in R4."""
+    """Whether values of the type are JSON scalars: only their names begin with a small letter in R4."""
     return type_name[0].islower()
 
 
@@ -108,7 +108,7 @@ def elements(type_name: str) -> tuple[Element, ...]:
     """The elements of a type in R4's order. A backbone element's type is its path.
 
     Raises:
-        KeyError: R4 has no such type.
+        KeyError: the type is not in R4.
     """
     return tuple(_element(field) for field in _types()[type_name][1].split(" "))
 
@@ -118,7 +118,7 @@ def fields(type_name: str) -> Mapping[str, Field]:
     """The JSON keys of a type.
 
     Raises:
-        KeyError: R4 has no such type.
+        KeyError: the type is not in R4.
     """
     return {element.key(one): Field(element, one.name) for element in elements(type_name) for one in element.types}
 
@@ -139,7 +139,7 @@ def summary_flags(type_name: str) -> tuple[tuple[Element, bool, bool], ...]:
     """The elements of a type, each with whether it belongs to summaries and whether it is required.
 
     Raises:
-        KeyError: R4 has no such type.
+        KeyError: the type is not in R4.
     """
     flags = zip(elements(type_name), _flags()[type_name], strict=True)
     return tuple((element, flag in "sb", flag in "rb") for element, flag in flags)

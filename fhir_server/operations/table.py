@@ -101,7 +101,7 @@ def offered(kind: str, *, exports: bool) -> Iterator[Operation]:
 
 
 def other_methods(name: str, level: Level, kind: str) -> tuple[str, ...]:
-    """The HTTP methods of an operation; empty if there is no operation of this name."""
+    """The HTTP methods of an operation; empty for an unknown operation."""
     return next((one.methods for one in _named(name, level, kind)), ())
 
 

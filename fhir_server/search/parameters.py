@@ -43,7 +43,7 @@ def parameters(resource_type: str) -> Mapping[str, SearchParameter]:
     """The search parameters of a resource type by name, sorted, including the common ones (`_id`, `_tag` …).
 
     Raises:
-        KeyError: R4 has no such resource type.
+        KeyError: the resource type is not in R4.
     """
     if not definitions.is_resource_type(resource_type):
         raise KeyError(resource_type)
@@ -95,7 +95,7 @@ class ParameterRegistry:
         """The search parameters of a resource type by name, sorted.
 
         Raises:
-            KeyError: R4 has no such resource type.
+            KeyError: the resource type is not in R4.
         """
         if resource_type not in self._own_by_type:
             return parameters(resource_type)

@@ -5,7 +5,7 @@ tasks. A basic panel contains potassium. So it is measured only before the potas
 it. The older readings lead up to the level of the course (`ACUTE`), so the change to the deciding reading is as large
 as any other change.
 
-Values are correlated: the tests depend on a few hidden states, as in a body. Each state of a patient has a level
+Values are correlated: the tests depend on a few hidden states, as in a body. The level of each state differs by patient
 (bell-shaped, mean 0, standard deviation about 1). From one sample to the next, a state moves around its level and keeps
 most of its deviation. The value of a test is the sum of its usual value, the weighted states, the shifts of the
 patient's problems, and noise. So sodium is correlated with chloride, potassium and urea with creatinine, the liver

@@ -1,4 +1,4 @@
-"""A graph of medical entities with names and is_a edges, and the linker that finds the entities that a value names.
+"""A graph of medical entities with names and is_a edges, and the linker that finds a value's entities.
 
 A value is linked by its exact normal name, otherwise by the most similar name. Names are never linked if they differ in
 digits, Roman numerals and other single-letter designators, negations or hyper-/hypo-: "type 1 diabetes mellitus" and

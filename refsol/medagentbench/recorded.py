@@ -99,7 +99,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEpisode:
-    """How an episode went. `created` is None if there is no record of what the server stored.
+    """How an episode went. `created` is None if it is unknown what the server stored.
 
     If the runner interpreted a message differently from its text, the transcript contains the interpretation.
     """

@@ -1,4 +1,5 @@
-"""Read the output folder of an OpenCompass run that a model judged, check that it is complete, and write such a folder.
+"""Read the output folder of an OpenCompass run that a model judged, check that it is complete, and write folders of the
+same layout.
 
 The folders (observed): `predictions/<model>/` contains the answers. Judgements are in one of two formats:
 
@@ -28,14 +29,14 @@ _GROUP_KEYS = ("hu_specific_dim", "primary_category", "topic")
 
 
 def is_opencompass(path: Path) -> bool:
-    """Whether a path is an output folder of OpenCompass, a folder in its `results`, or a file in such a folder."""
+    """Whether a path is an output folder of OpenCompass, a folder in its `results`, or a file in one of these."""
     folder = path.parent if path.is_file() else path
     return (path / "results").is_dir() or JUDGED_BY in folder.name or folder.parent.name == "results"
 
 
 def read_opencompass(path: Path, items: Sequence[GoldQuestion] | None = None) -> list[JudgedSet]:
-    """Read the judged data sets of an output folder or of one folder in its `results`. For a file in such a folder,
-    read its data set with all its parts.
+    """Read the judged data sets of an output folder or of one folder in its `results`. For a file in one of these, read
+    its data set with all its parts.
 
     `items` are the questions in their original order. They prove that the run is complete and give the groups. Without
     them, the groups come from the gold, if it is a whole record. Raises InputError that says what is missing if parts

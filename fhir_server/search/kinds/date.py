@@ -247,7 +247,7 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
 
 
 def _first_day(params: Sequence[DateParam], *, any_of: bool) -> int:
-    """The first day on which a matching row can begin; 0 if there is no such limit. Less of the index is then read."""
+    """The first day on which a matching row can begin; 0 without a limit. Less of the index is then read."""
     firsts = [one.first_day if one.prefix == "eq" else one.last_day + 1 for one in params if one.prefix in ("eq", "sa")]
     return 0 if any_of else max(firsts, default=0)
 
