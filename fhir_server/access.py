@@ -37,7 +37,7 @@ def with_cors(app: App, origins: Sequence[str]) -> App:
         if origin is None or not (origin in allowed or b"*" in allowed):
             await app(scope, receive, send)
             return
-        if b"*" in allowed:  # without credentials: otherwise any page could use those of its reader
+        if b"*" in allowed:  # without credentials: otherwise any page could use its reader's credentials
             extra = [(b"access-control-allow-origin", b"*"), *_ALWAYS]
         else:
             own = [(b"access-control-allow-origin", origin), (b"access-control-allow-credentials", b"true")]

@@ -191,7 +191,7 @@ def read_answers(path: Path) -> AnswerFile:
         return _read(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (AttributeError, TypeError, KeyError, IndexError) as error:  # some value has another form
+    except (AttributeError, TypeError, KeyError, IndexError) as error:  # some value is in another format
         raise InputError(f"{path}: does not match the format of its tool ({error}); {_known()}") from None
 
 

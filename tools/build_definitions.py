@@ -69,7 +69,7 @@ def type_lines(package: Path) -> Iterator[str]:
         rows: dict[str, list[str]] = {}
         for element in elements[1:]:
             parent, _, name = element["path"].rpartition(".")
-            # The id of a resource is an `id`, that of an element a plain string: R4 tells them apart by the base only.
+            # A resource's id is an `id`, an element's id a plain string: R4 tells them apart by the base only.
             types = "id" if element["base"]["path"] == "Resource.id" else element_types(element, parents)
             if element["path"] == "Parameters.parameter.value[x]":
                 types += "|Extension"  # not R4's, but HAPI reads it: a FHIRPath patch adds extensions so

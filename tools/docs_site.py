@@ -50,7 +50,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     made = [page for page, _ in reference()]
     next(entry for entry in nav if "Reference" in entry)["Reference"] += made
     nav[-1]["Contribute"] += [f"project/{name}" for name in PROJECT]
-    # `repo_url` would have each reader's browser ask github.com for stars.
+    # `repo_url` would make each reader's browser ask github.com for stars.
     config.extra["social"] = [{"icon": "fontawesome/brands/github", "link": repository.address(), "name": "Repository"}]
     config.nav = nav
     return config

@@ -186,7 +186,7 @@ def _slots(root: Node, path: str) -> Iterator[_Slot]:
     """The elements that a path names, in all objects that its first part selects; they may be absent."""
     tree = _tree(path)
     if tree[0] == "call" and tree[1] is not None and not _found(root, path, tree[1]):
-        return  # as in HAPI, if a function has nothing to select from
+        return  # as in HAPI, if there is nothing for a function to select from
     if tree[0] != "member" or tree[1] is None:
         raise _unresolved(path)
     for holder in _found(root, path, tree[1]):

@@ -121,7 +121,7 @@ def _missing(scope: Scope, parameter: SearchParameter, missing: bool) -> Conditi
     elif name in ("_id", "_lastUpdated"):
         return of_type(scope.resource_type, str(int(not missing)))
     having = f"SELECT row_id FROM {KINDS[kind].table} WHERE param = ?"
-    if name == "_source":  # a value that is only a request id is no source
+    if name == "_source":  # a value that is only a request id is not a source
         having += " AND " + names.where("value", "substr(names.text, 1, 1) <> '#'")
     where = f"row_id {'NOT ' if missing else ''}IN ({having})"
     return of_type(scope.resource_type, where, (scope.number(name),), weight=6)

@@ -20,7 +20,7 @@ from fhir_server.wire.json_values import Json
 
 TableRows: TypeAlias = dict[str, list[TableRow]]
 """Rows by index table. The columns are in the order of the table."""
-# The table of resources has these, so they are not indexed.
+# The table of resources contains these, so they are not indexed.
 _OF_THE_STORE: Final = frozenset(("_id", "_lastUpdated"))
 _EXISTENCE = re.compile(r"(\S+)\.exists\(\) and \1 != false")
 

@@ -52,7 +52,7 @@ def parameters(resource_type: str) -> Mapping[str, SearchParameter]:
         lines = definitions.parameter_lines(base)
         kinds = {line.name: line.kind for line in lines}
         for line in lines:
-            # `_content` and `_text` have no path. HAPI lists them, but replies that they need a full-text index.
+            # `_content` and `_text` are without a path. HAPI lists them, but replies that they need a full-text index.
             kind = line.kind if line.expression else "special"
             components = tuple(Component(name, kinds[name]) for name in line.components)
             by_name[line.name] = SearchParameter(line.name, kind, line.expression, line.targets, components)

@@ -195,7 +195,7 @@ def _narrative(line: str) -> str:
     div = line.lstrip()
     depth = (len(line) - len(div)) // len(_STEP)
     parts: list[str] = []
-    parents: list[bool] = []  # for each open element, whether it has child elements
+    parents: list[bool] = []  # for each open element, whether it contains child elements
     pre = 0
     for token in _MARKUP.findall(div):
         margin = "" if pre or not parts else f"\n{_STEP * (depth + len(parents))}"

@@ -66,7 +66,7 @@ def _judged_sets(folder: Path, items: Sequence[GoldQuestion] | None) -> Iterator
     for dataset, parts in results.items():
         entries, judged = _matched(predicted, predictions.get(dataset, {}), folder, parts)
         warnings = tuple(_proof(folder / dataset, entries, items, judged.replicas))
-        json_labels = '"evaluation"' in str(judged.entries[0].prompt)  # all rows have the same template
+        json_labels = '"evaluation"' in str(judged.entries[0].prompt)  # all rows share one template
         rows = _rows(dataset, judge or GENERIC_JUDGE, entries, judged, items)
         yield JudgedSet(model, dataset, tuple(rows), json_labels, warnings)
 

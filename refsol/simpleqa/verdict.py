@@ -25,7 +25,7 @@ LABELS: tuple[Label, ...] = get_args(Label)
 LETTERS: dict[str, Label] = {"A": CORRECT, "B": INCORRECT, "C": NOT_ATTEMPTED}
 
 _QUOTE = "[\"'`“”„‟‘’‚«»]"
-# Longer spellings first: INCORRECT contains CORRECT. A label has no letters next to it: `correctly` is not a label.
+# Longer spellings first: INCORRECT contains CORRECT. No letters are next to a label: `correctly` is not a label.
 _NO_ATTEMPT, _WRONG = r"not[\s_-]*attempted", r"in[_-]?correct|not[\s_-]*correct"
 _LABEL = re.compile(
     rf"(?<![^\W_])(?:(?P<not_attempted>{_NO_ATTEMPT})|(?P<incorrect>{_WRONG})|(?P<correct>correct))(?![^\W_])",

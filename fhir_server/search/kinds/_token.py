@@ -112,7 +112,7 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     condition = Condition("tokens", where, args, weight=2, access=access, clustered=clustered, spread=spread)
     if modifier == "not":
         return [replace(condition, negated=True)]
-    # Only alternatives of the same form are in one index of hashes, and so in its order.
+    # Only alternatives of the same format are in one index of hashes, and so in its order.
     if len(parts) > 1 and len({sql for sql, _, _ in parts}) == 1:
         return [_by_hash(condition, (scope.resource_type, parameter.name), parts)]
     return [condition]

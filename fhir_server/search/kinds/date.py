@@ -49,7 +49,7 @@ class Span(NamedTuple):
 
 
 def _midnight(year: int, month: int, day: int) -> int:
-    # Python has no year 0, which FHIR's dates allow; it is indexed as year 1.
+    # FHIR's dates allow a year 0, which Python does not; it is indexed as year 1.
     return (datetime(max(year, 1), month, day).toordinal() - _EPOCH_DAY) * DAY
 
 
