@@ -1,6 +1,6 @@
 """Measures agents that act in code, and the text protocol for comparison: `python -m benchmarks.code`.
 
-The reference agent does all 300 tasks. CPU is that of the run and of all processes that it starts. A sandbox is killed
+The reference agent does all 300 tasks. CPU is counted for the run and all processes that it starts. A sandbox is killed
 at its end, so this process adopts and awaits its processes to count their CPU. Linux only.
 """
 

@@ -1,16 +1,16 @@
 """Measures what the run engine adds to the model's own time: wall time, memory and CPU over a model server of 100 ms.
 
 Run: `python -m benchmarks.engine`. The server (the reference agent behind an OpenAI-compatible endpoint) and each
-measured run have separate processes, so that the numbers are only the engine's: HTTP client, session, embedded FHIR
+measured run are separate processes, so that the numbers are only the engine's: HTTP client, session, embedded FHIR
 server, journal; without starting Python, and without the grades and the table at the end. Times are the best of three.
-The ideal time is that of an engine without cost: each lane does its episodes at 100 ms per call. The same episodes are
-also measured with other engines (`engine_peers.py`).
+The ideal time is an engine's without cost: each lane does its episodes at 100 ms per call. The same episodes are also
+measured with other engines (`engine_peers.py`).
 
 `python -m benchmarks.engine --trials N` measures N trials of the 300 tasks by the reference agent instead, as whole
-processes: the run; then `show` (which opens the run), the same command, `grade` and `report` on the finished run; and
-last the CPU of the process that drives a run. With `--varied`, the requests differ by trial, so that no two rows are
-equal; the limits are those for 100 such trials. `--folder` keeps the run, and a finished one is measured again without
-the run.
+processes: the run; then `show` (which opens the run), the run's command again, `grade` and `report` on the finished
+run; and last the CPU of the process that drives a run. With `--varied`, the requests differ by trial, so that no two
+rows are equal; the limits are for 100 of these trials. `--folder` keeps the run, and a finished one is measured again
+without the run.
 
 With Python's default thresholds, garbage collection took a quarter of a run's CPU (`few_collections` in
 `medagent/engine/folder.py`).
@@ -190,7 +190,7 @@ def trials(count: int, place: Path, *, varied: bool) -> None:
 def drivers(count: int) -> None:
     """Print the CPU of the process that drives a run of N trials by the reference agent."""
     for workers, target in ((None, ""), (2, "≤ 10")):
-        one, many = driven(workers, 1), driven(workers, count)  # starting the workers is no episode's
+        one, many = driven(workers, 1), driven(workers, count)  # starting the workers does not belong to an episode
         where = f"--workers {workers}" if workers else "one process"
         row(
             f"an episode by the reference agent, {where}: the driver's CPU",

@@ -1,6 +1,6 @@
 """Measures what an episode adds to its model calls: its CPU compared with the same episode over bare aiohttp.
 
-Run: `python -m benchmarks.episode`. The endpoint answers at once. It and each measured client have separate processes,
+Run: `python -m benchmarks.episode`. The endpoint answers at once. It and each measured client are separate processes,
 and the clients take turns. Session and embedded FHIR server are the same for both; this project adds settings, keys,
 limits, retries, the dialect, the transcript and the journal.
 """

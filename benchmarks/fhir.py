@@ -11,8 +11,8 @@ needs cc and SQLite's headers).
 import by transactions of 500, and each shape of requests of `fhir_searches.py` on one connection. The other server
 must be empty at the start.
 
-Requests over HTTP are sent by `fhir_client.py` (one process, connections kept alive). CPU per request is that of the
-server's processes, from /proc; unlike a rate, it is useful on a loaded machine. Lines with bars are for
+Requests over HTTP are sent by `fhir_client.py` (one process, connections kept alive). CPU per request is the server's
+processes' CPU, from /proc; unlike a rate, it is useful on a loaded machine. Lines with bars are for
 `benchmarks/table.py`.
 """
 

@@ -30,7 +30,7 @@ class Connection:
         self.socket.sendall(request)
 
     def receive(self) -> float | None:
-        """Takes what has come; the seconds the request took, once its answer is complete.
+        """Takes what has arrived. Returns the seconds that the request took, once its answer is complete.
 
         Raises:
             ConnectionError: the server has closed the connection.

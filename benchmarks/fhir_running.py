@@ -44,7 +44,7 @@ class Running:
         return int(match[1]) / 1024 if match else float("nan")
 
     def cpu(self) -> float:
-        """Seconds of processor time that the server and the processes under it have taken."""
+        """Seconds of processor time of the server and the processes under it."""
         ticks = 0
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):

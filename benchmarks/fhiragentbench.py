@@ -1,7 +1,7 @@
 """Measures FHIR-AgentBench over the MIMIC-IV demo, as whole processes, and compares another checkout of the project.
 
-Run: `python -m benchmarks.fhiragentbench ../shared/fhiragentbench --base CHECKOUT`. The folder has questions.csv and
-mimic-demo/. `--only import,charts,questions,growth` selects parts:
+Run: `python -m benchmarks.fhiragentbench ../shared/fhiragentbench --base CHECKOUT`. The folder contains questions.csv
+and mimic-demo/. `--only import,charts,questions,growth` selects parts:
 
 * import: the demo's files, both checkouts in turns, the least CPU of three;
 * charts: all pages of seven types for all patients over HTTP, 1,000 per page; CPU of the server, least of three;

@@ -22,7 +22,7 @@ ITEMS = 300
 
 
 def results_of(cases: list[dict[str, Any]], tasks: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The first vector of each of the first 300 tasks that has one, as a results file."""
+    """The first vector of each of the first 300 tasks with vectors, as a results file."""
     first: dict[str, dict[str, Any]] = {}
     for case in cases:
         first.setdefault(case["task_id"], case)

@@ -2,8 +2,8 @@
 
     python -m benchmarks.intervals [--runs 4000]
 
-Each draw is a run. *Other types*: the rates of the types are drawn from a Beta distribution, and the true value is its
-mean. *These types, other patients*: the rates are drawn once for all runs, and the true value is their mean.
+Each sample is a run. *Other types*: the rates of the types are sampled from a Beta distribution, and the true value is
+its mean. *These types, other patients*: the rates are sampled once for all runs, and the true value is their mean.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def plain_t(run: Run) -> Interval:
 
 
 def logit_t(run: Run) -> Interval:
-    """Student's t on the logit, as reports have it."""
+    """Student's t on the logit, as in reports."""
     interval = other_types([[(1, 1)] * right + [(0, 1)] * (ITEMS - right) for right in run])
     assert interval is not None
     return interval
 
 
 def within(run: Run) -> Interval:
-    """Items within types, as reports have it."""
+    """Items within types, as in reports."""
     return stratified_wilson([[(1, 1)] * right + [(0, 1)] * (ITEMS - right) for right in run])
 
 

@@ -4,7 +4,7 @@ Run: `python -m benchmarks.promptcblue`. Prints the best of three for parsing al
 and for ROUGE on the same number of pairs of 200 tokens, each on one core.
 
 `python -m benchmarks.promptcblue --rows N` measures a whole run over N lines instead, answered by a baseline: the run,
-the same command on the finished run, and `medagent grade`, each as a whole process. The limits are for 30,000 lines.
+its command again on the finished run, and `medagent grade`, each as a whole process. The limits are for 30,000 lines.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def target(dice: random.Random, task: str) -> str:
 
 
 def predictions(dice: random.Random, samples: int = SAMPLES_A_TASK) -> tuple[bytes, bytes]:
-    """The file of predictions and that of the gold texts, with `samples` samples for each task."""
+    """The file of predictions and the file of gold texts, with `samples` samples for each task."""
     predicted, gold = [], []
     for task in PARSERS:
         for number in range(samples):
@@ -86,7 +86,7 @@ def best_of_three(work: Callable[[], object]) -> float:
 
 
 def whole_run(rows: int) -> None:
-    """Print the costs of a run over `rows` lines, of the same command on the finished run, and of its grading."""
+    """Print the costs of a run over `rows` lines, of its command again on the finished run, and of its grading."""
     with tempfile.TemporaryDirectory() as folder:
         data, gold = Path(folder) / "test.jsonl", Path(folder) / "gold.json"
         _, lines = predictions(random.Random(7), rows // len(PARSERS))

@@ -2,7 +2,7 @@
 
     python benchmarks/report.py [EPISODES …]
 
-Each episode has about 20 kB of transcript, made from the reference agent's by lengthening or shortening. The browser's
+Each episode's transcript is about 20 kB, made from the reference agent's by lengthening or shortening. The browser's
 numbers need playwright and a Chromium (see CONTRIBUTING, Browser); without them, only the size is printed.
 """
 
@@ -83,7 +83,7 @@ def _as_long(block: Any) -> Any:
 
 
 def _measured(file: Path) -> Iterator[tuple[str, str]]:
-    """First paint, when the page can be used, and how long filters take, as the browser's own clock has it."""
+    """First paint, when the page can be used, and how long filters take, by the browser's own clock."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     with contextlib.suppress(ImportError):
         from playwright.sync_api import sync_playwright

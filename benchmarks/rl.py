@@ -16,7 +16,7 @@ EPISODES = 2000
 
 def main() -> None:
     """Measure and print."""
-    environment: Any = Environment(split="train", seed="benchmark")  # each has the tools of its task
+    environment: Any = Environment(split="train", seed="benchmark")  # each offers the tools of its task
     begun = time.process_time()
     environment.reset(task=0)
     print(f"first episode, with its set made or opened: {time.process_time() - begun:.2f} s")

@@ -12,7 +12,7 @@ Save the output as `benchmarks/measured/NAME.now.txt`, and the output for the co
     python -m benchmarks.engine --trials 67 > benchmarks/measured/engine.now.txt
     python -m benchmarks.table
 
-If a file has several rows with one name, the last one counts, so you can measure a part again with `>>`.
+If a file contains several rows with one name, the last one counts, so you can measure a part again with `>>`.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         default=(),
         metavar="NAME",
-        help="host names that requests may use beside localhost; not needed with --token",
+        help="host names that requests may use besides localhost; not needed with --token",
     )
     parser.add_argument(
         "--episodes",

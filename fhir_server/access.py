@@ -1,8 +1,8 @@
 """Access control of a server on a port: by token, by the origin of a web page, and by the Host header.
 
 A web page can make its own host name resolve to 127.0.0.1 (DNS rebinding), and then use a server without a token as if
-it were the page's own server. The Host header of its requests still has its name. Therefore requests are answered only
-if they name loopback or a host that the user has allowed.
+it were the page's own server. The Host header of its requests still contains its name. Therefore requests are answered
+only if their host is loopback or one that the user has allowed.
 
 HAPI allows every origin by default. Here the user must name each allowed origin (CORS): otherwise any page in a browser
 could read and change the patients of a server on the same machine.
@@ -37,7 +37,7 @@ def with_cors(app: App, origins: Sequence[str]) -> App:
         if origin is None or not (origin in allowed or b"*" in allowed):
             await app(scope, receive, send)
             return
-        if b"*" in allowed:  # without credentials: otherwise any page could use those of its reader
+        if b"*" in allowed:  # without credentials: otherwise any page could use its reader's credentials
             extra = [(b"access-control-allow-origin", b"*"), *_ALWAYS]
         else:
             own = [(b"access-control-allow-origin", origin), (b"access-control-allow-credentials", b"true")]
@@ -65,8 +65,8 @@ class Access:
     """The access rules of a server.
 
     If `token` is set, every request must carry it. If not, `hosts` are the allowed host names next to loopback ones.
-    `origins` are the origins of web pages that may use the server. With `episodes`, each episode has its own token, and
-    `token` is needed to open one. With `export`, every client with access may also start bulk exports.
+    `origins` are the origins of web pages that may use the server. With `episodes`, each episode gets its own token,
+    and `token` is needed to open one. With `export`, every client with access may also start bulk exports.
     """
 
     token: str | None = None

@@ -1,8 +1,8 @@
 """Bounds on the cost of one request, for callers that do not trust the client, such as a language model's agent.
 
-Each request has a `Meter`. It counts the steps of SQLite's virtual machine, the characters read and the characters
-answered; these are the same on every machine. It can also limit the time of a request, after which the caller runs it
-elsewhere. A request that ends early leaves the store unchanged.
+Each request is measured by a `Meter`. It counts the steps of SQLite's virtual machine, the characters read and the
+characters answered; these are the same on every machine. It can also limit the time of a request, after which the
+caller runs it elsewhere. A request that ends early leaves the store unchanged.
 """
 
 from __future__ import annotations
@@ -107,12 +107,12 @@ class Meter:
         self.check()
 
     def check_reply(self, size: int) -> None:
-        """Raises OverBoundsError if the answer has more than `bounds.reply` bytes."""
+        """Raises OverBoundsError if the answer is longer than `bounds.reply` bytes."""
         if size > self.bounds.reply:
             raise OverBoundsError(f"the answer is over {self.bounds.reply / 1e6:g} MB; {_LESS}")
 
     def begin_bundle(self, entries: int) -> None:
-        """Starts a batch or transaction. Raises OverBoundsError if it has too many entries."""
+        """Starts a batch or transaction. Raises OverBoundsError if it contains too many entries."""
         self.in_bundle = True
         if entries > self.bounds.entries:
             raise OverBoundsError(f"a Bundle may have at most {self.bounds.entries} entries, not {entries}")

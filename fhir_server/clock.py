@@ -45,7 +45,7 @@ class SteppingClock(Clock):
         return self._next - 1
 
 
-@lru_cache(maxsize=512)  # all resources of one request have the same time
+@lru_cache(maxsize=512)  # all resources of one request get the same time
 def instant(ms: int) -> str:
     """A time as HAPI prints it in `meta.lastUpdated`."""
     seconds, millis = divmod(ms, 1000)

@@ -32,7 +32,7 @@ ROOT = "/episodes"
 IDLE_S = 1800.0
 """Seconds without a request after which a copy is dropped."""
 MOST = 1000
-"""The most copies that may be open at the same time: each one with writes has a connection to the file."""
+"""The most copies that may be open at the same time: each one with writes needs a connection to the file."""
 LOGGED = 64_000_000
 """The most bytes of requests and replies in the log of one copy; further requests are refused."""
 _RECORD = re.compile(rf"{ROOT}/([\w-]+)/fhir(?=[/?#]|$)")
@@ -226,7 +226,7 @@ class Episodes:
 
 
 def is_record(target: str) -> bool:
-    """Whether a target is below an episode, which has its own token."""
+    """Whether a target is below an episode, which needs its own token."""
     return _RECORD.match(target) is not None
 
 

@@ -1,4 +1,4 @@
-"""The random ids of a server: those of Bundles, pages and requests.
+"""The random ids of a server: of Bundles, pages and requests.
 
 With a seed they are the same each time, so that an episode's answers are the same bytes in every run.
 """
@@ -42,7 +42,7 @@ class IdSource:
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def request_id(self) -> str:
-        """Sixteen letters and digits, as HAPI names a request."""
+        """Sixteen letters and digits, like HAPI's request ids."""
         bits = self._bits(96)
         pairs = _pairs()
         return "".join([pairs[bits >> shift & 4095] for shift in range(0, 96, 12)])

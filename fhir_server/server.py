@@ -1,7 +1,7 @@
-"""The server as a library: open a file, pass requests, get responses. It needs no socket.
+"""The server as a library: open a file, pass requests, get responses. It works without a socket.
 
 `Server` answers from the file, an `Overlay` from a private copy of it. Neither raises an error for a bad request. Use a
-server in one thread at a time; it can have several open overlays.
+server in one thread at a time; it can keep several overlays open.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Overlay:
     def handle(self, request: Request, meter: Meter | None = None) -> Response:
         """Answers one request.
 
-        Raises OverBoundsError or UnfinishedError if the meter ends the request, which then has no effect.
+        Raises OverBoundsError or UnfinishedError if the meter ends the request, which then changes nothing.
         """
         if meter is None:
             return answer(self._context, request)
@@ -77,7 +77,7 @@ class Overlay:
         self._context.clock = SteppingClock(now)
 
     def expire_pages(self) -> None:
-        """Drops the searches that have further pages, as a server does after a while."""
+        """Drops the searches with further pages, as a server does after a while."""
         self._context.searches.take_all()
 
     @property
@@ -159,7 +159,7 @@ class Server:
         }
 
     def handle(self, request: Request) -> Response:
-        """Answers one request, within `bounds.OPEN`: a request that is over them gets 413 and has no effect."""
+        """Answers one request, within `bounds.OPEN`: a request that is over them gets 413 and changes nothing."""
         self.store.watch(Meter(OPEN))
         try:
             return answer(self.context, request)
@@ -169,7 +169,8 @@ class Server:
             self.store.watch(None)
 
     def overlay(self, seed: str, now: datetime, amendment: Amendment = ()) -> Overlay:
-        """A private copy for one episode; `now` must have a time zone. The copy's data are amended (see `load.amend`).
+        """A private copy for one episode; `now` must include a time zone. The copy's data are amended (see
+        `load.amend`).
 
         Raises ServerError or FhirError if the amendment does not fit the data.
         """

@@ -1,6 +1,6 @@
 """Terminology: code systems and value sets, HL7's and stored ones, the codes of a value set, and units.
 
-HL7's are those of its R4 package, which HAPI also includes. `compose` of a value set is read as R4 defines it: whole
+HL7's are from its R4 package, which HAPI also includes. `compose` of a value set is read as R4 defines it: whole
 systems or listed codes, filters by the hierarchy, other value sets, and exclusions. Whether a text is a unit follows
 from the grammar of the Unified Code for Units of Measure (UCUM, case sensitive format).
 """

@@ -1,8 +1,9 @@
 """The files of an OpenCompass run: entries of predictions or judgements, one data set in one file or in parts.
 
 The layout (observed): `<folder>/<data set>.json`, or its parts `<data set>_0.json`, `<data set>_1.json`, …, or one file
-per repetition, `<data set>_replica0.json`, …. Each has the keys "0", "1", … with `{origin_prompt, prediction, gold}`,
-at the top or under `details`. A missing part or key would change a score silently, so a gap is an error.
+per repetition, `<data set>_replica0.json`, …. Each contains the keys "0", "1", … with
+`{origin_prompt, prediction, gold}`, at the top or under `details`. A missing part or key would change a score silently,
+so a gap is an error.
 """
 
 from __future__ import annotations

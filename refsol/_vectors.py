@@ -16,7 +16,7 @@ MAX_SHOWN = 10
 def compare(path: Path, difference: Callable[[dict[str, Any]], str | None]) -> int:
     """Print up to ten differing cases, then `N of M equal`. Returns the exit code: 0 if all are equal, otherwise 1.
 
-    `difference` describes how a case differs, or returns None. It raises FaultsError if a line has another format.
+    `difference` describes how a case differs, or returns None. It raises FaultsError for a line in another format.
     """
     differing: list[str] = []
     total = 0

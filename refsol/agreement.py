@@ -19,7 +19,7 @@ UNREAD = "unscored"
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A unit and its label, None if there is none. `ids` are other names of the unit; several units may share one."""
+    """A unit and its label (None if unlabelled). `ids` are other names of the unit; several units may share one."""
 
     unit: str
     label: str | None
@@ -31,8 +31,8 @@ class Agreement:
     """How well two labellings agree.
 
     `table` counts pairs (first's label, second's label) over all units in both labellings, including `unscored`.
-    `agreed`, `kappa` and its 95% bootstrap `interval` are over the `labelled` units, which both labelled.
-    `differ` has the units with different labels; `only_first` and `only_second` the units missing from the other one.
+    `agreed`, `kappa` and its 95% bootstrap `interval` are over the `labelled` units, which both labelled. `differ`
+    lists the units with different labels; `only_first` and `only_second` list the units missing from the other one.
     """
 
     table: Mapping[tuple[str, str], int]
@@ -61,7 +61,7 @@ class Agreement:
 
 def compare(first: Sequence[Labelled], second: Sequence[Labelled], *, seed: int = 0) -> Agreement:
     """The agreement of two labellings. If a unit is missing from the other labelling, it is matched with the only unit
-    there that has its name among its ids. Raises InputError if there is no common unit.
+    there whose ids include its name. Raises InputError if there is no common unit.
     """
     one, other = _by_unit(first, second), _by_unit(second, first)
     shared = [unit for unit in one if unit in other]
@@ -91,7 +91,7 @@ def read_labels(path: Path, labels: Sequence[str]) -> list[Labelled]:
     `labels` are the allowed labels; if empty, every text is allowed. With a `language` the unit is `id/language`. A row
     without an id gets its line number as id. An empty label means that the unit is not labelled.
 
-    Raises InputError that names every row with an unknown label or a duplicate unit.
+    Raises InputError that lists every row with an unknown label or a duplicate unit.
     """
     units: dict[str, Labelled] = {}
     known = {_plain(label): label for label in labels}

@@ -31,9 +31,9 @@ MAX_LISTED = 20
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """One answer. `text` is None if the tool's call failed. `id` and `position` (from 0) identify the item as the tool
-    names it; `question` is the recorded prompt; `group` is the language or task of the file; `trial` is the repetition;
-    `place` is its place in the file, for messages.
+    """One answer. `text` is None if the tool's call failed. `id` and `position` (from 0) identify the item in the
+    tool's way; `question` is the recorded prompt; `group` is the language or task of the file; `trial` is the
+    repetition; `place` is its place in the file, for messages.
     """
 
     text: str | None
@@ -191,7 +191,7 @@ def read_answers(path: Path) -> AnswerFile:
         return _read(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (AttributeError, TypeError, KeyError, IndexError) as error:  # some value has another form
+    except (AttributeError, TypeError, KeyError, IndexError) as error:  # some value is in another format
         raise InputError(f"{path}: does not match the format of its tool ({error}); {_known()}") from None
 
 
@@ -257,7 +257,7 @@ def _document(path: Path) -> AnswerFile:
 
 
 def _lines(path: Path) -> tuple[str, list[RecordedAnswer]]:
-    """The answers in JSON lines, and the tool whose form the first line has."""
+    """The answers in JSON lines, and the tool that wrote them (recognised from the first line)."""
     with InputFile(path, expected="each line must be one answer") as file:
         rows = list(file.json_lines(json_object, torn_tail=True))
     if not rows:
@@ -311,14 +311,14 @@ def _plain_line(row: dict[str, Any], place: str) -> Answers:
 
 
 def _run_line(row: dict[str, Any], place: str) -> Answers:
-    """A row of this project's `episodes.jsonl`. A failed unit has no answer."""
+    """A row of this project's `episodes.jsonl`. A failed unit is a row without an answer."""
     unit = str(row["unit"])
     item, trial = unit, 1
     if (match := _UNIT.fullmatch(unit)) and match[2] and ("/" in unit or unit.count("#") > 1):
         item, trial = match[1], int(match[2])
     text = row.get("reply", row.get("answer"))
     if text is None and row["status"] in ("completed", "cut", "empty", "only_thought"):
-        raise FaultsError([Fault("has no reply: only runs of single questions have answers")])
+        raise FaultsError([Fault("has no reply: only runs of single questions contain answers")])
     yield RecordedAnswer(
         text, place, item, trial=trial, reasoning=row.get("reasoning"), finish_reason=row.get("finish_reason")
     )

@@ -1,14 +1,14 @@
-"""The errors of refsol. They have one base class, so that a caller can catch all errors that a user can fix."""
+"""The errors of refsol. They share a base class, so a caller can catch all errors that a user can fix."""
 
 from __future__ import annotations
 
 
 class RefsolError(Exception):
-    """Base class of refsol's errors. The text has one line per problem that the user can fix."""
+    """Base class of refsol's errors. The text contains one line per problem that the user can fix."""
 
 
 class InputError(RefsolError):
-    """A file or value passed by the user cannot be used. The text has the file, the place and what to do."""
+    """A file or value passed by the user cannot be used. The text says which file and place, and what to do."""
 
 
 class FactsError(RefsolError):
@@ -16,7 +16,7 @@ class FactsError(RefsolError):
 
 
 class DataFault(ValueError):
-    """The chart lacks what the rule needs, so no verdict can rest on it. The text names the resource and the reason."""
+    """The chart lacks what the rule needs, so no verdict can rest on it. The text gives the resource and the reason."""
 
 
 class ReplyFault(ValueError):

@@ -56,7 +56,7 @@ class Fault:
 
 
 class FaultsError(ValueError):
-    """A value does not have the format that a validator requires. `faults` lists all problems."""
+    """A value is not in the format that a validator requires. `faults` lists all problems."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__("; ".join(f"{fault.place}: {fault.text}".removeprefix(": ") for fault in faults))
@@ -271,8 +271,8 @@ def _not_json(error: Exception) -> str:
 def _probable_encoding(data: bytes) -> Encoding | None:
     """GBK or GB18030 if bytes that are not UTF-8 are mostly common Chinese text in it, otherwise None.
 
-    Text in ISO 8859-2 or cp1252 has the bytes of Chinese characters too, but rarely of common ones: the first level of
-    GB 2312 (3,755 characters) begins with the bytes B0 to D7.
+    Text in ISO 8859-2 or cp1252 can contain the bytes of Chinese characters, but rarely of common ones: the first level
+    of GB 2312 (3,755 characters) begins with the bytes B0 to D7.
     """
     as_utf8 = data.decode("utf-8", "replace")
     damaged = as_utf8.count("\ufffd")
@@ -295,7 +295,7 @@ def _is_common(character: str) -> bool:
 
 
 def _line_of(text: str, steps: Steps) -> int:
-    """The line in a JSON text where the value at a path starts, or that of its innermost existing parent."""
+    """The line in a JSON text where the value at a path starts, or its innermost existing parent."""
     decoder, place = json.JSONDecoder(), _skip(text, 0)
     for step in steps:
         inner = None

@@ -43,9 +43,9 @@ if all 30 items are right.
 def stratified_wilson(strata: Iterable[Clusters], z: float = Z95) -> Interval:
     """The interval of a share over strata of clusters of (successes, n): types of items, each item with its trials.
 
-    This is Wilson's interval for the number of independent values that has the variance within strata (design effect
-    of stratified samples; Kish 1965, ch. 3). Its width is never 0. For one stratum of single trials it equals `wilson`.
-    Without values it is (0, 1).
+    This is Wilson's interval for the number of independent values with the same variance as the values within strata
+    (design effect of stratified samples; Kish 1965, ch. 3). Its width is never 0. For one stratum of single trials it
+    equals `wilson`. Without values it is (0, 1).
     """
     parts = [(*effective(one), sum(n for _, n in one)) for one in map(list, strata)]
     total = sum(count for *_, count in parts)
@@ -73,9 +73,9 @@ def stratified_newcombe(first: Sequence[Clusters], second: Sequence[Clusters], z
 
 
 def strata(rows: Iterable[tuple[str, str, ValuesT]]) -> list[list[ValuesT]]:
-    """The sums of the values of each unit, by type. A row has a type, a unit and values.
+    """The sums of the values of each unit, by type. A row is (type, unit, values).
 
-    If a unit has rows of several types, types are not separated, because a unit must be sampled as a whole.
+    If the rows of a unit are of several types, types are not separated, because a unit must be sampled as a whole.
     """
     units: dict[str, Any] = {}
     types: dict[str, str] = {}
@@ -115,9 +115,9 @@ def paired_difference(types: Iterable[Steps]) -> Difference:
 
     The test is the score test of paired shares: for independent items, McNemar's (1947, Psychometrika 12), without a
     correction, whose error of the first kind is near 5% for any number of items (Fagerland et al. 2013, BMC Medical
-    Research Methodology 13). The interval has the differences that the test does not reject (Tango 1998, Statistics in
-    Medicine 17). Both use the number of independent items that has the variance between units. Types are not separated,
-    so that `noise` and `detectable` can plan the test.
+    Research Methodology 13). The interval contains the differences that the test does not reject (Tango 1998,
+    Statistics in Medicine 17). Both use the number of independent items with the same variance as the units. Types are
+    not separated, so that `noise` and `detectable` can plan the test.
     """
     some = [list(units) for units in types if units]
     steps = [(gained - lost, size) for units in some for gained, lost, size in units]
@@ -154,7 +154,7 @@ def tango(gained: float, lost: float, n: float, z: float = Z95) -> Interval:
 
 
 def other_types(types: Sequence[Clusters]) -> Interval | None:
-    """The interval of the rate over other types of the same kind. `types` has each type's units as (right, trials).
+    """The interval of the rate over other types of the same kind. `types` lists each type's units as (right, trials).
 
     Student's t with (types - 1) degrees of freedom on the logit of the rate, with the jackknife error over types
     (Miller 1974, Biometrika 61; on the logit by the delta method). If all types are equal, it is the score interval
@@ -177,8 +177,8 @@ def other_types(types: Sequence[Clusters]) -> Interval | None:
 
 
 def other_types_difference(totals: Sequence[tuple[float, float]], these: Interval) -> Interval | None:
-    """The interval of a difference over other types: Student's t with the jackknife error. `totals` has each type's sum
-    of differences and number of items, `these` is the interval for these types, which it includes. None below five
+    """The interval of a difference over other types: Student's t with the jackknife error. `totals` lists each type's
+    sum of differences and number of items, `these` is the interval for these types, which it includes. None below five
     types.
 
     If all types differ equally, it is the interval for as many pairs as types, none discordant, around the difference.
@@ -192,8 +192,8 @@ def other_types_difference(totals: Sequence[tuple[float, float]], these: Interva
 
 
 def mean_draws(units: Sequence[tuple[float, ...]], draws: int = 1000, seed: int = 0) -> list[list[float]]:
-    """The mean of each of several runs over the same items, in each draw of a bootstrap of units. A unit has its number
-    of items, then the sum of each run's values on them. Raises ValueError without units.
+    """The mean of each of several runs over the same items, in each sample of a bootstrap of units. A unit is its
+    number of items, then the sum of each run's values on them. Raises ValueError without units.
     """
     generator, kinds = random.Random(seed), Counter(units)
     means: list[list[float]] = []
@@ -206,8 +206,8 @@ def mean_draws(units: Sequence[tuple[float, ...]], draws: int = 1000, seed: int 
 
 
 def rank_intervals(draws: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
-    """The 95% interval of the rank of each of several runs, from the runs' values in the same draws. The highest value
-    has rank 1; equal values have equal ranks.
+    """The 95% interval of the rank of each of several runs, from the runs' values in the same samples. The highest
+    value is rank 1; equal values share a rank.
     """
     ranks: list[list[int]] = [[] for _ in draws]
     for values in zip(*draws, strict=True):
@@ -219,15 +219,15 @@ def rank_intervals(draws: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
 
 
 def noise(n: int, discordant: float = DISCORDANT) -> float:
-    """The difference between two runs over the same `n` items from which `paired_difference` has a p below 0.05, if the
-    runs differ on the share `discordant` of the items. If it is above that share, no difference has one.
+    """The difference between two runs over the same `n` items from which the p of `paired_difference` is below 0.05, if
+    the runs differ on the share `discordant` of the items. If it is above that share, p is never below 0.05.
     """
     return min(1.0, Z95 * math.sqrt(discordant / n))
 
 
 def detectable(n: int, discordant: float = DISCORDANT, power: float = 0.8) -> float:
-    """The true difference for which `paired_difference` of two runs over `n` items has a p below 0.05 with probability
-    `power` (Connor 1987, Biometrics 43). At most `discordant`; 1 if no difference is large enough.
+    """The true difference for which the p of `paired_difference` of two runs over `n` items is below 0.05 with
+    probability `power` (Connor 1987, Biometrics 43). At most `discordant`; 1 if no difference is large enough.
     """
     quantile = NormalDist().inv_cdf(power)
 

@@ -14,7 +14,7 @@ from typing import Any
 _SURROGATES = re.compile(
     r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
-"""An escaped backslash, an escaped pair, or half of one. A JSON text has backslashes only in its strings."""
+"""An escaped backslash, an escaped pair, or half of one. In a JSON text, backslashes occur only in strings."""
 
 
 def unicode_text(text: str) -> str:

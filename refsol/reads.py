@@ -1,6 +1,6 @@
 """What an agent read of a chart before it acted, and whether a right item is right for the right reason.
 
-A GET counts if its reply has a FHIR resource, in JSON or XML, before the first POST (or before the end if there is
+A GET counts if its reply contains a FHIR resource, in JSON or XML, before the first POST (or before the end if there is
 none). The words around the resource are ignored, so transcripts of every protocol and of other tools can be read.
 """
 
@@ -50,7 +50,7 @@ class Read:
 
     @property
     def resources(self) -> Iterator[Mapping[str, Any]]:
-        """The resources in the reply. For a Bundle, those of its entries."""
+        """The resources in the reply. For a Bundle, its entries' resources."""
         if self.is_bundle:
             yield from (as_object(entry.get("resource")) for entry in objects(self.body.get("entry")))
         else:
@@ -63,7 +63,7 @@ class Read:
 
     @property
     def only_counts(self) -> bool:
-        """Whether the reply has only the number of matches, and this is not 0."""
+        """Whether the reply contains only the number of matches, and this is not 0."""
         parameters = self.parameters
         counted = "0" in parameters.get("_count", []) or "count" in parameters.get("_summary", [])
         return counted and str(self.body.get("total")) != "0"
@@ -79,8 +79,8 @@ class Read:
 class Query:
     """A search for one patient's resources of a type, optionally restricted by `code`, `status` and a time window.
 
-    `code` and `category` are tokens (`http://loinc.org|MG`). A code without a system has no system that is known.
-    `category` is that of all searched resources, None if it is not known.
+    `code` and `category` are tokens (`http://loinc.org|MG`). The system of a code without one is unknown. `category`
+    applies to all searched resources; it is None if it is unknown.
     """
 
     kind: str
@@ -205,7 +205,9 @@ PATIENT: Mapping[str, Spares] = {
     for kind in ("", ":Patient")
     for chain in ("", "._id", ".identifier")
 }
-"""The parameters that name the patient. The hospital's MRNs have no system, so one with a system finds nothing."""
+"""The parameters that select the patient. The hospital's MRNs are without a system, so one with a system matches
+nothing.
+"""
 SEARCH: Mapping[str, Spares] = {
     **FORM,
     **PATIENT,

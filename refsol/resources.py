@@ -9,7 +9,7 @@ from refsol.errors import FactsError
 from refsol.json_values import as_object, json_value, objects
 
 Ask = Callable[[str], tuple[int, bytes | str]]
-"""Sends a GET to a URL and returns the status and body of the reply. Raises FactsError if there is no reply."""
+"""Sends a GET to a URL and returns the status and body of the reply. Raises FactsError without a reply."""
 
 
 def subject_id(resource: Mapping[str, Any]) -> str | None:

@@ -1,7 +1,7 @@
 """The statistics of all benchmarks: intervals, agreement, paired tests and trials. Standard library only.
 
-Intervals are pairs on the scale of the statistic. Each bootstrap has its own random generator, so the same seed always
-gives the same interval. Percentiles are interpolated linearly between draws.
+Intervals are pairs on the scale of the statistic. Each bootstrap uses its own random generator, so the same seed always
+gives the same interval. Percentiles are interpolated linearly between samples.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 REPEATED = 4
-"""So few items have fewer samples (n to the power of n) than a bootstrap has draws: each is computed once."""
+"""For so few items there are fewer possible samples (n to the power of n) than a bootstrap takes: each is computed
+once.
+"""
 
 
 def sequential_mean(values: Sequence[float]) -> float:
@@ -69,9 +71,9 @@ def clustered_wilson(
 def effective(clusters: Iterable[tuple[float, float]] | Mapping[tuple[float, float], int]) -> tuple[float, float]:
     """The share of successes over clusters, and the equivalent number of independent values.
 
-    The design effect reduces the sample size: the variance between clusters divided by that of as many independent
-    values (Korn & Graubard 1998, Survey Methodology 24). If all values are equal, or there is one cluster, a cluster
-    counts as one value.
+    The design effect reduces the sample size: the variance between clusters divided by the variance of as many
+    independent values (Korn & Graubard 1998, Survey Methodology 24). If all values are equal, or there is one cluster,
+    a cluster counts as one value.
     """
     kinds = {(hits, n): times for (hits, n), times in Counter(clusters).items() if n}
     hits = sum(one * times for (one, _), times in kinds.items())
@@ -101,10 +103,10 @@ def score_interval(share: float, n: float, z: float) -> Interval:
 def bootstrap(
     statistic: Callable[[Sequence[int]], float], n: int, *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Interval:
-    """Percentile bootstrap (Efron & Tibshirani 1993, ch. 13): `statistic` of `n` item indices drawn with replacement.
+    """Percentile bootstrap (Efron & Tibshirani 1993, ch. 13): `statistic` of `n` item indices sampled with replacement.
 
-    Draws with an undefined statistic (NaN) are left out; if none remains, both ends are NaN.
-    Raises ValueError if `n` or `draws` is below 1 or `level` is not a proportion.
+    Samples with an undefined statistic (NaN) are left out; if none remains, both ends are NaN. Raises ValueError if `n`
+    or `draws` is below 1 or `level` is not a proportion.
     """
     return percentile(bootstrap_values(statistic, range(n), draws=draws, seed=seed), level=level)
 
@@ -112,7 +114,9 @@ def bootstrap(
 def bootstrap_values(
     statistic: Callable[[Sequence[T]], float], items: Sequence[T], *, draws: int = 1000, seed: int = 0
 ) -> list[float]:
-    """The statistic of each draw of as many items, including NaN. Raises ValueError without items or draws."""
+    """The statistic of each sample of as many items, including NaN. Raises ValueError without items or if `draws` is
+    below 1.
+    """
     if not items or draws < 1:
         raise ValueError(f"bootstrap of {len(items)} items with {draws} draws")
     generator, size = random.Random(seed), len(items)
@@ -124,7 +128,7 @@ def bootstrap_values(
 
 
 def percentile(values: Iterable[float], *, level: float = 0.95) -> Interval:
-    """The interval with the middle `level` of the draws. Raises ValueError if `level` is not a proportion."""
+    """The interval with the middle `level` of the values. Raises ValueError if `level` is not a proportion."""
     if not 0 < level < 1:
         raise ValueError(f"an interval at level {level}")
     ordered = sorted(value for value in values if not math.isnan(value))
@@ -133,8 +137,8 @@ def percentile(values: Iterable[float], *, level: float = 0.95) -> Interval:
 
 
 def bootstrap_p(values: Iterable[float]) -> float:
-    """The two-sided p value of "the statistic is 0", from its draws: one minus the level of the widest `percentile`
-    interval without 0. At least one draw's share, because draws cannot show less.
+    """The two-sided p value of "the statistic is 0", from its bootstrap values: one minus the level of the widest
+    `percentile` interval without 0. At least one sample's share, because the samples cannot show less.
     """
     ordered = sorted(values)
     below, above = sum(value < 0 for value in ordered), sum(value > 0 for value in ordered)
@@ -150,7 +154,8 @@ def bootstrap_p(values: Iterable[float]) -> float:
 def cluster_bootstrap(
     clusters: Sequence[Sequence[float]], *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Interval:
-    """Bootstrap interval of the mean over all values; whole clusters are drawn with replacement (Cameron et al. 2008).
+    """Bootstrap interval of the mean over all values; whole clusters are sampled with replacement (Cameron et al.
+    2008).
 
     Items of one cluster (a task template) are not independent, so the width depends on the difference between clusters.
     Empty clusters are left out. Raises ValueError if no values remain.
@@ -164,7 +169,7 @@ def cluster_bootstrap(
 
 
 def cohen_kappa(pairs: Iterable[tuple[Hashable, Hashable]]) -> float:
-    """Agreement of two raters beyond chance (Cohen 1960). A pair has both raters' labels of one item.
+    """Agreement of two raters beyond chance (Cohen 1960). A pair is both raters' labels of one item.
 
     NaN if chance alone would always agree (no pairs, or only one label): kappa is then undefined.
     """

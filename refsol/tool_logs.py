@@ -4,9 +4,9 @@
 |---|---|---|---|---|
 | Inspect | `.eval` or `.json` | sample id | epoch | a scorer, or `scorer/key` if its values are objects |
 | Harbor | a job's folder | task | the attempts of the task, in order of their start | a reward's name |
-| lm-evaluation-harness | a folder with logged samples, or such a file | task and doc id | – | `metric,filter` |
+| lm-evaluation-harness | a folder with logged samples, or one of these files | task and doc id | – | `metric,filter` |
 
-An error or a cancelled sample has no value: it is not a wrong answer.
+An error or a cancelled sample is without a value: it is not a wrong answer.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ToolLog:
         """The scorer that a name chooses, or the only one. lm-eval's filter may be left out. Raises InputError."""
         known = self.scorers
         if not known:
-            raise InputError(f"{self.path}: has no sample with a value")
+            raise InputError(f"{self.path}: contains no sample with a value")
         chosen = [one for one in known if name in (None, one)] or [
             one for one in known if one.partition(",")[0] == name
         ]
@@ -123,7 +123,7 @@ def _light(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def inspect_archive(path: Path, *, samples: bool = True) -> tuple[dict[str, Any], list[Any]]:
-    """The header and the samples of Inspect's zip file; without `samples`, their summaries if the file has them.
+    """The header and the samples of Inspect's zip file; without `samples`, their summaries if the file contains them.
 
     It is compressed with zstandard. zipfile reads that since Python 3.14; before, the package zipfile-zstd adds it.
     """
@@ -292,7 +292,7 @@ def _lm_eval_samples(task: str, path: Path) -> Iterator[LoggedOutcome]:
     with InputFile(path, expected="each line must be one sample") as file:
         for line, row in file.json_lines(json_object):
             if "doc_id" not in row:
-                raise InputError(f"{path}:{line}: is not a sample of lm-evaluation-harness: it has no doc_id")
+                raise InputError(f"{path}:{line}: is not a sample of lm-evaluation-harness: doc_id is missing")
             names = row.get("metrics") or [name for name in row if name not in _LM_EVAL_FIELDS]
             name = str(row.get("filter") or "none")
             values = {

@@ -14,7 +14,7 @@ from refsol.stats import Interval, pass_at_k, pass_hat_k
 class Rates:
     """Figures of a group of tasks. `error` is the standard error of pass@1 over tasks (a task's trials are a cluster).
 
-    `at` and `hat` have pass@k and pass^k for k = 1 … trials, `at_intervals` and `hat_intervals` their 95% intervals
+    `at` and `hat` are pass@k and pass^k for k = 1 … trials, `at_intervals` and `hat_intervals` are their 95% intervals
     for these types and other patients.
     """
 
@@ -33,11 +33,11 @@ def rates(
     types: Mapping[str, str] | None = None,
     units: Mapping[str, str] | None = None,
 ) -> Rates:
-    """The scores of `outcomes`, which has for each task whether each graded trial was right.
+    """The scores of `outcomes`, which states for each task whether each graded trial was right.
 
-    `types` has each task's type (default: one type), `units` the name that dependent tasks share (default: each task is
-    independent). A task with fewer trials than others counts in pass@1 with those it has. For pass@k, k goes up to the
-    smallest number of trials. Raises ValueError if there are no tasks or a task has no trials.
+    `types` maps tasks to their types (default: one type), `units` to the name that dependent tasks share (default: each
+    task is independent). A task with fewer trials than others counts in pass@1 with its trials. For pass@k, k goes up
+    to the smallest number of trials. Raises ValueError without tasks or for a task without trials.
     """
     if not outcomes or not all(outcomes.values()):
         raise ValueError("rates need at least one graded trial of each task")
@@ -87,7 +87,7 @@ def by_type(
 ) -> dict[str, dict[str, Sequence[bool]]]:
     """The outcomes by task type, in the order in which types first appear.
 
-    `types` has each task's type. Without it, the type is the part of the id before `_`.
+    `types` maps tasks to their types. Without it, the type is the part of the id before `_`.
     """
     groups: dict[str, dict[str, Sequence[bool]]] = {}
     for task_id, trials in outcomes.items():

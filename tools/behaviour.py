@@ -91,7 +91,7 @@ def medagent(*words: str, code: int = 0) -> None:
 
 
 def medagentbench(runs: Runs) -> None:
-    """Agents that need no model."""
+    """Agents without a model."""
     runs.run("reference", "--agent", "reference")
     runs.run("nop", "--agent", "nop", "--version", "v1")
     runs.run("constant", "--agent", "constant")

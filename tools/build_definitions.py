@@ -69,7 +69,7 @@ def type_lines(package: Path) -> Iterator[str]:
         rows: dict[str, list[str]] = {}
         for element in elements[1:]:
             parent, _, name = element["path"].rpartition(".")
-            # The id of a resource is an `id`, that of an element a plain string: R4 tells them apart by the base only.
+            # A resource's id is an `id`, an element's id a plain string: R4 tells them apart by the base only.
             types = "id" if element["base"]["path"] == "Resource.id" else element_types(element, parents)
             if element["path"] == "Parameters.parameter.value[x]":
                 types += "|Extension"  # not R4's, but HAPI reads it: a FHIRPath patch adds extensions so
@@ -97,7 +97,7 @@ def flag_lines(package: Path) -> Iterator[str]:
 
 
 def bound_list(element: Json) -> str | None:
-    """The name of the closed code list an element is bound to, as HAPI names its enumeration."""
+    """The name of the closed code list an element is bound to, as HAPI's enumeration is called."""
     binding = element.get("binding")
     if not binding or binding["strength"] != "required" or [t["code"] for t in element["type"]] != ["code"]:
         return None
@@ -150,7 +150,7 @@ def constraint_lines(package: Path) -> Iterator[str]:
 
 def binding_lines(package: Path) -> Iterator[str]:
     """One line an element whose codes are bound: its path, the strength, the URL of the value set and, where even an
-    extensible binding has a limit, of the largest value set.
+    extensible binding is limited, of the largest value set.
     """
     for definition in read_all(package, "StructureDefinition"):
         if definition["kind"] not in ("resource", "complex-type") or definition.get("derivation") == "constraint":
@@ -200,7 +200,9 @@ def parameter_lines(package: Path) -> Iterator[str]:
 
 
 def is_built_in(parameter: Json) -> bool:
-    """Whether HAPI has the parameter without configuration: not examples, those on extensions, and named queries."""
+    """Whether the parameter is part of HAPI without configuration. Examples, parameters on extensions and named queries
+    are not.
+    """
     if parameter["id"].startswith("example"):
         return False
     expression = parameter.get("expression", "")
@@ -208,7 +210,7 @@ def is_built_in(parameter: Json) -> bool:
 
 
 def expression_for(base: str, expression: str) -> str:
-    """The alternatives of a union that speak of `base` (all of them where none names a type)."""
+    """The alternatives of a union that speak of `base` (all of them if none mentions a type)."""
     alternatives = [part.strip() for part in expression.split(" | ")]
     own = [part for part in alternatives if part.lstrip("(").split(".")[0].split(" ")[0] == base]
     return " | ".join(own or alternatives)

@@ -74,7 +74,7 @@ def _taken(order: Resource, time: datetime) -> bool:
 
 
 def _signs(chart: Chart, tally: Tally, name: str, text: str, time: datetime) -> None:
-    """Vital signs that a note quotes are those of the chart at that minute of the last day."""
+    """Vital signs that a note quotes are the chart's at that minute of the last day."""
     signs = [one for one in chart.of("Observation") if one["category"][0]["coding"][0]["code"] == "vital-signs"]
     for quoted in SIGNS.findall(text):
         hour, minute = map(int, quoted[0].split(":"))

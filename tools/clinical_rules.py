@@ -90,7 +90,7 @@ def kidneys(chart: Chart, tally: Tally) -> None:
 
 
 def ends(chart: Chart, tally: Tally) -> None:
-    """A stopped or completed drug has an end, which is not before its start; an active drug has no end."""
+    """A stopped or completed drug ends, and not before its start; an active drug is without an end."""
     for order in chart.orders:
         period = order["dispenseRequest"]["validityPeriod"]
         if order["status"] in ("stopped", "completed"):
@@ -196,7 +196,7 @@ def deaths(chart: Chart, tally: Tally) -> None:
 
 
 def laboratory(chart: Chart, tally: Tally) -> None:
-    """Results have UCUM units, a reference range, and an interpretation that matches value and range."""
+    """Results include UCUM units, a reference range, and an interpretation that matches value and range."""
     for one in chart.of("Observation"):
         quantity = one.get("valueQuantity")
         if quantity is None:
@@ -241,7 +241,7 @@ def once_a_day(chart: Chart, tally: Tally) -> None:
 
 
 def reactions(chart: Chart, tally: Tally) -> None:
-    """A critical result has an order, a repeat or a note, unless the patient left or died, or it is new."""
+    """A critical result is followed by an order, a repeat or a note, unless the patient left or died, or it is new."""
     results = [one for one in chart.of("Observation") if "issued" in one and "valueQuantity" in one]
     notes = [(moment(one["date"]), note_text(one)) for one in chart.of("DocumentReference")]
     died = chart.patient.get("deceasedDateTime")
@@ -278,9 +278,10 @@ def _number(one: Resource) -> float:
 
 
 def shown(chart: Chart, tally: Tally) -> None:
-    """Kidney failure and stage 3a have their creatinine (KDIGO), infections antibiotics, infarctions anticoagulants.
+    """Kidney failure and stage 3a come with their creatinine (KDIGO), infections with antibiotics, infarctions with
+    anticoagulants.
 
-    Acute failure has 1.5 times the usual creatinine, stage 3a a filtration rate of 45 to 59 with a margin for spread.
+    Acute failure needs 1.5 times the usual creatinine, stage 3a a filtration rate of 45 to 59 with a margin for spread.
     """
     reasons = {stay["id"]: stay["reasonCode"][0]["text"].lower() for stay in chart.stays}
     readings = [

@@ -60,7 +60,7 @@ EXEMPT: dict[str, str] = {
     "hydromorphone": "analgesic",
     "morphine": "analgesic",
     "fentanyl": "analgesic",
-    "naloxone": "antidote beside an opioid",
+    "naloxone": "antidote next to an opioid",
     "ondansetron": "antiemetic",
     "prochlorperazine": "antiemetic",
     "heparin": "prophylaxis of thrombosis",

@@ -77,7 +77,7 @@ class _Facts:
             self.draws[resource["subject"]["reference"], resource["effectiveDateTime"]][code] = value
 
     def correlation(self, a: str, b: str) -> float:
-        """Pearson's r over draws that have both tests; of GLU and A1C over patients' means."""
+        """Pearson's r over samples with both tests; of GLU and A1C over patients' means."""
         pairs = [(draw[a], draw[b]) for draw in self.draws.values() if a in draw and b in draw]
         x, y = (sum(pair[place] for pair in pairs) / len(pairs) for place in (0, 1))
         together = sum((p - x) * (q - y) for p, q in pairs)

@@ -267,7 +267,7 @@ def _program(name: str) -> str:
 
 
 def play(text: str, folder: Path, sections: int | None = None) -> Outcome:
-    """Run the commands of a page in a folder; only those of its first sections, if a number is set.
+    """Run the commands of a page in a folder; only its first sections' commands, if a number is set.
 
     Raises Missing if a file of ../shared that stands in for a reader's is missing.
     """

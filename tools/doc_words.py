@@ -1,4 +1,4 @@
-"""The pages of the documentation, in the order of the site's menu, each with the number of words that it may have.
+"""The pages of the documentation, in the order of the site's menu, each with its maximum number of words.
 
     python -m tools.doc_words    # prints the number of words of each page, and the sums
 
@@ -68,7 +68,7 @@ PARTS: dict[str, dict[str, int]] = {
     "Explanation": {"statistics.md": 800, "checked.md": 500, "checklist.md": 1_500, "data-card.md": 800},
     "Contribute": {"architecture.md": 1_500, "performance.md": 700, "hapi-record.md": 800},
 }
-"""By part of the menu: each page below docs/, and how many words it may have."""
+"""By part of the menu: each page below docs/, and its maximum number of words."""
 
 
 def count(path: Path) -> int:

@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 from tools import doc_pages, doc_words, repository  # noqa: E402  # mkdocs loads a hook as a file, without its package
 
 PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
-"""Pages next to docs/ that the site has as well."""
+"""Pages next to docs/ that are also on the site."""
 PUBLIC = (
     "medagent",
     "medagent.blocks",
@@ -50,7 +50,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     made = [page for page, _ in reference()]
     next(entry for entry in nav if "Reference" in entry)["Reference"] += made
     nav[-1]["Contribute"] += [f"project/{name}" for name in PROJECT]
-    # `repo_url` would have each reader's browser ask github.com for stars.
+    # `repo_url` would make each reader's browser ask github.com for stars.
     config.extra["social"] = [{"icon": "fontawesome/brands/github", "link": repository.address(), "name": "Repository"}]
     config.nav = nav
     return config
@@ -67,7 +67,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
-    """Lead links to where the site has their targets."""
+    """Points links to their targets on the site."""
     here = page.file.src_uri
     text, end = "", 0
     for fence in doc_pages.FENCE.finditer(markdown):
@@ -77,14 +77,14 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """See that no page has a reader's browser ask another host. Raises PluginError."""
+    """Raises PluginError if a page makes a reader's browser ask another host."""
     for page in sorted(Path(config.site_dir).rglob("*.html")):
         if loaded := LOADED.search(page.read_text(encoding="utf-8")):
             raise PluginError(f"{page}: loads {loaded[1]} from another host")
 
 
 def target(page: str, link: str) -> str:
-    """A link of a page as the site has it. Raises PluginError where nothing is there."""
+    """A page's link, as on the site. Raises PluginError if its target does not exist."""
     if "://" in link or link.startswith("mailto:"):
         return link
     beside = page.removeprefix("project/") if page.startswith("project/") else f"docs/{page}"
@@ -108,7 +108,7 @@ def reference() -> Iterator[tuple[str, str]]:
 
     for package in PUBLIC:
         yield f"reference/{package}.md", "\n".join(_names(package)) + "\n"
-    text = "# Options of `medagent run`\n\nA default in brackets is that of one benchmark.\n\n"
+    text = "# Options of `medagent run`\n\nA default in brackets is one benchmark's default.\n\n"
     yield "reference/options.md", f"{text}{option_tables.table()}\n\n## By benchmark\n\n{option_tables.matrix()}\n"
     yield "reference/commands.md", "\n".join(_commands()) + "\n"
 
@@ -155,7 +155,7 @@ def _names(package: str) -> Iterator[str]:
                 if not member.startswith("_") and inspect.isfunction(inner) and not inspect.getdoc(inner)
             ]
             if undocumented:
-                raise PluginError(f"{package}: {', '.join(undocumented)} has no docstring")
+                raise PluginError(f"{package}: {', '.join(undocumented)} without a docstring")
             yield f"::: {value.__module__}.{value.__qualname__}\n"
         else:
             yield f"## {name}\n\nA value: `{type(value).__name__}`.\n"

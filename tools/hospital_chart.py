@@ -110,7 +110,9 @@ def within(encounter: Resource, time: datetime) -> bool:
 
 
 def charts(lines: Iterable[str]) -> Iterator[Chart]:
-    """The charts of a hospital whose patients' resources follow each other; what is no patient's goes with nobody."""
+    """The charts of a hospital whose patients' resources follow each other; resources before the first patient are left
+    out.
+    """
     medications: dict[str, Resource] = {}
     current: Chart | None = None
     for text in lines:

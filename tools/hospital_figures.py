@@ -1,4 +1,4 @@
-"""Compares numbers of a hospital's stays with those of a real one, and checks the limit of each.
+"""Compares numbers of a hospital's stays with a real hospital's, and checks the limit of each.
 
     python tools/hospital_figures.py               # the bundled hospital; exit code 1 if a number is out of limits
     python tools/hospital_figures.py FILE.ndjson   # any hospital of `medagent data new`
@@ -47,9 +47,9 @@ DAY = timedelta(days=1)
 HOURS = {"admission": (0.207, 0.167, 0.262, 0.364), "discharge": (0.036, 0.102, 0.789, 0.073)}
 """Of the demo: shares of 0 to 6, 7 to 11, 12 to 17 (discharge: 18), and later hours."""
 DRAW_HOURS = (0.372, 0.166, 0.23, 0.233)
-"""Of the demo: shares of draws from 0 to 6, 7 to 11, 12 to 17 and later."""
+"""Of the demo: shares of blood samples from 0 to 6, 7 to 11, 12 to 17 and later."""
 STAY_DAYS, DRAWS, ORDERS = (0.58, 2.67, 4.85, 8.69, 22.87), (0.62, 1.27, 1.91, 3.16, 5.01), (4, 26, 47, 88, 173)
-"""Of the demo: quantiles of length, draws a day, and drug orders of a stay."""
+"""Of the demo: quantiles of length, samples a day, and drug orders of a stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Counted:
         self.outside = dict.fromkeys(LABS, 0)
 
     def add(self, chart: Chart) -> None:
-        """Count a chart's changes and stays; length, draws and orders of stays that have ended."""
+        """Count a chart's changes and stays; length, samples and orders of stays that have ended."""
         for code in DECIDING:
             self._change(chart, code)
         for stay in chart.stays:
@@ -156,7 +156,7 @@ def figures(lines: Iterable[str], now: datetime | None = None) -> list[Figure]:
 
     Shares of hours may differ by 0.2. A quantile lies between the real quantiles before and after it (5 to 95%) or, if
     it is the first or last, the real one; all but medians with a quarter more on each side. Shares of high results may
-    be half or twice the real ones. Wider, on purpose: magnesium may be low, which tasks need, and haemoglobin that of
+    be half or twice the real ones. Wider, on purpose: magnesium may be low, which tasks need, and haemoglobin as in
     people who are not in intensive care.
     """
     from fhir_server.synthetic.bundled import PROFILE
@@ -223,7 +223,7 @@ def main() -> int:
     computed = figures(lines)
     for one in computed:
         mark = "" if one.kept else "  NOT KEPT"
-        print(f"{one.name}: {one.ours:.3g}, real {one.real:.3g}, bound {one.low:.3g} to {one.high:.3g}{mark}")
+        print(f"{one.name}: {one.ours:.3g}, real {one.real:.3g}, limits {one.low:.3g} to {one.high:.3g}{mark}")
     return 0 if all(one.kept for one in computed) else 1
 
 

@@ -1,7 +1,7 @@
 """The tables of all options of `medagent run`, from the benchmarks' settings models, for the docs site.
 
-The second table shows which benchmark has which option. If a benchmark does not have an option, REASONS says why; a
-missing reason is an error.
+The second table shows which options each benchmark offers. If it does not offer one, REASONS says why; a missing reason
+is an error.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ NO_FHIR = "no FHIR data"
 OWN_SET = "its data set is --dataset"
 EPISODES = ("medagentbench", "psb-300", "fhir-agentbench")
 NO_JUDGE = "graded by rules, not by a judge"
-NO_STRATEGY = "it has no published strategies"
+NO_STRATEGY = "no published strategies"
 REASONS: dict[str, dict[str, str]] = {
     "version": {
         "psb-300": "one version of the tasks",
-        "fhir-agentbench": "--dataset names the data",
-        "*": "one version of the data; --data names it",
+        "fhir-agentbench": "--dataset selects the data",
+        "*": "one version of the data; --data selects it",
     },
-    "dataset": {"*": "--data names the data"},
+    "dataset": {"*": "--data selects the data"},
     "types": {"fhir-agentbench": "--family, --template and --ids select", "*": "--ids selects"},
     "handling": {**dict.fromkeys(EPISODES, "the server is strict, as published"), "*": NO_FHIR},
     "found": {**dict.fromkeys(EPISODES, "found ids are not graded"), "*": NO_FHIR},
@@ -38,7 +38,7 @@ REASONS: dict[str, dict[str, str]] = {
     "protocol": {"*": ACTS},
     "loop": {"*": ACTS},
     "max-rounds": {"*": ACTS},
-    "trial-seed": {"*": "the first trial has no seed, the others have their number"},
+    "trial-seed": {"*": "the first trial runs without a seed, the others use their number"},
     "sandbox": {"*": ACTS},
     "sandbox-image": {"*": ACTS},
     "code": {"*": ACTS},
@@ -62,7 +62,7 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "answers": {
         "medagentbench": "results files are graded by medagent grade FILE",
-        "psb-300": "episodes have no answers file",
+        "psb-300": "there is no answers file for episodes",
         "fhir-agentbench": "output files are graded by medagent grade --benchmark fhir-agentbench FILE",
     },
     "allow-empty": dict.fromkeys(EPISODES, "an empty or cut-off message ends its episode with that status"),
@@ -84,8 +84,8 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "gold": {
         **dict.fromkeys(EPISODES, "facts come from the patients (--ehr, --fhir)"),
-        "fhir-agentbench": "--dataset has the right answers",
-        "*": "--data has the right answers",
+        "fhir-agentbench": "--dataset contains the right answers",
+        "*": "--data contains the right answers",
     },
     "card": {"*": "no shared task requires it"},
     "judge": {"*": NO_JUDGE},
@@ -96,9 +96,9 @@ REASONS: dict[str, dict[str, str]] = {
     "recipe": {"*": "one way to measure"},
     "edition": {"*": "one edition"},
     "variant": {"*": "one format"},
-    "lang": {"*": "each prompt has one language"},
+    "lang": {"*": "each prompt is in one language"},
 }
-"""Why a benchmark does not have an option; `*` is for all other benchmarks."""
+"""Why a benchmark does not offer an option; `*` is for all other benchmarks."""
 KEPT = {
     "setting": "fixed",
     "place": "may change",
@@ -106,11 +106,11 @@ KEPT = {
     "effort": "not stored",
 }
 Owners = dict[str, Field]
-"""An option with one meaning, by the names of the benchmarks that have it."""
+"""An option with one meaning, by the names of the benchmarks that offer it."""
 
 
 def rows() -> Iterator[Owners]:
-    """Every option: those of all benchmarks first, then each benchmark's own."""
+    """Every option: first the options of all benchmarks, then each benchmark's own."""
     shared = {field.name: field for field in shown(RunSettings)}
     models = {name: {field.name: field for field in shown(find(name).Settings)} for name in names()}
     for name in shared:
@@ -172,7 +172,7 @@ def flag_of(field: Field) -> str:
 
 
 def matrix() -> str:
-    """Which benchmark has which option. Raises KeyError if a missing option has no reason."""
+    """The options of each benchmark. Raises KeyError if a missing option is without a reason."""
     models = {name: {flag_of(field) for field in shown(find(name).Settings)} for name in names()}
     shared = {flag_of(field) for field in shown(RunSettings)}
     flags = list(dict.fromkeys(flag for own in models.values() for flag in sorted(own)))

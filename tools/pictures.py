@@ -5,7 +5,7 @@
 
 The commands of a picture run in an empty folder. `terminal.svg` shows their output (`tools/recording.py`), the other
 pictures show a page in Chromium. Each contains the text of what it shows, an SVG as text and a PNG in a chunk of its
-own, and `tests/test_pictures.py` compares this text with that of now.
+own, and `tests/test_pictures.py` compares this text with what the picture shows now.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def drawn(names: Collection[str] = ()) -> Iterator[tuple[Path, bytes]]:
         shots = [shot for shot in scene.shots if not names or shot.name in names]
         missing = [str(file) for file in scene.files.values() if not file.exists()]
         if shots and missing:
-            print(f"not drawn, because {missing[0]} is missing: {', '.join(shot.name for shot in shots)}")
+            print(f"not made, because {missing[0]} is missing: {', '.join(shot.name for shot in shots)}")
         elif shots:
             yield from _shot(scene, shots)
     if tabs := [name for name in INSPECT if not names or name in names]:

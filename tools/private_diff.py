@@ -3,7 +3,7 @@
 Every list of actions is played twice: against the embedded server, which carries out the writes, and against the same
 server over HTTP as "the hospital", with a private layer. Replies must be equal except new ids, versions and times, or
 be 501. If only one of them states a `total`, it is not compared, as HAPI states it only if it knows it. FHIR defines no
-order without `_sort`, so all pages of such a search are compared as a whole.
+order without `_sort`, so all pages of a search without it are compared as a whole.
 
 The lists are the reference agent's actions in the 300 bundled tasks, and 200 made ones with updates, patches,
 deletions, conditional writes and transactions. After a 501 to a write, the records differ, so the list ends there.

@@ -2,8 +2,8 @@
 
     python -m tools.psb300_fair
 
-A row has the format of ../shared/psb300 (task, clock, ehr, history, result, verdict), and a `rule`: one of those in
-which `fair` differs from `official`. This file states the verdict for each reply; no grader is used.
+A row is in the format of ../shared/psb300 (task, clock, ehr, history, result, verdict), with a `rule`: one of the rules
+in which `fair` differs from `official`. This file states the verdict for each reply; no grader is used.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def dose_25() -> Iterator[Row]:
 
 
 def stop_of_the_chart() -> Iterator[Row]:
-    """Task7: a stop counts only for a drug that the chart has; without one, none is due."""
+    """Task7: a stop counts only for a drug in the chart; without one, none is due."""
     ecg, reading = _service("445118002"), _reading("QTCINTERVAL", 530, days=1)
     for drug in ("ondansetron", "haloperidol", "quetiapine", "clozapine", "olanzapine"):
         chart = [reading, _medication(f"{drug} 5 mg oral")]

@@ -32,7 +32,7 @@ WIDTH = 118
 
 
 def picture() -> str:
-    """The SVG. It names no font of others' servers."""
+    """The SVG. It uses no font from others' servers."""
     console = Console(record=True, width=WIDTH, file=StringIO())
     with tempfile.TemporaryDirectory(prefix="medagent-recording-") as folder:
         for command in COMMANDS:

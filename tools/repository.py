@@ -18,7 +18,7 @@ def address() -> str:
 
 
 def written(text: str) -> str:
-    """A file with the repository's owner and name wherever it names them."""
+    """A file's text with the repository's owner and name wherever it mentions them."""
     return NAMED.sub(address().removeprefix("https://github.com/"), text)
 
 

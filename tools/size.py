@@ -3,7 +3,7 @@
     python tools/size.py                 # the packages, and each of their folders
     python tools/size.py PATH …          # these files or folders only
 
-A token is one of Python's tokenizer. Comments, docstrings, line ends and indentation are not counted, so names and
+Tokens are as in Python's tokenizer. Comments, docstrings, line ends and indentation are not counted, so names and
 layout that make code readable cost nothing.
 """
 

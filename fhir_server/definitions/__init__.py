@@ -1,6 +1,7 @@
 """FHIR R4's definitions: types, code lists, search parameters and so on, packed by tools/build_definitions.py.
 
-The files have tab-separated lines. Each is read once and split by name; a line is parsed at the first use of its type:
+The files contain tab-separated lines. Each is read once and split by name; a line is parsed at the first use of its
+type:
 
 * types: name, `R` (resource) or `D` (data type), elements as `name[*]:type[|type …][=code list]`, `*` for a list and
   `Reference(Target,…)` for a reference;
@@ -27,7 +28,7 @@ FOLDER = Path(__file__).resolve().parent
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """One type that an element may have; `targets` are the types that a reference may point to (empty: any)."""
+    """One of an element's possible types; `targets` are the types that a reference may point to (empty: any)."""
 
     name: str
     targets: frozenset[str] = frozenset()
@@ -49,7 +50,7 @@ class Element:
 
     @property
     def is_choice(self) -> bool:
-        """Whether the JSON key names the type, as `valueQuantity` does for `value[x]`."""
+        """Whether the JSON key contains the type, as `valueQuantity` does for `value[x]`."""
         return self.name.endswith("[x]")
 
     def key(self, declared: ElementType) -> str:
@@ -86,7 +87,7 @@ def _types() -> dict[str, tuple[str, str]]:
 
 
 def is_primitive(type_name: str) -> bool:
-    """Whether values of the type are JSON scalars: only the names of those types begin with a small letter in R4."""
+    """Whether values of the type are JSON scalars: only their names begin with a small letter in R4."""
     return type_name[0].islower()
 
 
@@ -107,7 +108,7 @@ def elements(type_name: str) -> tuple[Element, ...]:
     """The elements of a type in R4's order. A backbone element's type is its path.
 
     Raises:
-        KeyError: R4 has no such type.
+        KeyError: the type is not in R4.
     """
     return tuple(_element(field) for field in _types()[type_name][1].split(" "))
 
@@ -117,7 +118,7 @@ def fields(type_name: str) -> Mapping[str, Field]:
     """The JSON keys of a type.
 
     Raises:
-        KeyError: R4 has no such type.
+        KeyError: the type is not in R4.
     """
     return {element.key(one): Field(element, one.name) for element in elements(type_name) for one in element.types}
 
@@ -138,7 +139,7 @@ def summary_flags(type_name: str) -> tuple[tuple[Element, bool, bool], ...]:
     """The elements of a type, each with whether it belongs to summaries and whether it is required.
 
     Raises:
-        KeyError: R4 has no such type.
+        KeyError: the type is not in R4.
     """
     flags = zip(elements(type_name), _flags()[type_name], strict=True)
     return tuple((element, flag in "sb", flag in "rb") for element, flag in flags)

@@ -45,7 +45,7 @@ class FhirPathError(Exception):
 
 
 class TooCostlyError(Exception):
-    """An expression takes more steps than its budget has, or would build a text that is too long."""
+    """An expression takes more steps than its budget allows, or would build a text that is too long."""
 
 
 @lru_cache(maxsize=1024)
@@ -53,7 +53,7 @@ def parse(text: str) -> Tree:
     """The tree of an expression.
 
     Raises:
-        FhirPathError: the text is not an expression, or has parts that are not supported.
+        FhirPathError: the text is not an expression, or contains unsupported parts.
     """
     if len(text) > MAX_EXPRESSION:
         raise FhirPathError(f"an expression may have at most {MAX_EXPRESSION} characters")

@@ -1,7 +1,7 @@
 """Bulk exports of a server. A separate process (`processes.export`) writes each export into a folder.
 
-A server that offers exports has an `Exports`. `operations._export` starts exports, reports their status and sends their
-files. The folder is removed when the server ends. Only the latest exports are kept.
+A server that offers exports holds an `Exports`. `operations._export` starts exports, reports their status and sends
+their files. The folder is removed when the server ends. Only the latest exports are kept.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ OF_SEARCHES = ("_contained", "_count", "_include", "_revinclude", "_sort", "_tot
 def read(context: RequestContext, kind: str, resource_id: str, version: str = "") -> Response:
     """`GET Type/id`, or `Type/id/_history/n`: 404 if the resource or version never existed, 410 if it was deleted.
 
-    For OperationDefinition, HAPI knows only those of its own operations, not stored ones.
+    For OperationDefinition, HAPI knows only the definitions of its own operations, not stored ones.
     """
     refused = java_order((name for name, _ in context.pairs if name in OF_SEARCHES), java_hash)
     if refused:
@@ -73,7 +73,7 @@ def etag(header: str | None) -> str:
 
 
 def not_known(kind: str, resource_id: str, version: str = "") -> FhirError:
-    """The error for an id that no resource ever had. HAPI has another message for ids of digits."""
+    """The error for an id that was never used. HAPI words it differently for ids of digits."""
     if resource_id.isascii() and resource_id.isdigit():
         return FhirError(404, f"HAPI-1996: Resource {kind}/{resource_id}{version} is not known")
     return FhirError(404, f"HAPI-2001: Resource {kind}/{sanitised(resource_id)} is not known")

@@ -28,7 +28,7 @@ PAYLOADS = ("application/fhir+json", "application/json", "application/fhir+xml",
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """An active Subscription by rest-hook. Without a `payload`, its notifications have no body."""
+    """An active Subscription by rest-hook. Without a `payload`, its notifications are sent without a body."""
 
     id: str
     criteria: str

@@ -32,7 +32,8 @@ Refused = Callable[[int, str], None]
 class Chunk:
     """The rows of some lines, with the columns of `store.schema`.
 
-    `tables` has the rows of each index table as one flat list of values. `refused` has line numbers and reasons.
+    `tables` contains the rows of each index table as one flat list of values. `refused` contains line numbers and
+    reasons.
     """
 
     resources: list[tuple[int, str, str, int, int, str]] = field(default_factory=list)
@@ -49,15 +50,15 @@ def load(
 ) -> int:
     """Imports one resource per line. Returns the number of imported resources.
 
-    `meta.lastUpdated` and `meta.source` are kept if a resource has them. If a resource with the same id exists, the
-    imported one becomes its next version. References are not checked, so the lines can be in any order. Afterwards the
-    counter is above the largest all-digit id and above the number of resources.
+    `meta.lastUpdated` and `meta.source` are kept if a resource contains them. If a resource with the same id exists,
+    the imported one becomes its next version. References are not checked, so the lines can be in any order. Afterwards
+    the counter is above the largest all-digit id and above the number of resources.
 
     Args:
         store: where to write.
         lines: one resource each, as JSON. Empty lines are skipped.
         refused: called with the number (from 1) and the reason of each line that is not an R4 resource with an id.
-            Without it, such a line ends the import.
+            Without it, the first of these lines ends the import.
         ids: supplies the request id for resources without `meta.source`; a random one by default.
         clock: supplies the time for resources without `meta.lastUpdated`; the wall clock by default.
 

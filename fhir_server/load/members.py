@@ -1,6 +1,6 @@
 """Prepares resources for storing, member by member, with a cache of earlier members.
 
-A member is a key of the resource with its value. Thousands of a hospital's resources have the same codes, categories,
+A member is a key of the resource with its value. Thousands of a hospital's resources share the same codes, categories,
 patients and units. The text and the index rows of a member depend only on the member and the type of the resource. So
 they are cached under the member's JSON text. Resources for which this is not true are prepared as a whole (`_whole`).
 """
@@ -49,7 +49,7 @@ _END: Final = re.compile(r"[ \t\r\n]*\}[ \t\r\n]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class ImportStamp:
-    """The time and the request id for resources that have none."""
+    """The time and the request id for resources without them."""
 
     updated: int
     request_id: str
@@ -71,7 +71,7 @@ class CachedMember(NamedTuple):
     rows: list[Rows]
     targets: Sequence[str] = ()
     values: Sequence[str] = ()
-    """`targets` are patients, `values` are codes. A resource with both has further index rows (`search.pairs`)."""
+    """`targets` are patients, `values` are codes. A resource with both gets further index rows (`search.pairs`)."""
 
 
 class TypeMembers(NamedTuple):
@@ -88,7 +88,7 @@ NOTHING: Final = CachedMember(None, "", [])
 class Members(NamedTuple):
     """The parts of a resource: type, id ("" if there is none), meta as text and as value, and the other members.
 
-    The members have their keys and are in R4's order.
+    The members include their keys and are in R4's order.
     """
 
     kind: str
@@ -136,9 +136,9 @@ class MemberCache:
         resource = normalise(normalise(parse(text), expected_type=None), expected_type=None)
         kind, resource_id = resource["resourceType"], resource.get("id")
         if not resource_id:
-            raise FhirError(400, f"the {kind} has no id; an import needs one")
+            raise FhirError(400, f"the {kind} needs an id to be imported")
         if not VALID_ID.fullmatch(resource_id):
-            raise FhirError(400, f"the {kind} has an id that FHIR does not allow: {resource_id}")
+            raise FhirError(400, f"the id of the {kind} is not allowed in FHIR: {resource_id}")
         updated, meta = self._stamped(resource.get("meta") or {})
         resource = {"resourceType": kind, "id": resource_id, "meta": meta} | resource | {"meta": meta}
         return PreparedResource(
@@ -146,7 +146,7 @@ class MemberCache:
         )
 
     def _taken_apart(self, text: str) -> Members | None:
-        """The parts of the resource in a text. None if the text is invalid or has an unusual format."""
+        """The parts of the resource in a text. None if the text is invalid or in an unusual format."""
         if "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT or (beginning := _beginning(text)) is None:
             return None
         kind, resource_id, text, end, is_typed = beginning

@@ -33,8 +33,8 @@ def export(context: RequestContext, kind: str, resource_id: str) -> Response:
     """Starts an export: 202 with the address of its status.
 
     Raises:
-        FhirError: 400 if the request lacks `Prefer: respond-async` or has an unsupported parameter; 404 for an unknown
-            Group; 429 if too many exports are being written.
+        FhirError: 400 if the request lacks `Prefer: respond-async` or contains an unsupported parameter; 404 for an
+            unknown Group; 429 if too many exports are being written.
         WritesElsewhere: the process that writes must answer, so that the export includes writes in progress.
     """
     exports, arguments = _exports(context), Arguments(context)
@@ -120,7 +120,7 @@ def _named(context: RequestContext, exports: Exports) -> tuple[str, Export]:
 
 
 def _patients(context: RequestContext, kind: str, resource_id: str) -> tuple[tuple[str, ...] | None, str]:
-    """The patients that are exported (None: all), and the Group that names them."""
+    """The patients that are exported (None: all), and the Group whose members they are."""
     if not resource_id:
         return None, ""
     resource = current(context, kind, resource_id).resource

@@ -55,7 +55,7 @@ def meta_delete(context: RequestContext, kind: str, resource_id: str) -> Respons
 
 
 def _in(label: Json, removed: Resource, name: str) -> bool:
-    """Whether a label is among those of a meta; displays are ignored."""
+    """Whether a label is among a meta's labels; displays are ignored."""
     if name == "profile":
         return label in removed.get(name, [])
     return any(

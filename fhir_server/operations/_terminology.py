@@ -69,14 +69,14 @@ def _contained(one: Coded) -> Json:
 
 
 def lookup(context: RequestContext, kind: str, resource_id: str) -> Response:
-    """`$lookup`: the name and display that a code system has for a code."""
+    """`$lookup`: the code system's name and its display of a code."""
     arguments = Arguments(context)
     codings = arguments.codings()
     if not codings:
         raise FhirError(400, "HAPI-1126: No code, coding, or codeableConcept provided to validate")
     system, code = codings[0]
     if by_grammar(system, code):
-        shown = {"valueString": code} if system == UCUM else {}  # HAPI has a name for each unit, this server has not
+        shown = {"valueString": code} if system == UCUM else {}  # HAPI knows a name for each unit, this server does not
         return answer(context, [{"name": "display", **shown}, {"name": "abstract", "valueBoolean": False}])
     code_system = StoredLibrary(context.server).code_system(system)
     concept = concepts(code_system).get(code) if code_system is not None else None

@@ -60,7 +60,7 @@ def _core(
     types: tuple[str, ...] = (),
 ) -> Operation:
     """An operation of FHIR or HAPI. `owner` begins the name of its definition. Only resources of that type offer it,
-    except for those of all resources and of the server.
+    except for operations on all resources and on the server.
     """
     own = types or (() if owner in ("Resource", "Server") else (owner,))
     return Operation(name, levels, handler, f"{_CORE}{owner}-{name}", own, methods)
@@ -101,7 +101,7 @@ def offered(kind: str, *, exports: bool) -> Iterator[Operation]:
 
 
 def other_methods(name: str, level: Level, kind: str) -> tuple[str, ...]:
-    """The HTTP methods of an operation; empty if there is no operation of this name."""
+    """The HTTP methods of an operation; empty for an unknown operation."""
     return next((one.methods for one in _named(name, level, kind)), ())
 
 

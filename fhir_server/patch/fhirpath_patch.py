@@ -40,7 +40,7 @@ _GIVEN_TYPES = dict(keys("Parameters.parameter")["value"])
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """An element of an object: the JSON keys that it may have, each with its type, and whether it is a list."""
+    """An element of an object: its possible JSON keys, each with its type, and whether it is a list."""
 
     owner: dict[str, Json]
     name: str
@@ -70,7 +70,7 @@ class _Slot:
         """The key and the value that a part of the patch describes.
 
         Raises:
-            FhirError: the element cannot have a value of that type.
+            FhirError: the element's value cannot be of that type.
         """
         inner = part.get("part")
         if inner is not None and not any(key.startswith("value") for key in part):
@@ -186,7 +186,7 @@ def _slots(root: Node, path: str) -> Iterator[_Slot]:
     """The elements that a path names, in all objects that its first part selects; they may be absent."""
     tree = _tree(path)
     if tree[0] == "call" and tree[1] is not None and not _found(root, path, tree[1]):
-        return  # as in HAPI, if a function has nothing to select from
+        return  # as in HAPI, if there is nothing for a function to select from
     if tree[0] != "member" or tree[1] is None:
         raise _unresolved(path)
     for holder in _found(root, path, tree[1]):
@@ -256,7 +256,7 @@ def _scalar(parts: Parts, name: str) -> str:
 
 
 def _is_there(parts: Parts) -> bool:
-    """Whether an operation has a value; HAPI's parser drops empty ones."""
+    """Whether an operation contains a value; HAPI's parser drops empty ones."""
     return any(key == "part" or key.startswith("value") for key in parts.get("value", {}))
 
 

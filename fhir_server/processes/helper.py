@@ -43,7 +43,7 @@ _LENGTH = struct.Struct("!Q")
 
 
 def takes_long(request: Request) -> bool:
-    """Whether a request goes to the helper: it has a large body, or may index all resources of a type again."""
+    """Whether a request goes to the helper: its body is large, or it may index all resources of a type again."""
     if request.method in ("GET", "HEAD"):
         return False
     path = request.target.partition("?")[0]

@@ -1,9 +1,9 @@
 """Runs an ASGI application on a listening socket, with uvicorn.
 
-Connections have time limits on slow clients: uvicorn waits forever for the rest of a request's head, and for a client
-that does not read its answer. The log is one line per message on stderr, written by a separate thread, so requests
-never wait for it: if the reader of stderr stops reading, lines wait in a queue, and if the queue is full, lines are
-dropped.
+Time limits end the connections of slow clients: uvicorn waits forever for the rest of a request's head, and for a
+client that does not read its answer. The log is one line per message on stderr, written by a separate thread, so
+requests never wait for it: if the reader of stderr stops reading, lines wait in a queue, and if the queue is full,
+lines are dropped.
 """
 
 from __future__ import annotations

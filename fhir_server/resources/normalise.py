@@ -29,8 +29,8 @@ def normalise(body: Json, *, expected_type: str | None) -> Resource:
     """The resource as it is stored; `id` and `meta` stay as the client sent them.
 
     Raises:
-        FhirError: 400 with HAPI-1838 (no type), HAPI-1814 (not `expected_type`), HAPI-1684 (a type that R4 does not
-            have), HAPI-1821 (a value that its type does not allow), each after `PARSE_FAILED`.
+        FhirError: 400 with HAPI-1838 (no type), HAPI-1814 (not `expected_type`), HAPI-1684 (a type that is not in R4),
+            HAPI-1821 (a value that its type does not allow), each after `PARSE_FAILED`.
     """
     type_name = body.get("resourceType") if isinstance(body, dict) else None
     if type(type_name) is not str or not type_name.strip():  # a number, read as its text, is a subclass
@@ -290,7 +290,7 @@ def _has_extension(value: Json) -> bool:
 
 
 def _extension(value: Json) -> Json:
-    """An extension; if it has no url, it is kept with a url of null."""
+    """An extension; without a url, it is kept with a url of null."""
     if type(value) is not dict:
         return None
     cleaned = _type_cleaner("Extension").clean(value)
@@ -301,7 +301,7 @@ def _extension(value: Json) -> Json:
 
 
 def _extension_with_content(value: Json) -> Json:
-    """As `_extension`, but None for an extension that has only a url: HAPI drops it from objects, not primitives."""
+    """As `_extension`, but None for an extension with only a url: HAPI drops it from objects, not primitives."""
     extension = _extension(value)
     return None if extension is not None and extension.keys() == {"url"} and extension["url"] else extension
 
@@ -343,7 +343,7 @@ def _scalar_cleaner(key: str, read: Reader) -> Cleaner:
 
 
 def labels(new: Resource, earlier: Resource) -> Resource:
-    """The profiles, security labels and tags of a meta; labels and tags are merged with those of an `earlier` meta.
+    """The profiles, security labels and tags of a meta; labels and tags are merged with an `earlier` meta's.
 
     HAPI keeps them as sets and sorts them. Of several with the same system and code, the first counts.
     """

@@ -77,7 +77,7 @@ def _decimal(text: str) -> Scalar:
             else "Character array is missing \"exponent\" mark 'e' or 'E'."
         )
     try:
-        # A text may have what a JSON number must not: a plus, leading zeros, a point at either end.
+        # A text may contain what a JSON number must not: a plus, leading zeros, a point at either end.
         return number(text.lstrip("+") if "e" in text.lower() else format(Decimal(text), "f"))
     except JsonTextError as error:
         raise PrimitiveError(error.message) from error

@@ -38,13 +38,13 @@ def target(reference: str) -> Target:
 
 
 def is_elsewhere(reference: str) -> bool:
-    """Whether a reference has an address before its type and id: for HAPI, five letters or more."""
+    """Whether a reference contains an address before its type and id: for HAPI, five letters or more."""
     base, _, kind = reference.rpartition("/")[0].rpartition("/")
     return "://" in reference or (len(base) > 4 and base[-1] != "/" and kind != "" and reference[-1] != "/")
 
 
 def without_version(reference: str) -> str:
-    """A reference without its version, if it has one."""
+    """A reference without its version (if any)."""
     return reference.partition("/_history/")[0] if "/_history/" in reference else reference
 
 

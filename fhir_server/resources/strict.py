@@ -19,7 +19,7 @@ EXTENSIONS = ("extension", "modifierExtension")
 _UNREAD = ("resourceType", "fhir_comments")
 _TEXT = "SCALAR (STRING)"
 _BLANK_ALLOWED = ("date", "dateTime", "instant", "base64Binary")
-"""Types whose blank texts are dropped, as those of strings are; for other types a blank text is an error."""
+"""Types whose blank texts are dropped, as with strings; for other types a blank text is an error."""
 
 
 def check_strictly(resource: Json, type_name: str) -> None:
@@ -50,7 +50,7 @@ def _check_object(type_name: str, source: Json) -> None:
 
 
 def _check_values(field: Field | None, key: str, value: Json, seen: set[str], *, listed: bool = False) -> None:
-    """Checks a value or each item of a list; `seen` are the elements that the object has so far."""
+    """Checks a value or each item of a list; `seen` are the object's elements so far."""
     if key == "id" and type(value) is not str:
         _refuse_type("id", _TEXT, _json_type(value))
     if type(value) is list:
@@ -149,7 +149,7 @@ def _check_alternate(key: str, value: Json) -> None:
 
 
 def _json_type(value: Json) -> str:
-    """A value's type as HAPI names it."""
+    """A value's type, in HAPI's terms."""
     if isinstance(value, (dict, list)):
         return "OBJECT" if isinstance(value, dict) else "ARRAY"
     if value is None:

@@ -1,7 +1,7 @@
 """`_summary` and `_elements`: a stored resource reduced to the requested elements, and tagged SUBSETTED.
 
 A stored text is in HAPI's layout: each member of an object begins on its own line, two blanks deeper than the object.
-Texts have no other line breaks. So a text can be cut at its lines, without being parsed.
+Texts contain no other line breaks. So a text can be cut at its lines, without being parsed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _selected(value: str, choice: Choice, margin: str) -> str:
 
 @lru_cache(maxsize=64)
 def _choice(subset: Subset, kind: str) -> Choice | None:
-    """The choice among the members of a resource; None if it stays whole. Cached, since a page has many of a type."""
+    """The choice among the members of a resource; None if it stays whole. Cached, as pages contain many of a type."""
     if subset.elements:
         return _by_elements(kind, subset.elements)
     if subset.summary == "true":
@@ -113,7 +113,7 @@ def _is(key: str, name: str) -> bool:
 
 @cache
 def _in_summary(type_name: str) -> Choice:
-    """The elements of the summary, at every level, without extensions, including those of scalars."""
+    """The elements of the summary, at every level, without extensions (including scalars' extensions)."""
     names = _names(type_name, required=False)
     return cache(lambda key: key in names and (not names[key] or _in_summary(names[key])))
 

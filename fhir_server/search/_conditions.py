@@ -105,11 +105,11 @@ LIBRARY_MODIFIERS = frozenset(("in", "not-in", "above", "below"))
 
 
 def _missing(scope: Scope, parameter: SearchParameter, missing: bool) -> Condition:
-    """`:missing`: whether the resource has an index row for the parameter.
+    """`:missing`: whether there is an index row of the resource for the parameter.
 
-    A composite has no rows of its own. HAPI's result is a side effect of its joins (observed), and is the same for true
-    and false. token+token matches every resource. token+string matches the resources with the string. token+anything
-    else matches none.
+    There are no rows for a composite itself. HAPI's result is a side effect of its joins (observed), and is the same
+    for true and false. token+token matches every resource. token+string matches the resources with the string.
+    token+anything else matches none.
     """
     name, kind = parameter.name, parameter.kind
     if kind == "composite":
@@ -121,7 +121,7 @@ def _missing(scope: Scope, parameter: SearchParameter, missing: bool) -> Conditi
     elif name in ("_id", "_lastUpdated"):
         return of_type(scope.resource_type, str(int(not missing)))
     having = f"SELECT row_id FROM {KINDS[kind].table} WHERE param = ?"
-    if name == "_source":  # a value that is only a request id is no source
+    if name == "_source":  # a value that is only a request id is not a source
         having += " AND " + names.where("value", "substr(names.text, 1, 1) <> '#'")
     where = f"row_id {'NOT ' if missing else ''}IN ({having})"
     return of_type(scope.resource_type, where, (scope.number(name),), weight=6)

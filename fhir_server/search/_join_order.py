@@ -1,9 +1,9 @@
 """Predicts the condition with which HAPI's database starts a search. Without `_sort`, its index decides the order.
 
 HAPI 7.6.0 joins one index table per condition with the table of resources, in the order of the parameters' names. H2
-2.2 uses the order of tables with the lowest estimated cost. While a table has had fewer than 2,000 changes, H2 assumes
-the same selectivity for each column. So the estimate depends only on the format of the conditions. The numbers and the
-formula are those that H2 prints (`SET TRACE_LEVEL_SYSTEM_OUT 3`, then `EXPLAIN`). They were compared with H2 for all
+2.2 uses the order of tables with the lowest estimated cost. Until a table has been changed 2,000 times, H2 assumes the
+same selectivity for each column. So the estimate depends only on the format of the conditions. The numbers and the
+formula are the ones that H2 prints (`SET TRACE_LEVEL_SYSTEM_OUT 3`, then `EXPLAIN`). They were compared with H2 for all
 pairs of formats and a few hundred larger sets.
 """
 
@@ -33,7 +33,7 @@ EQUAL = Access(90, 70, 1, 3)
 """One hash: exact texts, URIs."""
 CODE, SYSTEM, SYSTEM_AND_CODE = (EQUAL._replace(column=column) for column in ("code", "system", "both"))
 _ELSEWHERE = {"code": (320, 150), "system": (320, 150), "both": (320, 130)}
-"""The costs of tokens in a search that uses several of the hashes, since then no index has all columns."""
+"""The costs of tokens in a search that uses several of the hashes, since then no index contains all columns."""
 LINK = Access(110, 100, 2, 6)
 STARTS_WITH = Access(90, 70, 3, 8)
 CONTAINS = Access(110, 110, 1, 8)
@@ -41,7 +41,9 @@ VALUE_EQUAL = Access(90, 80, 2, 6)
 VALUE_ABOVE = Access(90, 70, 2, 6)
 VALUE_BELOW = Access(70, 50, 2, 6)
 LOW_BELOW = Access(90, 90, 2, 6)
-"""Dates have an index by low and high, and one only by high. The latter has the costs of other values."""
+"""Dates are in two indexes, one by low and high, one by high only. The costs of the second are the same as for other
+values.
+"""
 LOW_ABOVE = Access(110, 110, 2, 6)
 BETWEEN = Access(70, 50, 3, 9)
 WITHIN = Access(90, 70, 3, 9)

@@ -42,7 +42,7 @@ class Condition:
     clustered: bool = False
     """Whether the matching rows are together in the index, in the order of `row_id`."""
     referring: bool = False
-    """Whether it is `_has`. Its walk has a resource once for each one that refers to it. HAPI leads with any other
+    """Whether it is `_has`. Its walk contains a resource once for each one that refers to it. HAPI leads with any other
     condition if there is one.
     """
     streams: bool = False

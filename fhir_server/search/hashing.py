@@ -2,7 +2,7 @@
 
 * The alternatives of a token search are in the order of HAPI's index hashes, since H2 reads a list of hashes ascending.
 * Included resources are in the order of a Java HashSet.
-* If a request has several errors, HAPI reports the one of the parameter that is first in a Java HashMap.
+* If a request contains several errors, HAPI reports the error of the parameter that is first in a Java HashMap.
 
 All of this was observed in HAPI FHIR 7.6.0. It follows from the definitions of MurmurHash3 (Austin Appleby, public
 domain) and `java.util.HashMap`.

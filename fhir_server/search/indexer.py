@@ -1,7 +1,7 @@
 """Makes the index rows of a resource, as in HAPI FHIR 7.6.0.
 
 For each resource type, the paths of all R4 search parameters are grouped by their first key once. So indexing looks
-only at the keys that a resource has. Parameters with the same path share the walk.
+only at a resource's keys. Parameters with the same path share the walk.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fhir_server.wire.json_values import Json
 
 TableRows: TypeAlias = dict[str, list[TableRow]]
 """Rows by index table. The columns are in the order of the table."""
-# The table of resources has these, so they are not indexed.
+# The table of resources contains these, so they are not indexed.
 _OF_THE_STORE: Final = frozenset(("_id", "_lastUpdated"))
 _EXISTENCE = re.compile(r"(\S+)\.exists\(\) and \1 != false")
 
@@ -57,7 +57,7 @@ def references(resource: Json, registry: ParameterRegistry, name: str) -> list[R
 
 
 def add_members(rows: IndexRows, resource_type: str, members: Mapping[str, Json], kind: str = "") -> None:
-    """Adds the rows for members of a resource: those of all parameters, or only of one kind."""
+    """Adds the rows for members of a resource, of all parameters or only of one kind."""
     entries = _entries(resource_type, kind)
     for key, value in members.items():
         for walk, extractors in entries.get(key, ()):

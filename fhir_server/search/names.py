@@ -1,8 +1,8 @@
 """Numbers for the texts that repeat in index rows: systems of codes and units, profiles and other URIs.
 
-Such a text has 40 to 100 bytes, and most resources have several. An index row has its number instead, a 64-bit hash, so
-that a condition knows the number without a query. The table `names` has the text of each number, for searches that
-compare or sort by parts of the text.
+One text is 40 to 100 bytes, and most resources contain several. An index row contains its number instead, a 64-bit
+hash, so that a condition knows the number without a query. The table `names` contains the text of each number, for
+searches that compare or sort by parts of the text.
 """
 
 from __future__ import annotations

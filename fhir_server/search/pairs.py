@@ -1,8 +1,8 @@
 """An index of patient and code, for the most frequent search of clients: `patient=P&code=C`.
 
 Without it, each resource of the patient would be looked up in the index of codes, or the other way round. A row means
-that a resource's `patient` refers to `target` and that its `code` has the value `value`. If clients replace one of the
-two parameters, the type has no rows here.
+that a resource's `patient` refers to `target` and that its `code` is `value`. If clients replace one of the two
+parameters, there are no rows of the type here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CODE_OF_SYSTEM: Final = "param = ? AND value = ? AND system = ?"
 
 @lru_cache(maxsize=1024)
 def numbers(registry: ParameterRegistry, resource_type: str) -> tuple[int, int] | None:
-    """The numbers of a type's `patient` and `code`; None if the type has no rows here."""
+    """The numbers of a type's `patient` and `code`; None if there are no rows of the type here."""
     own = registry.own_of(resource_type)
     if not _is_paired(resource_type) or PATIENT in own or CODE in own:
         return None

@@ -1,6 +1,6 @@
 """HAPI's built-in search parameters of each resource type, including the common ones (`_id`, `_tag` …).
 
-A store has a registry of its parameters: clients may define some, and replace R4's. Each has a number in the index
+A store keeps a registry of its parameters: clients may define some, and replace R4's. Each gets a number in the index
 tables. A registry never changes: if a store's parameters change, it gets a new one.
 """
 
@@ -28,7 +28,7 @@ class SearchParameter:
     """A search parameter of one resource type.
 
     `kind` is token, string, date, quantity, number, uri, reference, composite or special. `expression` is the FHIRPath
-    of the definition. `targets` are the types that a reference may have (empty: any).
+    of the definition. `targets` are the types to which a reference may point (empty: any).
     """
 
     name: str
@@ -43,7 +43,7 @@ def parameters(resource_type: str) -> Mapping[str, SearchParameter]:
     """The search parameters of a resource type by name, sorted, including the common ones (`_id`, `_tag` …).
 
     Raises:
-        KeyError: R4 has no such resource type.
+        KeyError: the resource type is not in R4.
     """
     if not definitions.is_resource_type(resource_type):
         raise KeyError(resource_type)
@@ -52,7 +52,7 @@ def parameters(resource_type: str) -> Mapping[str, SearchParameter]:
         lines = definitions.parameter_lines(base)
         kinds = {line.name: line.kind for line in lines}
         for line in lines:
-            # `_content` and `_text` have no path. HAPI lists them, but replies that they need a full-text index.
+            # `_content` and `_text` are without a path. HAPI lists them, but replies that they need a full-text index.
             kind = line.kind if line.expression else "special"
             components = tuple(Component(name, kinds[name]) for name in line.components)
             by_name[line.name] = SearchParameter(line.name, kind, line.expression, line.targets, components)
@@ -80,7 +80,7 @@ class ParameterRegistry:
         self._changed: dict[str, Mapping[str, SearchParameter]] = {}
 
     def number(self, resource_type: str, name: str) -> int:
-        """The number of a parameter. An unknown one has 0, which no row has."""
+        """The number of a parameter. 0 for an unknown one, which is in no row."""
         return self.numbers.get((resource_type, name), 0)
 
     def of(self, resource_type: str) -> Mapping[str, int]:
@@ -95,7 +95,7 @@ class ParameterRegistry:
         """The search parameters of a resource type by name, sorted.
 
         Raises:
-            KeyError: R4 has no such resource type.
+            KeyError: the resource type is not in R4.
         """
         if resource_type not in self._own_by_type:
             return parameters(resource_type)

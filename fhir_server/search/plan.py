@@ -1,7 +1,7 @@
 """Makes the SQL of a `Query`, which returns the numbers of the matches in HAPI's order, and runs it.
 
-One condition leads: its index table is read, and the others filter. Without `_sort`, the order is that of the index
-with which HAPI's database would start (`_join_order`). HAPI does not guarantee this order.
+One condition leads: its index table is read, and the others filter. Without `_sort`, matches are in the order of the
+index with which HAPI's database would start (`_join_order`). HAPI does not guarantee this order.
 
 The rows of a condition are either together in the order of `row_id`, or in the requested order in an index. The data
 decides which way reads fewer rows. So a short query of the index chooses the way when the search runs.
@@ -43,7 +43,7 @@ class Searched(Protocol):
 class Walk:
     """SQL for the numbers of matches, in order and without a limit, and its arguments.
 
-    `repeats`: a number may occur several times; its first place counts. `rest` has the last matches.
+    `repeats`: a number may occur several times; its first place counts. `rest` contains the last matches.
     """
 
     sql: str
@@ -95,7 +95,7 @@ def clustered(conditions: Sequence[Condition]) -> Condition | None:
 def by_index(condition: Condition) -> Condition:
     """The condition with `param + 0`, so that SQLite uses the indexes of `Kind.orders`.
 
-    These indexes have `param + 0` because SQLite, without statistics, would otherwise use them for other searches too.
+    These indexes use `param + 0` because SQLite, without statistics, would otherwise use them for other searches too.
     """
     return replace(condition, where=condition.where.replace("param = ?", "param + 0 = ?", 1))
 
@@ -141,14 +141,14 @@ def _walked(store: Searched, walk: Walk, limit: int, offset: int) -> array[int]:
 
 
 MAX_CONDITIONS = 200
-"""Searches with more conditions are refused, since SQLite's parser has limits."""
+"""Searches with more conditions are refused, because of the limits of SQLite's parser."""
 MAX_ALTERNATIVES = 1000
 MAX_IDS = 10_000
 """The maximum number of values of one condition. Ids and references (`MAX_IDS`) are in one IN list, others are not."""
 
 
 def plan(query: Query, registry: ParameterRegistry, library: Library) -> Planned:
-    """The SQL of a search. `library` has the value sets for `:in`."""
+    """The SQL of a search. `library` contains the value sets for `:in`."""
     _check_size(query, registry)
     resource_type, sort = query.resource_type, query.sort
     conditions = all_conditions(registry, library, resource_type, query.criteria)
@@ -235,7 +235,7 @@ def _has_positive(negated: Condition, conditions: list[Condition]) -> bool:
 
 
 def _check_size(query: Query, registry: ParameterRegistry) -> None:
-    """Raises FhirError, 400, if a search has more conditions or values than SQLite can handle."""
+    """Raises FhirError, 400, if a search contains more conditions or values than SQLite can handle."""
     if len(query.criteria) > MAX_CONDITIONS:
         raise FhirError(400, f"The search has more than {MAX_CONDITIONS} conditions; use fewer", "too-costly")
     for item in query.criteria:
@@ -268,7 +268,7 @@ def _choose(resource_type: str, conditions: list[Condition], *, ordered: bool) -
 def sorted_sql(
     resource_type: str, matches: str, sort: Sequence[tuple[str, bool]], registry: ParameterRegistry
 ) -> tuple[str, tuple[object, ...]]:
-    """The SQL that sorts `matches`, and its arguments after those of `matches`.
+    """The SQL that sorts `matches`, and the arguments to add after its own.
 
     `matches` is SQL for the columns `row_id` and `tie`. Resources without a value come last. Equal ones are in the
     order of `tie`, then of insertion. The values of all keys are collected and grouped by resource, which reads the
@@ -307,7 +307,7 @@ def streamed(
 ) -> Walk | None:
     """The matches in the order of an index, so that a search can stop at the end of its page.
 
-    None if the sort has several keys, or if no index is in the order of its key.
+    None if the sort is by several keys, or if no index is in the order of its key.
     """
     name, descending = sort[0]
     parameter = registry.parameters(resource_type).get(name) if name != "_lastUpdated" else None

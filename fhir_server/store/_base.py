@@ -40,14 +40,14 @@ def connect(path: Path, *, durable: bool = False, large: bool = False) -> sqlite
     """A connection with this store's settings. A read-only file is opened as immutable: later writes are not seen.
 
     Raises:
-        ServerError: the file is read-only, and its write-ahead log still has writes.
+        ServerError: the file is read-only, and its write-ahead log still contains writes.
     """
     mode = "rwc"
     if is_read_only(path):
         log = path.with_name(f"{path.name}-wal")
         if log.exists() and log.stat().st_size:
             raise ServerError(
-                f"{log.name} has writes that are not in the file yet; open the file once as a user who may write it"
+                f"{log.name} contains writes that are not in the file yet; open it once as a user who may write it"
             )
         mode = "ro&immutable=1"
     connection = sqlite3.connect(
@@ -84,7 +84,7 @@ def prepare(connection: sqlite3.Connection) -> ParameterRegistry:
     """Creates the tables of a new file. Returns the file's search parameters.
 
     Raises:
-        ServerError: the file is not a store, or has another format.
+        ServerError: the file is not a store, or is in another format.
     """
     with suppress(sqlite3.OperationalError):  # the file is read-only
         connection.execute("PRAGMA journal_mode = WAL")
@@ -98,7 +98,7 @@ def prepare(connection: sqlite3.Connection) -> ParameterRegistry:
             f"BEGIN; {script} {schema.create()}; {schema.COUNTS}; PRAGMA user_version = {schema.FORMAT}; COMMIT"
         )
     elif version != schema.FORMAT:
-        raise ServerError(f"the file has format {version}, this server needs {schema.FORMAT}; import the data again")
+        raise ServerError(f"the file is in format {version}, this server needs {schema.FORMAT}; import the data again")
     with suppress(sqlite3.OperationalError):  # the file cannot be written now: searches do without these indexes
         for statement in (schema.DELETED, *schema.ORDERED):
             connection.execute(statement)
@@ -260,7 +260,7 @@ class BaseStore(Store):
     def insert_many(self, resources: list[tuple[Any, ...]], tables: Mapping[str, list[Any]]) -> bool:
         """Writes new resources with their index rows. Returns False and writes nothing if one of them exists.
 
-        `tables` has each table's rows as one flat list of values.
+        `tables` contains each table's rows as one flat list of values.
         """
         self.connection.execute("SAVEPOINT many")
         try:

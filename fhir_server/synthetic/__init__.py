@@ -37,7 +37,7 @@ _FOUNDED = -3000 * DAY
 def lines(profile: Profile) -> Iterator[str]:
     """The hospital as lines of compact JSON, without line ends.
 
-    A resource refers only to resources before it, except that an observation may have members after it.
+    A resource refers only to resources before it, except that the members of an observation may follow it.
     """
     clock = Clock(profile.now)
     dice = Dice(profile.seed)

@@ -14,7 +14,7 @@ from fhir_server.synthetic._stays import HOUR, Stay
 from fhir_server.synthetic.dice import Dice
 
 _DRAIN = ("27447", "50543", "44970")
-"""CPT codes of operations after which the patient has a drain."""
+"""CPT codes of operations that leave a drain in the patient."""
 _CULTURED = 2 * DAY
 """Minutes until a culture is final."""
 _LABORATORY = [r.coding("http://terminology.hl7.org/CodeSystem/observation-category", "laboratory", "Laboratory")]

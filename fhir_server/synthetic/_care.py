@@ -55,7 +55,7 @@ class Thyroid:
 
 @dataclass(frozen=True, slots=True)
 class Care:
-    """Care with a date. Times are those of `Clock`."""
+    """Care with a date. Times are as in `Clock`."""
 
     images: tuple[tuple[int, str], ...] = ()
     """CTs of the abdomen: time and procedure code."""
@@ -77,7 +77,7 @@ class Planner:
         self._visits: list[Visit] = []
 
     def draws(self, ago: Iterable[int]) -> None:
-        """Adds visits for the blood draws at these times (minutes before now) that are not during a stay."""
+        """Adds visits for the blood samples taken at these times (minutes before now) that are not during a stay."""
         outside = sorted({-one for one in ago if not any(stay.holds(-one) for stay in self._stays)})
         groups: list[list[int]] = []
         for time in outside:
@@ -109,7 +109,7 @@ class Planner:
         )
 
     def _day(self, spans: Sequence[tuple[int, int]], fits: Callable[[int], bool]) -> int | None:
-        """A time in the clinic's hours that `fits`, on a day in one of `spans`; None if 30 draws find none.
+        """A time in the clinic's hours that `fits`, on a day in one of `spans`; None if 30 random tries fail.
 
         `spans` are in days before the end of the story.
         """

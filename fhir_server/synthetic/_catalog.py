@@ -1,7 +1,7 @@
 """Laboratory tests and vital signs, with the mean and spread of healthy adults.
 
 The codes are local to the hospital (`K`, `GLU`), as in the recordings of the benchmark's server. Reference ranges are
-those of common adult laboratory handbooks, rounded.
+from common adult laboratory handbooks, rounded.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The readings of a chart: hourly heart rates, rounds of vital signs, draws, and the courses of the key tests.
+"""The readings of a chart: hourly heart rates, rounds of vital signs, blood samples, and the courses of the key tests.
 
 All readings of a key test that are not in its course (`_courses`) are older than the course. So only the course decides
-tasks. A basic panel contains potassium. So it is drawn only before the potassium course, and with each reading of it.
-The older readings lead up to the level of the course (`ACUTE`), so the change to the deciding reading is as large as
-any other change.
+tasks. A basic panel contains potassium. So it is measured only before the potassium course, and with each reading of
+it. The older readings lead up to the level of the course (`ACUTE`), so the change to the deciding reading is as large
+as any other change.
 
-Values are correlated: the tests depend on a few hidden states, as in a body. A patient has a level of each state
-(bell-shaped, mean 0, standard deviation about 1). From one draw to the next, a state moves around its level and keeps
+Values are correlated: the tests depend on a few hidden states, as in a body. The level of each state differs by patient
+(bell-shaped, mean 0, standard deviation about 1). From one sample to the next, a state moves around its level and keeps
 most of its deviation. The value of a test is the sum of its usual value, the weighted states, the shifts of the
 patient's problems, and noise. So sodium is correlated with chloride, potassium and urea with creatinine, the liver
 tests with each other, and the red cell tests with each other. benchmarks/measured/hospital.md shows the correlations.
@@ -82,7 +82,7 @@ CONSUMED = 0.005
 
 
 class Body:
-    """One patient's states, levels and draws. Call `move` and `draw` in the order of time."""
+    """One patient's states, levels and samples. Call `move` and `draw` in the order of time."""
 
     def __init__(
         self, dice: Dice, shifts: Iterable[Mapping[str, float]], gender: str, creatinine: float | None
@@ -142,11 +142,12 @@ class Body:
 
 
 ACUTE, CHRONIC = 4 * DAY, 300 * DAY
-"""How long before a course, in minutes, magnesium and potassium are halfway between their usual level and that of the
-course: of patients in hospital, and of others."""
+"""How long before a course, in minutes, magnesium and potassium are halfway between their usual level and the course's
+level: of patients in hospital, and of others.
+"""
 HEMOLYZED, CORRECTED = 0.003, 0.006
 UNREVIEWED = 6 * HOUR
-"""Results of the last 6 hours are preliminary, except those of the key tests."""
+"""Results of the last 6 hours are preliminary, except the key tests' results."""
 KEYS = {"MG": "magnesium", "K": "potassium", "GLU": "glucose", "A1C": "a1c"}
 """The catalog's codes of the key tests, and their names in a profile."""
 CALM = {"HEARTRATE": 96.0, "TEMP": 37.6}
@@ -165,7 +166,7 @@ class Draw:
 class Chart:
     """Draws one patient's readings. `readings` fills the attributes.
 
-    `rounds`: vital signs by time. `critical`: when a draw has a critical result, and when the last one was issued.
+    `rounds`: vital signs by time. `critical`: when a sample's result is critical, and when the last one was issued.
     """
 
     def __init__(self, dice: Dice, clock: Clock, profile: Profile, story: Story, contacts: Contacts) -> None:
@@ -196,7 +197,7 @@ class Chart:
         return self._dice.shuffled(out)
 
     def _stay(self, contact: Contact, stay: Stay) -> Iterator[Reading]:
-        """Vital signs and draws in the order of time."""
+        """Vital signs and samples in the order of time."""
         times = [(time, "hour") for time in self._hours(stay)] + self._draw_times(stay)
         calm = stay.reason.planned and self._dice.chance(0.95)
         every = max(1, 24 // self._profile.size.rounds)
@@ -225,7 +226,7 @@ class Chart:
         return [time for time in (first, *ticks) if time <= until]
 
     def _draw_times(self, stay: Stay) -> list[tuple[int, str]]:
-        """Times and kinds of draws: on arrival, each morning, some evenings (in intensive care each), and glucose."""
+        """Times and kinds of samples: on arrival, each morning, some evenings (in intensive care each), and glucose."""
         dice, clock, size = self._dice, self._clock, self._profile.size
         out = [(stay.start + 35, "arrival")]
         intensive = [(one.start, one.end or -1) for one in stay.segments if one.kind == "ICU"]

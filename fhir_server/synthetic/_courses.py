@@ -1,17 +1,17 @@
 """Courses: the last magnesium, potassium, glucose and HbA1c readings of each chart. These readings decide tasks.
 
-All times, and the levels of magnesium, potassium and HbA1c, are drawn at random. Glucose has the level that the body
-gives (`_chart`). Each course has a kind. Kinds are assigned by share, so that each branch of each task has patients in
-every hospital. Within a kind, levels and times are uniform between its limits. The first patients of a kind get the
-edges: a level exactly at a threshold or one step from it, and a time exactly at the end of the window or one minute
+All times, and the levels of magnesium, potassium and HbA1c, are random. The level of glucose comes from the body
+(`_chart`). Each course is of one kind. Kinds are assigned by share, so that every hospital contains patients for each
+branch of each task. Within a kind, levels and times are uniform between its limits. The first patients of a kind get
+the edges: a level exactly at a threshold or one step from it, and a time exactly at the end of the window or one minute
 before or after it. In some courses the last result is amended, is repeated in the same minute, or is followed by a
 similar test that decides nothing.
 
-Features that decide tasks about orders, so that each branch of these tasks has patients in every hospital.
+Features that decide tasks about orders, so that every hospital contains patients for each branch of these tasks.
 
 Renal tumours, CTs of the abdomen, thyroid tests, QT intervals, opioids, anticoagulants, urinary catheters, heart rate
-monitors, vaccines. The kinds of each feature are assigned by share to the patients who can have it, independently of
-the other features.
+monitors, vaccines. The kinds of each feature are assigned by share to the patients for whom it is possible,
+independently of the other features.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from fhir_server.synthetic.dice import Dice
 
 SETTINGS = (("admitted", 0.48), ("followed", 0.36), ("new", 0.16))
 MAGNESIUM = (("severe", 0.17), ("moderate", 0.19), ("mild", 0.19), ("normal", 0.29), ("stale", 0.1), ("never", 0.06))
-"""Shares of admitted patients. All others have an old level or none."""
+"""Shares of admitted patients. The level of all others is old or missing."""
 POTASSIUM = (("low", 0.31), ("normal", 0.69))
 UNMEASURED = 0.26
 """The share of patients at home without a potassium result and without any other result of the basic panel."""
 GLUCOSE = (("recent", 0.88), ("stale", 0.12))
-"""Shares of admitted patients. No other patient has a recent glucose."""
+"""Shares of admitted patients. Other patients' glucose is never recent."""
 A1C = (("recent", 0.3), ("old", 0.45), ("never", 0.25))
 REPEATED, AMENDED, NEIGHBOUR = 0.06, 0.08, 0.25
 """The shares of courses with a repeated result in the same minute, an amended result, and a later similar test."""
@@ -51,7 +51,8 @@ class KeyReading:
 class Course:
     """The last readings of a test, oldest first. Empty if the test was never done.
 
-    `neighbour`: the chart has a newer result of a similar test, with another code and unit (`_vocabulary.NEIGHBOURS`).
+    `neighbour`: the chart contains a newer result of a similar test, with another code and unit
+    (`_vocabulary.NEIGHBOURS`).
     """
 
     readings: tuple[KeyReading, ...] = ()
@@ -183,8 +184,9 @@ def _potassium(dice: Dice, profile: Profile, settings: Sequence[str]) -> list[Co
 
 
 def _glucose(dice: Dice, profile: Profile, count: int) -> list[Course]:
-    """Two to six readings in the window for most patients. Some have one exactly at its end, one a minute older, or two
-    in the same minute."""
+    """Two to six readings in the window for most patients. For some, one is exactly at its end or a minute older, or
+    two are in the same minute.
+    """
     kinds = _dealt(dice, GLUCOSE, count)
     stale = iter(_stale(dice, profile.window, kinds.count("stale")))
     out = []
@@ -253,14 +255,14 @@ _CONCERNS = {
     "tumour": ("admitted", "followed"),
     **dict.fromkeys(("anticoagulant", "catheter", "monitor"), ("admitted",)),
 }
-"""The settings whose patients can have a feature. A feature that is not listed can occur in all settings."""
+"""The settings in which a feature is possible. A feature that is not listed can occur in all settings."""
 _STAGING = (("recent", 0.25), ("old", 0.5), ("none", 0.25))
 """The CTs of patients with a tumour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """A patient's kind of each feature. The kinds are those of `_SHARES`."""
+    """A patient's kind of each feature. The kinds are listed in `_SHARES`."""
 
     tumour: str = "no"
     ct: str = "none"
@@ -275,8 +277,9 @@ class Features:
     opioid: str = "none"
     anticoagulant: str = "none"
     catheter: str = "none"
-    """`long`: for more than two days, without an order to remove it. `ordered`: for more than two days, with such an
-    order. `short`: for less than two days."""
+    """`long`: for more than two days, without an order to remove it. `ordered`: for more than two days, with this
+    order. `short`: for less than two days.
+    """
     monitor: str = "on"
     """`off`: no reading in the last 7 hours. `long off`: none in the last 14 hours."""
     influenza: str = "none"

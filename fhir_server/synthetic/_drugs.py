@@ -1,7 +1,7 @@
 """The formulary: how each drug is ordered, which allergies forbid it, and what is ordered in kidney failure.
 
-RxNorm codes are facts of that system: the product's code if the name is that of a product, otherwise the ingredient's.
-Doses are usual adult doses of common handbooks.
+RxNorm codes are facts of that system: the product's code if the name is a product's, otherwise the ingredient's. Doses
+are usual adult doses of common handbooks.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class Notes:
         )
 
     def _outside(self, first: int, last: int) -> list[str]:
-        """Up to five results outside their reference ranges, from the last draw between the two times that has any."""
+        """Up to five results outside their reference ranges, from the last sample with any between the two times."""
         for draw in reversed(self._draws):
             if first < draw.time < last:
                 labs = [f"{code} {text}" for code, (text, mark) in draw.results.items() if mark != "N"]

@@ -27,8 +27,8 @@ Limits = tuple[str | None, ...]
 class Reading(NamedTuple):
     """An observation before it is rendered. `value` is JSON, `encounter` is an id or "".
 
-    `delay`: minutes until a laboratory result is issued. `stored`: the time of `lastUpdated`, if it is not that of the
-    next batch (`Clock.stored`).
+    `delay`: minutes until a laboratory result is issued. `stored`: the time of `lastUpdated`, if it is not the time of
+    the next batch (`Clock.stored`).
     """
 
     code: str

@@ -30,7 +30,7 @@ _COMFORT = (
     (("melatonin",), ("F32.A", "F10.20", "I50.33", "A41.9")),
     (("flush",), ()),
 )
-"""Drugs ordered on admission, with the problems of which the patient has one (ICD-10-CM; empty: all patients)."""
+"""Drugs ordered on admission, each for patients with one of the problems (ICD-10-CM; empty: all patients)."""
 _ONCE = (
     *(3 * ((("flush", 0, 23), ()),)),
     (("bisacodyl", 8, 20), (*_CUT, "D50.9")),
@@ -71,7 +71,7 @@ class Pharmacy:
         self._here = next((one for one in contacts.stays if one.end is None), None)
 
     def orders(self, draws: list[Draw]) -> list[Order]:
-        """All orders. `draws` decide which orders replace potassium and magnesium."""
+        """All orders. `draws` (blood samples) decide which orders replace potassium and magnesium."""
         out = [order for problem in self._story.problems for order in self._home(problem)]
         out += self._featured_home()
         out += [self._vaccine(time) for time in self._covid()]

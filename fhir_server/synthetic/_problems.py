@@ -31,9 +31,9 @@ class Reason:
     """A reason for a stay. `drugs` as in `Diagnosis`.
 
     `icu`: share of stays with intensive care. `days`: minimum and maximum length. `procedure`: CPT code and text of the
-    operation or examination. `specimens`: cultured on arrival. `needs`: the code of a problem that the patient must
-    have. `complaint`, `finding` and `plan` are texts of the first note, `course` is the plan in later notes until an
-    operation. `planned`: the stay begins in the morning, without the emergency department.
+    operation or examination. `specimens`: cultured on arrival. `needs`: the code of a problem that must be on the
+    patient's list. `complaint`, `finding` and `plan` are texts of the first note, `course` is the plan in later notes
+    until an operation. `planned`: the stay begins in the morning, without the emergency department.
     """
 
     code: str
@@ -120,7 +120,7 @@ DIABETES = (
         drugs=(("metformin", "sitagliptin"), ("glargine",)),
     ),
 )
-"""Well and badly controlled diabetes. The last HbA1c decides which of them a patient has."""
+"""Well and badly controlled diabetes. The last HbA1c decides between them."""
 LOW_MAGNESIUM = Diagnosis("E83.42", "Hypomagnesemia", 0.0)
 LOW_POTASSIUM = Diagnosis("E87.6", "Hypokalemia", 0.0)
 WASTING = (

@@ -1,6 +1,6 @@
 """The input of a hospital: its size, its clock, the format of its MRNs, and the four tests that decide tasks.
 
-The caller sets the thresholds and windows of its tasks here, and the hospital then has patients for each branch of
+The caller sets the thresholds and windows of its tasks here, and the hospital then contains patients for each branch of
 them. A level of a `KeyTest` is an integer number of steps. One step is the last decimal that is shown, so comparing a
 level with a threshold is exact.
 """
@@ -47,7 +47,7 @@ class Size:
     `span`: the length of the chart in days. `stays`: past stays, by setting. `between_visits`: days from one visit to
     the next. `rounds`, `glucose`: rounds of vital signs and glucose measurements on one day of a stay. `diagnoses`,
     `services`: codes and bills of one visit or of one day of a stay. `drugs`: drugs ordered on one day of a stay, in
-    addition to those of the admission.
+    addition to the admission's drugs.
     """
 
     span: int

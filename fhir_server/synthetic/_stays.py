@@ -1,7 +1,7 @@
 """Stays in hospital: reason, start, end, and units (emergency department, ward, intensive care, ward).
 
-Hours follow those of real hospitals. Patients arrive at the emergency department at any hour, mostly in the afternoon
-and evening. Planned stays begin in the morning. Discharges are from late morning to early evening.
+Hours are as in real hospitals. Patients arrive at the emergency department at any hour, mostly in the afternoon and
+evening. Planned stays begin in the morning. Discharges are from late morning to early evening.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Stay:
     segments: tuple[Segment, ...]
     fatal: bool = False
     severity: float = 1.0
-    """Scales the shifts of the reason. An infection with a low severity has no fever and no rapid pulse."""
+    """Scales the shifts of the reason. An infection with a low severity is without fever and rapid pulse."""
 
     @property
     def until(self) -> int:

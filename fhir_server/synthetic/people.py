@@ -73,7 +73,8 @@ ETHNICITIES = (
 
 _LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
 NAMESAKES = 0.04
-"""The share of patients with the name of another patient. As many have the birth date and family name of another."""
+"""The share of patients with the name of another patient, and the share with the birth date and family name of another.
+"""
 BIRTHDAYS = {"today": 0.16, "week before": 0.06, "week after": 0.06}
 """The share of patients with a birthday near today. Their ages are easily wrong by one year."""
 LEAP, LEAP_YEAR = 1_000, 1956

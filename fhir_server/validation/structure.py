@@ -27,8 +27,8 @@ class Issue(NamedTuple):
     """One problem of a resource, as an OperationOutcome reports it.
 
     `severity` is `error`, `warning` or `information`; `location` is the FHIRPath of the element. `message_id` is the
-    identifier of HL7's validator for this kind of problem, if it has one. The line number is that of the location, or
-    of its `key` if that is set.
+    identifier of HL7's validator for this kind of problem, if there is one. The line number is the location's, or its
+    `key`'s if that is set.
     """
 
     severity: str
@@ -49,7 +49,7 @@ class Report:
         self.issues.append(Issue("error", diagnostics, location, message_id, key))
 
     def malformed(self, diagnostics: str, location: str, key: str = "") -> None:
-        """Adds an error of HL7's parser, which names resources in resources without their types and ids."""
+        """Adds an error of HL7's parser, which omits the types and ids of resources in resources."""
         self.error(_OF_INNER.sub("", diagnostics), _OF_INNER.sub("", location), key=key)
 
     def warn(self, diagnostics: str, location: str, message_id: str = "") -> None:
@@ -72,11 +72,11 @@ class Place(NamedTuple):
     location: str
     path: str
     owner: Json
-    """The object that has the element."""
+    """The object that contains the element."""
     codes: str | None = None
-    """The name of the closed list of its codes, if it has one."""
+    """The name of the closed list of its codes, if there is one."""
     resource: Node | None = None
-    """The resource that has the element."""
+    """The resource that contains the element."""
 
 
 def places(resource: Json, report: Report, location: str = "") -> Iterator[Place]:
@@ -107,7 +107,7 @@ def _object(value: Json, type_name: str, location: str, report: Report, resource
 
 
 def _element(owner: Json, key: str, field: Field, location: str, report: Report) -> Iterator[tuple[Json, Json, str]]:
-    """The values of an element that have the right shape, each with the value of `_key` and its location."""
+    """An element's values of the right shape, each with the value of `_key` and its location."""
     value, beside = owner[key], owner.get(f"_{key}")
     name = _shown(key, field)
     if field.element.many:
@@ -131,7 +131,7 @@ def _element(owner: Json, key: str, field: Field, location: str, report: Report)
 
 
 def _fits(value: Json, beside: Json, key: str, field: Field, location: str, report: Report) -> bool:
-    """Whether one value has the shape of its type; reports it if not."""
+    """Whether the shape of a value is right for its type; reports it if not."""
     if not definitions.is_primitive(field.type_name):
         if isinstance(value, dict):
             if not value:
@@ -201,7 +201,7 @@ def _check_missing(type_name: str, location: str, present: set[str], report: Rep
 
 
 def _shown(key: str, field: Field) -> str:
-    """An element's name in a location; that of a choice includes the type."""
+    """An element's name in a location; a choice's name includes the type."""
     return f"{field.element.stem}.ofType({field.type_name})" if field.element.is_choice else key
 
 

@@ -84,7 +84,7 @@ class _JacksonReader:
         return self.text[self.at]
 
     def check_end(self) -> None:
-        """Refuses text after the value. Jackson names its first token, or the error in it."""
+        """Refuses text after the value. Jackson's message contains its first token, or the error in it."""
         self.skip()
         if self.at >= len(self.text):
             return
@@ -262,6 +262,6 @@ class _JacksonReader:
 
 
 def _shown(character: str) -> str:
-    """A character as Jackson names it."""
+    """A character as in Jackson's messages."""
     code = ord(character)
     return f"(CTRL-CHAR, code {code})" if code < 32 else f"'{character}' (code {code})"

@@ -1,7 +1,7 @@
 """Requests, responses, query strings and links.
 
 Query strings are read like in HAPI's servlet container. `+` is a blank. Broken UTF-8 becomes U+FFFD (an escaped
-surrogate becomes one, not three). Empty pairs are dropped. A name without `=` has an empty value.
+surrogate becomes one, not three). Empty pairs are dropped. The value of a name without `=` is empty.
 
 All text of a request is valid Unicode: half of a surrogate pair, which only a program can pass, becomes U+FFFD here.
 """
@@ -52,7 +52,7 @@ def _valid(text: str) -> str:
 
 @dataclass(slots=True)
 class Response:
-    """One HTTP response. Header names have HAPI's case. `body` is UTF-8 text or empty."""
+    """One HTTP response. Header names are in HAPI's letter case. `body` is UTF-8 text or empty."""
 
     status: int
     headers: list[tuple[str, str]] = field(default_factory=list)
@@ -132,7 +132,7 @@ def by_name(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def carries_token(authorization: str, token: str) -> bool:
-    """Whether an Authorization header has this bearer token. Compares in constant time."""
+    """Whether an Authorization header contains this bearer token. Compares in constant time."""
     scheme, _, credentials = authorization.partition(" ")
     return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode(), token.encode())
 
@@ -140,7 +140,8 @@ def carries_token(authorization: str, token: str) -> bool:
 def leave_out_reason_phrases() -> None:
     """Makes uvicorn in this process send status lines without a reason phrase, as HAPI's servlet container does.
 
-    Otherwise agents would see the phrase in messages of HTTP errors. uvicorn reads it from a table and has no option.
+    Otherwise agents would see the phrase in messages of HTTP errors. uvicorn reads it from a table and offers no
+    option.
     """
     from uvicorn.protocols.http import httptools_impl  # uvicorn uses it if httptools is installed
 

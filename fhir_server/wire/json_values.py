@@ -31,7 +31,7 @@ def number(literal: str) -> Number:
     """A decimal without an exponent, as Java's `BigDecimal.toPlainString` returns it (1e3 → 1000, -0.0 → 0.0).
 
     Raises:
-        JsonTextError: the number has more than 1,000 digits without the exponent.
+        JsonTextError: the number is longer than 1,000 digits, without the exponent.
     """
     if "e" not in literal and "E" not in literal:
         if len(literal) > _NUMBER_LENGTH_LIMIT:

@@ -136,7 +136,7 @@ already_deleted = Stored(
     "Delete succeeded: Resource was already deleted so no action was taken.",
     "Not deleted, resource {0} was already deleted.",
 )
-"""A DELETE of a deleted resource. The reference has the version of the first deletion."""
+"""A DELETE of a deleted resource. The reference contains the version of the first deletion."""
 never_existed = Stored(
     "SUCCESSFUL_DELETE_NOT_FOUND",
     "Delete succeeded: No existing resource was found so no action was taken.",

@@ -5,8 +5,8 @@ not define are dropped, as in HAPI's lenient parser. Document types are refused,
 own.
 
 The JSON of a resource is sufficient for writing it. An object with a `resourceType` is a resource, and its id is an
-element, not an attribute. The url of an extension is an attribute. `_name` has id and extensions of the primitive
-`name`.
+element, not an attribute. The url of an extension is an attribute. `_name` contains the id and extensions of the
+primitive `name`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def parse_xml(text: str) -> Json:
     """Reads the body of a request that must contain a resource.
 
     Raises:
-        FhirError: 400. The text is not XML, has a document type, is nested too deeply, or its root is not a resource.
+        FhirError: 400. The text is not XML, contains a document type, is nested too deeply, or its root is not a
+            resource.
     """
     text = text.removeprefix("\ufeff")
     first = text.lstrip()[:1]
@@ -194,7 +195,7 @@ def _narrative(line: str) -> str:
     div = line.lstrip()
     depth = (len(line) - len(div)) // len(_STEP)
     parts: list[str] = []
-    parents: list[bool] = []  # for each open element, whether it has child elements
+    parents: list[bool] = []  # for each open element, whether it contains child elements
     pre = 0
     for token in _MARKUP.findall(div):
         margin = "" if pre or not parts else f"\n{_STEP * (depth + len(parents))}"

@@ -43,7 +43,7 @@ class Lab(Code):
 
 @dataclass(frozen=True)
 class Drug(Code):
-    """A drug: the code for new orders, and the words by which the text of an order in the chart names it."""
+    """A drug: the code for new orders, and the words that identify it in the text of an order in the chart."""
 
     words: tuple[str, ...] = ()
 

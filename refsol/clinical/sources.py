@@ -1,7 +1,8 @@
 """Sources of charts: resources in memory, in a file, on a FHIR server, and the GETs of an agent's session.
 
-A search has the parameters `patient`, `code` (one, or several joined by commas), `status`, and for Patient `_id`,
-`identifier` or `birthdate`. It returns FHIR resources as JSON in the server's order, which is the order of insertion.
+The parameters of a search are `patient`, `code` (one, or several joined by commas), `status`, and for Patient also
+`_id`, `identifier` or `birthdate`. It returns FHIR resources as JSON in the server's order, which is the order of
+insertion.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class NdjsonEhr:
         with InputFile(self.path, error=FactsError) as file:
             resources = [resource for _, resource in file.json_lines(json_object)]
         if not any(one.get("resourceType") in ("Patient", "Observation") for one in resources):
-            raise FactsError(f"{self.path}: has no FHIR Patient or Observation")
+            raise FactsError(f"{self.path}: contains no FHIR Patient or Observation")
         return Resources(resources)
 
 
@@ -107,7 +108,7 @@ class SearchEhr:
 class SessionEhr:
     """What an agent's session reads: `get` sends a GET to a URL and returns the JSON of the reply. All pages are read.
 
-    Raises ValueError for a reply that is no Bundle.
+    Raises ValueError for a reply that is not a Bundle.
     """
 
     def __init__(self, base: str, get: Callable[[str], Any]) -> None:

@@ -56,7 +56,7 @@ def _flag(reading: Resource) -> str:
 
 
 def _without(text: str, pattern: re.Pattern[str]) -> str:
-    """A text whose list of readings outside the reference range does not have this one."""
+    """The text without this reading in its list of readings outside the reference range."""
 
     def shorter(match: re.Match[str]) -> str:
         rest = [one for one in match["list"].split(", ") if not pattern.match(one)]

@@ -87,7 +87,9 @@ def types_of(module: ModuleType, path: str) -> list[type[TaskType]]:
 
 
 def check_type(kind: type[TaskType]) -> None:
-    """Raises RuleError if a task type has no valid name, no rule, or a text with an unknown placeholder."""
+    """Raises RuleError if a task type's name is invalid, its rule is missing, or a text contains an unknown
+    placeholder.
+    """
     if not kind.name.isidentifier():
         raise RuleError(f"{_place(kind, 'class')}: {kind.__name__} needs a name of letters, digits and _")
     if kind.rule is TaskType.rule:

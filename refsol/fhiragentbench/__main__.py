@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Repeat every line. Returns the exit code: 0 if all scores are equal, 1 if not or if the file cannot be read."""
     parser = argparse.ArgumentParser(
         prog="python -m refsol.fhiragentbench",
-        description="Repeat recorded evaluations and compare calls, rows and figures.",
+        description="Repeat recorded evaluations and compare calls, rows and scores.",
     )
     parser.add_argument(
         "--vectors",

@@ -37,7 +37,7 @@ class Call:
 
 
 Judge = Callable[[Call], str | None]
-"""Returns the reply to a call, or None if the call fails or its reply has no text."""
+"""Returns the reply to a call, or None if the call fails or its reply contains no text."""
 
 
 class EvaluationError(ValueError):
@@ -74,7 +74,7 @@ def evaluate(rows: Sequence[Row], judge: Judge, model: str, rules: RuleName = "p
 def trusting_rows(
     truth: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]], rules: RuleName = "published"
 ) -> list[Row]:
-    """The rows that count. Columns of the output file replace those of the question file. Raises EvaluationError."""
+    """The rows that count. Columns of the output file replace the question file's. Raises EvaluationError."""
     questions = {row["question_id"]: row for row in truth}
     own = {name for row in answers for name in row}
     rows = []

@@ -55,7 +55,7 @@ def read_outputs(path: Path | str) -> tuple[Output, ...]:
 def write_outputs(path: Path, outputs: Iterable[Output], questions: Mapping[str, Question]) -> None:
     """Write an output file with all eleven columns. It is replaced only when it is complete. Raises InputError.
 
-    `questions` has the question of each row by its id.
+    `questions` maps ids to the rows' questions.
     """
     aside = path.with_name(f".{path.name}.part")
     try:

@@ -15,13 +15,13 @@ RuleName = Literal["published", "paper", "a2a"]
 RULE_SETS: dict[RuleName, str] = {
     "published": "as the published evaluator: recall is 1 if all true ids were found, otherwise 0",
     "paper": "as the paper defines it: recall is the share of the true ids that were found",
-    "a2a": "as the A2A evaluator: recall by share, no normalizing call, errors have no recall",
+    "a2a": "as the A2A evaluator: recall by share, no normalizing call, no recall for errors",
 }
 """The rule sets, each with its difference from the others."""
 
 
 class ResourcesError(ValueError):
-    """A list of found ids has an entry that is a list or an object. The published evaluator fails on it."""
+    """A list of found ids contains a list or an object. The published evaluator fails on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def share(pool: set[Any], of: Sequence[Any]) -> float:
 
 
 def _object(resources: Any) -> dict[Any, Any]:
-    """The object in a cell. Empty if the cell has none."""
+    """The object in a cell. Empty if the cell does not contain one."""
     value = resources
     if isinstance(resources, str):
         try:

@@ -1,8 +1,8 @@
 """How well metrics follow human scores: Spearman's ρ and Kendall's τ-b (scipy), × 100, as the paper's Table 2.
 
-Correlations are per file (a file has one model's answers) and averaged over files. Intervals are percentile bootstraps
-over items. Two metrics are compared by the bootstrap of their difference on the same draws. If a column is constant, a
-rank correlation is undefined; the reason is shown. With fewer than ten items there is no interval.
+Correlations are per file (one model's answers) and averaged over files. Intervals are percentile bootstraps over items.
+Two metrics are compared by the bootstrap of their difference on the same samples. If a column is constant, a rank
+correlation is undefined; the reason is shown. With fewer than ten items there is no interval.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def compare(
     coefficient: Coefficient,
     draws: int,
 ) -> Correlation:
-    """The first metric's correlation minus the second's, on the same draws of items."""
+    """The first metric's correlation minus the second's, on the same samples of items."""
     named = [dimensions] if isinstance(dimensions, str) else list(dimensions)
     for metric in metrics:
         alone = correlate(tables, metric, named, coefficient, 1)

@@ -1,4 +1,4 @@
-"""A graph of medical entities with names and is_a edges, and the linker that finds the entities that a value names.
+"""A graph of medical entities with names and is_a edges, and the linker that finds a value's entities.
 
 A value is linked by its exact normal name, otherwise by the most similar name. Names are never linked if they differ in
 digits, Roman numerals and other single-letter designators, negations or hyper-/hypo-: "type 1 diabetes mellitus" and
@@ -35,7 +35,7 @@ class Entity:
 class EntityGraph:
     """Entities by id and by normal name, with their ancestors.
 
-    A parent that is not an entity is left out with a warning. A cycle raises InputError that names its entities.
+    A parent that is not an entity is left out with a warning. A cycle raises InputError with its entities.
     """
 
     def __init__(self, entities: Iterable[Entity], source: str = "graph") -> None:
@@ -130,7 +130,7 @@ class _SimilarNames:
     insertions and deletions apart.
 
     If d is at most k, one of the k + 1 pieces of a name occurs whole in the other text, at most k places away. So names
-    are indexed by their pieces, and only those that share a piece are compared.
+    are indexed by their pieces, and only names that share a piece are compared.
     """
 
     def __init__(self, names: Sequence[str], threshold: float) -> None:

@@ -1,6 +1,6 @@
 """imaps: what a text asks (Query), presupposes (Constraint) and states (Inform), as ordered (term, value) pairs.
 
-The text format has one pair per line, component first: `Query-disease-?`, `Constraint-age-28`, `Inform-diagnosis-flu`,
+The text format is one pair per line, component first: `Query-disease-?`, `Constraint-age-28`, `Inform-diagnosis-flu`,
 and `Inform-None` if nothing is stated (paper, section 3). Models add bullets, Markdown, other dashes and prose, so
 `parse` skips lines that are not pairs and warns about every guess. Pairs are compared by `normal` text.
 """
@@ -216,7 +216,7 @@ def _after_term(rest: str, term: str, separators: str) -> str | None:
 
 @lru_cache(maxsize=1 << 12)
 def _term_pattern(term: str) -> re.Pattern[str]:
-    """`term` in any case. Its hyphens may have a space on both sides."""
+    """`term` in any case. Its hyphens may be surrounded by spaces."""
     return re.compile("(?:-| - )".join(map(re.escape, term.split("-"))), re.IGNORECASE)
 
 

@@ -38,7 +38,7 @@ class Scored:
 def join(name: str, items: Sequence[RatedAnswer], recorded: Iterable[tuple[Recording, ImapScore]]) -> list[Scored]:
     """Each item of the file `name` with its recording, matched by digest.
 
-    Raises InputError if an item has none, because the imaps were made from other texts.
+    Raises InputError if an item is without one, because the imaps were made from other texts.
     """
     by_digest = {recording.digest: (recording, result) for recording, result in recorded}
     missing = [item.id for item in items if item.digest not in by_digest]
@@ -51,7 +51,7 @@ def join(name: str, items: Sequence[RatedAnswer], recorded: Iterable[tuple[Recor
 
 
 def available(scored: Sequence[Scored]) -> list[str]:
-    """The available metrics. If an item has no imaps, only the baselines on the texts."""
+    """The available metrics. If the imaps of an item are missing, only those on the texts."""
     recordings = [one.recording for one in scored if one.recording is not None]
     names = dict.fromkeys(name for one in scored for name in one.item.scores)
     if len(recordings) < len(scored):
@@ -71,7 +71,7 @@ class Kept:
 def table(
     name: str, scored: Sequence[Scored], metrics: Sequence[str], chinese: ChineseTokens = "characters"
 ) -> tuple[Table, Kept]:
-    """The columns of one file over the items that have all of `metrics`. `chinese` is the unit that ROUGE counts.
+    """The columns of one file over the items with all of `metrics`. `chinese` is the unit that ROUGE counts.
 
     Raises InputError for a metric that is not available, or if an item lacks one of its three human scores.
     """
@@ -103,7 +103,7 @@ def table(
 
 
 def compression(one: Scored) -> float | None:
-    """The length of both imaps divided by that of their texts, in characters; None without imaps."""
+    """The length of both imaps divided by their texts' length, in characters; None without imaps."""
     if one.recording is None:
         return None
     imaps = len(serialise(one.recording.label)) + len(serialise(one.recording.response))
@@ -123,12 +123,12 @@ BINS: dict[str, Callable[[Scored], float | None]] = {"compression": compression,
 def binned(by: str, scored: Sequence[Scored], count: int = 3) -> list[tuple[str, list[Scored]]]:
     """Split the items into `count` parts of similar size, from the lowest to the highest value, named by their range.
 
-    Raises InputError if fewer than `count` items have the value.
+    Raises InputError for fewer than `count` items with the value.
     """
     placed = sorted(((value, n) for n, one in enumerate(scored) if (value := BINS[by](one)) is not None))
     if len(placed) < count:
         needs = "imaps (--imaps)" if by == "compression" else "the scores of two raters (Accuracy_scores, …)"
-        raise InputError(f"--by {by}: {len(placed)} items have {needs}, but {count} are needed; choose another --by")
+        raise InputError(f"--by {by}: {len(placed)} items with {needs}, but {count} are needed; choose another --by")
     edges = [round(len(placed) * n / count) for n in range(count + 1)]
     parts = [placed[low:high] for low, high in pairwise(edges)]
     return [(f"{by} {part[0][0]:.2f} to {part[-1][0]:.2f}", [scored[n] for _, n in part]) for part in parts]
@@ -197,7 +197,7 @@ class _WordRouge:
         self._split: Any = jieba.lcut
 
     def scores(self, label: str, response: str) -> dict[str, float]:
-        """ROUGE-1, -2 and -L, 0 to 100; 0 if a text has no words."""
+        """ROUGE-1, -2 and -L, 0 to 100; 0 if a text contains no words."""
         reference, candidate = self._words(label), self._words(response)
         if not reference or not candidate:
             return dict.fromkeys(_ROUGES, 0.0)

@@ -1,9 +1,9 @@
 """Read entity graphs from OBO files, MeSH's descriptor XML, or TSV, plain or gzipped. The file name decides.
 
-TSV: `narrower<TAB>broader`, one is_a edge per line. A cell has a name and its exact synonyms, separated by `|`; `#`
-starts a comment line. Each of an entity's names identifies it. In MeSH, an entity is a place in the tree: a descriptor
-can be above another in one branch and below it in the next, and this is then not a cycle. Its names refer to all its
-places.
+TSV: `narrower<TAB>broader`, one is_a edge per line. A cell contains a name and its exact synonyms, separated by `|`;
+`#` starts a comment line. Each of an entity's names identifies it. In MeSH, an entity is a place in the tree: a
+descriptor can be above another in one branch and below it in the next, and this is then not a cycle. Its names refer to
+all its places.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EXACT_SYNONYM = re.compile(r'"((?:[^"\\]|\\.)*)"\s+EXACT\b')
 
 
 def load_graph(path: Path) -> EntityGraph:
-    """The graph in `path`. Raises InputError if the file cannot be read or has a cycle of is_a edges."""
+    """The graph in `path`. Raises InputError if the file cannot be read or its is_a edges contain a cycle."""
     loaders = {".obo": _obo, ".xml": _mesh, ".tsv": _tsv}
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix not in loaders:

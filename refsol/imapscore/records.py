@@ -1,7 +1,8 @@
 """The two JSON lines files: items (texts and human scores) and recordings (their imaps and relations).
 
-Items come in the paper's released format. It has no licence, so it is read from the user's path and never copied. A
-recording contains no text of an item, only its digest. So imaps can be shared, and never match other items.
+Items come in the paper's released format. It is published without a licence, so it is read from the user's path and
+never copied. A recording contains no text of an item, only its digest. So imaps can be shared, and never match other
+items.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class RatedAnswer:
     scores: Mapping[str, float] = field(default_factory=dict)
     """Other metrics' scores of the response, from the file."""
     raters: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Each rater's scores by dimension, if the file has them."""
+    """Each rater's scores by dimension, if the file contains them."""
 
     @property
     def digest(self) -> str:
@@ -50,7 +51,7 @@ class RatedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was extracted for one item. `failure` is the reason if it has no score; `scores` are other metrics'."""
+    """What was extracted for one item. `failure` is the reason for a missing score; `scores` are other metrics'."""
 
     id: str
     digest: str
@@ -122,11 +123,11 @@ def read_items(path: Path, *, encoding: Encoding = "utf-8", answered: bool = Tru
     """The items of a file in the released format. An item without an `id` is identified by its line. With
     `answered=False`, responses come from elsewhere and those in the file are ignored.
 
-    Raises InputError that names each line with: no `…_prediction` key or two, an empty text, a score that is not a
+    Raises InputError that lists each line with: zero or two `…_prediction` keys, an empty text, a score that is not a
     number from 0 to 5, or a duplicate id. Also raises it for a file without items.
     """
     items: dict[str, RatedAnswer] = {}
-    with InputFile(path, encoding=encoding, expected="each line must be an item in the released form") as file:
+    with InputFile(path, encoding=encoding, expected="each line must be an item in the released format") as file:
         for line, row in file.json_lines(validator(_ReleasedRow)):
             response = _response(row, file, line) if answered else ""
             id_ = str(line if row.id is None else row.id)
@@ -158,7 +159,7 @@ def _response(row: _ReleasedRow, file: InputFile, line: int) -> str:
 
 
 def read_recordings(path: Path) -> list[Recording]:
-    """The recordings of a file. Raises InputError that names each line that is not a recording or repeats an id."""
+    """The recordings of a file. Raises InputError that lists each line that is not a recording or repeats an id."""
     recordings: dict[str, Recording] = {}
     with InputFile(path, expected="each line must be an item's recorded imaps") as file:
         for line, row in file.json_lines(validator(RecordingRow)):

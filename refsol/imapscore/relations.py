@@ -1,8 +1,8 @@
 """The relation between a label's value and a response's value, and the finders that determine it.
 
-Of the four relations (paper, section 4), e, b and c match; c has a penalty. `find_relations` compares the values of the
-terms in both imaps: equal normal texts are e, the finders relate the rest, and a pair that none of them relates is u.
-A caller that has to wait for relations (from a model) gets them for the `open_pairs` and passes them to
+Of the four relations (paper, section 4), e, b and c match; c reduces the score. `find_relations` compares the values of
+the terms in both imaps: equal normal texts are e, the finders relate the rest, and a pair that none of them relates is
+u. A caller that has to wait for relations (from a model) gets them for the `open_pairs` and passes them to
 `matching_pairs`.
 """
 
@@ -45,7 +45,7 @@ class ValuePair:
 
     @property
     def same_text(self) -> bool:
-        """Whether both values have the same normal text."""
+        """Whether the normal texts of both values are equal."""
         return self.key[1] == self.key[2]
 
 

@@ -1,8 +1,8 @@
 """Equation 1 of the paper: recall + precision − λ for each term in both imaps, summed over the terms.
 
 Fractions are exact. By default the sum is neither normalised nor clipped: a question with more terms can score higher,
-and many c pairs can make a term negative. λ is the share of c pairs among the matching pairs; `Penalty` has variants
-for what the paper does not specify. A score of 0 always has a status with the reason.
+and many c pairs can make a term negative. λ is the share of c pairs among the matching pairs; `Penalty` lists variants
+for what the paper does not specify. The status of a score of 0 always gives the reason.
 """
 
 from __future__ import annotations
@@ -217,6 +217,6 @@ def _score(item: AskedLabel, labels: Mapping[str, Imap], counts: Mapping[str, Co
 
 
 def _most_frequent(counts: Mapping[Pair, int], own: Collection[Pair]) -> Pair | None:
-    """The most frequent value of a term in the other labels; None if no label has the term."""
+    """The most frequent value of a term in the other labels; None if the term is in no label."""
     others = {pair: count - (pair in own) for pair, count in counts.items()}
     return max((pair for pair in others if others[pair]), key=others.__getitem__, default=None)

@@ -2,8 +2,8 @@
 transcript.
 
 The deeper cause comes first: how the episode ended, then whether the agent saw the deciding reading, then its orders,
-then its answer. A results file has only the posts, not the reads. There, a reading counts as missed if the answer says
-that there is none; another wrong answer is `wrong-form` or `wrong-value`.
+then its answer. A results file contains only the posts, not the reads. There, a reading counts as missed if the answer
+says that there is none; another wrong answer is `wrong-form` or `wrong-value`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def failure_of(
 ) -> Failure | None:
     """The failure of an item. None if the item is right or its own format prevents grading.
 
-    `status` is how the episode ended, if known. `transcript` has all messages, the task's prompt first. `history` has
-    the POSTs and their replies, if only these are known.
+    `status` is how the episode ended, if known. `transcript` contains all messages, the task's prompt first. `history`
+    contains the POSTs and their replies, if only these are known.
     """
     if verdict.correct is None:
         return Failure("infrastructure", verdict.reason) if status in NOT_THE_AGENT else None
@@ -137,7 +137,7 @@ def _is_list(answer: Any) -> bool:
 
 
 def _same_values(answer: Any, accepted: Any, tolerance: float) -> bool:
-    """Whether the answer, in any format, has exactly the expected numbers, the expected texts, and no other time."""
+    """Whether the answer, in any format, contains exactly the expected numbers and texts, and no other time."""
     leaves, right = _leaves(answer), _leaves(json.dumps(accepted))
     numbers, right_numbers = _numbers(leaves), _numbers(right)
     if len(numbers) != len(right_numbers):
@@ -153,7 +153,7 @@ def _same_values(answer: Any, accepted: Any, tolerance: float) -> bool:
 
 
 def _leaves(answer: Any) -> list[Any]:
-    """The numbers and texts in an answer, in order: those of its JSON, or the text itself if it is not JSON."""
+    """The numbers and texts in an answer, in order: its JSON's, or the text itself if it is not JSON."""
     leaves, waiting = [], [json_value(answer, answer) if isinstance(answer, str) else answer]
     while waiting:
         one = waiting.pop()
@@ -177,7 +177,7 @@ def _numbers(leaves: Sequence[Any]) -> list[float]:
 
 
 def _moments(leaves: Sequence[Any]) -> set[str]:
-    """The times in the texts, to the minute; in UTC if they have a zone."""
+    """The times in the texts, to the minute; in UTC if a zone is stated."""
     moments = set()
     for leaf in leaves:
         for text in _DATE.findall(leaf) if isinstance(leaf, str) else ():

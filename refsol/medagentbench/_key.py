@@ -2,7 +2,7 @@
 offline.
 
 The rules determine these facts: they are run on a source that records every search. Of a patient's observations, the
-key has those that can decide a verdict. It has the digest of its tasks.
+key contains only those that can decide a verdict. It also contains the digest of its tasks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from refsol.schema import validator
 class AnswerKey(BaseModel):
     """The facts of a task set, as in its file.
 
-    `tasks` is the digest of the task set. A patient is `[birth date]`, or null if the EHR does not have the patient.
+    `tasks` is the digest of the task set. A patient is `[birth date]`, or null if the patient is not in the EHR.
     Readings are `[time, value]` under `MRN CODE`, in the server's order.
     """
 

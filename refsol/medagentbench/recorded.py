@@ -4,8 +4,8 @@ The format of a results file is detected from the content and named.
 
 * the results file: `{"version", "round", "timestamp", "total_tasks", "results": [...]}`, also without some labels;
 * `agent_results.json` of medagent-copilot: a results file whose time is called `run_timestamp`;
-* `runs.jsonl` and `overall.json` of the official runner. They number the tasks by their place in the task file and have
-  complete conversations, so that failures have transcripts.
+* `runs.jsonl` and `overall.json` of the official runner. They number the tasks by their place in the task file and
+  contain complete conversations, the transcripts of failures.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from refsol.schema import validator
 from refsol.verdict import show
 
 MAX_BYTES = 100_000_000
-"""A results file has a few hundred kB. A larger file is something else."""
+"""A results file is a few hundred kB. A larger file is something else."""
 RESULTS_FILE = "results file"
 """The format of a complete results file."""
 NOT_THE_AGENT = ("model_error", "fhir_error", "grader_error", "benchmark_error", "refused", "cancelled")
@@ -99,9 +99,9 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEpisode:
-    """How an episode went. `created` is None if there is no record of what the server stored.
+    """How an episode went. `created` is None if it is unknown what the server stored.
 
-    If the runner interpreted a message differently from its text, the transcript has the interpretation.
+    If the runner interpreted a message differently from its text, the transcript contains the interpretation.
     """
 
     task_id: str
@@ -123,7 +123,7 @@ class RecordedEpisode:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """A run's answers. `form` names the format of the file. `episodes` has statuses and transcripts by task id."""
+    """A run's answers. `form` is the format of the file. `episodes` contains statuses and transcripts by task id."""
 
     form: str
     version: str | None
@@ -216,7 +216,7 @@ def read_episodes(path: Path, trial: int = 1) -> dict[str, RecordedEpisode]:
 
 
 def episodes_beside(results: Path) -> dict[str, RecordedEpisode]:
-    """The episodes in the `episodes.jsonl` next to a results file: those of the first trial, or of trial N for
+    """The episodes in the `episodes.jsonl` next to a results file, of the first trial, or of trial N for
     `results.N.json`. Raises FactsError.
     """
     trial, path = _TRIAL.fullmatch(results.name), results.with_name("episodes.jsonl")
@@ -277,7 +277,7 @@ def _official(form: str, path: Path, outputs: Sequence[_Output], tasks: Sequence
         episodes[item.task_id] = RecordedEpisode(item.task_id, 1, status, None, transcript)
     if 2 * foreign > len(items):
         raise InputError(
-            f"{path}: belongs to another task set (the prompts of {foreign} of {len(items)} episodes have another "
+            f"{path}: belongs to another task set (the prompts of {foreign} of {len(items)} episodes contain another "
             "question); name its task file with --tasks and its patient data with --ehr"
         )
     return RecordedRun(form, None, tuple(items), (), episodes)

@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     score.add_argument("results", type=Path)
     score.add_argument("--gold", type=Path, required=True)
     score.add_argument("--json", action="store_true", help="print the official JSON, not rounded")
-    score.add_argument("--details", action="store_true", help="print JSON with all figures of each task")
+    score.add_argument("--details", action="store_true", help="print JSON with all scores of each task")
     score.add_argument("--tasks", help="score only these tasks, for example CMeEE-V2,CMeIE")
     score.add_argument("--metrics", choices=("official", "plain"), default="official")
     _read_options(score)

@@ -42,8 +42,8 @@ _REPORT_FORM = (
 
 
 class ProblemsError(InputError):
-    """The files cannot be used. The text has one line per problem: first the fatal ones, then the warnings, at most
-    MAX_LISTED in total.
+    """The files cannot be used. The text contains one line per problem: first the fatal ones, then the warnings, at
+    most MAX_LISTED in total.
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
@@ -84,7 +84,7 @@ def parse_file(
 
 
 def _in_utf8(path: Path, encoding: Encoding) -> BinaryIO:
-    """Open a file as UTF-8. Raises InputError if it cannot be opened or has another encoding."""
+    """Open a file as UTF-8. Raises InputError if it cannot be opened or is in another encoding."""
     try:
         if encoding == "utf-8":
             return path.open("rb")

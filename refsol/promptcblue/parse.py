@@ -1,7 +1,7 @@
 """A PromptCBLUE predictions file (JSON lines, the model's text in `target`) → structured answers by task.
 
 The rules are the observed behaviour of the official parser of the 16-task edition (CCKS 2023), its quirks included:
-what it loses is lost here too, or scores would not compare. One parser a task; `PARSERS` has them in output order.
+what it loses is lost here too, or scores would not compare. One parser a task; `PARSERS` lists them in output order.
 
 This file is also the `post_generate_process.py` of a submission, without any change. So it imports only the standard
 library, runs on Python 3.9, and reports problems as `Problem`s instead of raising this package's errors.
@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 REQUIRED_KEYS = ("input", "target", "answer_choices", "task_type", "task_dataset")
 MISSING_ID = "xxxx"
 PUBLIC_TASKS = ("CMeIE-V2", "Text2DT", "CMedCausal")
-"""Tasks that only the public 18-task edition has. A file with one of them belongs to that edition."""
+"""Tasks of the public 18-task edition only. A file with one of them belongs to that edition."""
 
 _CDEE_FIELDS = ("主体词", "发生状态", "描述词", "解剖部位")
 _CDEE_LISTS = ("描述词", "解剖部位")
@@ -152,7 +152,7 @@ def _is_common(character: str) -> bool:
 
 
 def load_json(text: str) -> Any:
-    """Parse a JSON text. Raises LineError, even if an object has a duplicate key (one value would be lost)."""
+    """Parse a JSON text. Raises LineError, including for an object with a duplicate key (one value would be lost)."""
     try:
         return json.loads(text, object_pairs_hook=unique_names)
     except json.JSONDecodeError as error:
@@ -211,7 +211,7 @@ def is_sample_id(value: object) -> bool:
 
 
 def unknown_task(name: object, edition: Edition | None = None) -> str:
-    """The message for a task name that an edition does not have."""
+    """The message for a task name that is not in the edition."""
     edition = edition or CCKS
     if isinstance(name, str) and name in PUBLIC_TASKS:
         return f"{name} is a task of the public 18-task edition, not of this one ({edition.name})"
@@ -370,7 +370,7 @@ def convert(predictions: str, results: str, edition: Edition | None = None) -> l
 
 
 def write_aside(path: str, parts: Sequence[bytes]) -> None:
-    """Write a temporary file and rename it. A file that already has this content is not replaced. Raises OSError."""
+    """Write a temporary file and rename it. A file with the same content is not replaced. Raises OSError."""
     if os.path.isfile(path):
         with open(path, "rb") as held:
             if all(held.read(len(part)) == part for part in parts) and not held.read(1):

@@ -1,6 +1,6 @@
 """The public edition of 18 tasks: CMeIE-V2 replaces CMeIE, and Text2DT and CMedCausal are new.
 
-The rules are those of the parser published with this edition. It differs from the shared task's parser in three points:
+The rules are the published parser's of this edition. It differs from the shared task's parser in three points:
 punctuation is not changed, CHIP-MDCFNPC uses another label for attributes outside its list, and the two tasks are new.
 A line on which that parser crashes (no head entity, no role) is read as empty.
 """

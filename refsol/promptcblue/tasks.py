@@ -45,7 +45,7 @@ class TaskSpec:
     texts: tuple[str, ...] = ()
     """Extraction: the keys whose values are texts."""
     nullable: tuple[str, ...] = ()
-    """Extraction: the texts that a prediction may leave null, as the official parser does; such an entry is wrong."""
+    """Extraction: the texts that a prediction may leave null, as the official parser does; those entries are wrong."""
     lists: tuple[str, ...] = ()
     """Extraction: the keys whose values are lists of texts."""
     objects: tuple[str, ...] = ()

@@ -51,9 +51,9 @@ class _Tree:
 
 
 def compare_trees(gold_nodes: Sequence[Node], predicted_nodes: Sequence[Node]) -> TreePart:
-    """The contribution of one sample. Raises InputError if a tree has no nodes."""
+    """The contribution of one sample. Raises InputError for a tree without nodes."""
     if not gold_nodes or not predicted_nodes:
-        raise InputError("a decision tree has no nodes")
+        raise InputError("a decision tree without nodes")
     gold, tree = _folded(gold_nodes), _folded(predicted_nodes)
     with_triples = [[node for node in one.nodes if node[2]] for one in (tree, gold)]
     right = sum(node == other for node in with_triples[0] for other in with_triples[1])
@@ -63,10 +63,10 @@ def compare_trees(gold_nodes: Sequence[Node], predicted_nodes: Sequence[Node]) -
 
 
 def tree_figures(parts: Sequence[TreePart]) -> TreeFigures:
-    """The scores of some samples. Raises InputError if no tree has a triple."""
+    """The scores of some samples. Raises InputError if no tree contains a triple."""
     most = sum(part.most_edits for part in parts)
     if not most:
-        raise InputError("no decision tree has a triple to score")
+        raise InputError("no decision tree contains a triple, so there is nothing to score")
     edits = sum(part.edits for part in parts)
     return TreeFigures(1 - edits / most, _f1([part.nodes for part in parts]), _f1([part.paths for part in parts]))
 
@@ -123,7 +123,7 @@ def _distance(node: tuple[str, str, frozenset[Any]], other: tuple[str, str, froz
 
 
 def _edits(tree: _Tree, gold: _Tree) -> int:
-    """The edit distance: walks both trees together and counts all nodes of a branch that only one tree has."""
+    """The edit distance: walks both trees together and counts all nodes of a branch that is in only one tree."""
     edits = 0
     pairs = [(0, 0)]
     while pairs:
@@ -149,8 +149,8 @@ def _whole(tree: _Tree, roots: tuple[int, int]) -> int:
 
 
 def _paths(tree: _Tree, gold: _Tree) -> tuple[int, int, int]:
-    """The numbers of right, predicted and gold paths from leaf to root. If a leaf has no parent, the comparison ends:
-    no path is right, and the paths found so far are counted.
+    """The numbers of right, predicted and gold paths from leaf to root. At a leaf without a parent, the comparison
+    ends: no path is right, and the paths found so far are counted.
     """
     paths, whole = _leaf_paths(tree)
     gold_paths: list[list[Step]] = []

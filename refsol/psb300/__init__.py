@@ -1,6 +1,6 @@
-"""Grades psb-300: the verdict of the published grader on each item, or that of the fairer rule set, with the reason.
+"""Grades psb-300: the verdict of the published grader on each item, or the fairer rule set's, with the reason.
 
-It needs no network and has no state. docs/psb-300.md describes the rules.
+It works without a network and keeps no state. docs/psb-300.md describes the rules.
 """
 
 from refsol.clinical.failures import failure_of

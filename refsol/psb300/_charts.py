@@ -51,7 +51,7 @@ class StoredFacts:
 class Stored(NamedTuple):
     """How many resources of some tasks' charts count, because they were stored before the cut-off.
 
-    `late` has the patients whose resources were all stored after it.
+    `late` lists the patients whose resources were all stored after it.
     """
 
     resources: int

@@ -3,7 +3,7 @@
 The published cases are facts stated in the judge prompts of SimpleQA and HuSimpleQA: their examples, how exact a number
 must be, how a name may be spelled. The other cases are this project's: twenty facts with ten replies each.
 
-One kind is disputed: a reply that names a part of the answer. HuSimpleQA's criteria call it NOT_ATTEMPTED (it
+One kind is disputed: a reply that contains a part of the answer. HuSimpleQA's criteria call it NOT_ATTEMPTED (it
 contradicts nothing), but its fifth example says INCORRECT. SimpleQA's prompt calls one name of two INCORRECT. So the
 label of a partial list depends on the prompt that the judge gets.
 """

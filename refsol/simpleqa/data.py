@@ -20,7 +20,7 @@ VARIANTS: tuple[Variant, ...] = get_args(Variant)
 class GoldQuestion:
     """A question with its gold answer. `id` is the data set's id, or the line number if there is none.
 
-    `group` is the group in the tables; it is empty if the row has none.
+    `group` is the group in the tables; it is empty for a row without one.
     """
 
     id: str
@@ -44,8 +44,8 @@ class _Format:
 def read_items(path: Path, variant: Variant = "husimpleqa", *, encoding: Encoding = "utf-8") -> list[GoldQuestion]:
     """The questions of a data file in file order. Blank lines and a byte order mark are allowed.
 
-    Raises InputError that names every row without a text as question or answer. Also raises it if the file cannot be
-    read, does not have the variant's format, or has no questions.
+    Raises InputError that lists every row without a text as question or answer. Also raises it if the file cannot be
+    read, is not in the variant's format, or contains no questions.
     """
     form = _FORMATS[variant]
     if (path.suffix.lower() == ".csv") != form.is_csv and path.suffix.lower() in (".csv", ".json", ".jsonl"):
@@ -75,7 +75,7 @@ def read_items(path: Path, variant: Variant = "husimpleqa", *, encoding: Encodin
 
 
 def without_groups(items: Sequence[GoldQuestion], variant: Variant) -> list[str]:
-    """A warning if no question has a group, which suggests that the file is of another variant."""
+    """A warning if all questions are without a group, which suggests that the file is of another variant."""
     if any(item.group for item in items):
         return []
     return [

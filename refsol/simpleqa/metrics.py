@@ -24,9 +24,9 @@ BINS = 10
 class Tally:
     """The number of rows per outcome.
 
-    `unscored` rows were judged but have no label; they count in the denominator. The last four do not count: the rule
-    `husimpleqa` leaves out `left_out`; a call failed for `judge_errors` and `unanswered`, and a failed call is never a
-    grade; no judge was called for `not_judged`.
+    `unscored` rows were judged but are without a label; they count in the denominator. The last four do not count: the
+    rule `husimpleqa` leaves out `left_out`; a call failed for `judge_errors` and `unanswered`, and a failed call is
+    never a grade; no judge was called for `not_judged`.
     """
 
     correct: int = 0
@@ -87,7 +87,7 @@ class Bounds:
 
 
 def bounds_of(questions: Mapping[Tally, int]) -> Bounds:
-    """The intervals over questions: `questions` counts the questions whose rows have each tally."""
+    """The intervals over questions: `questions` counts the questions by the tally of their rows."""
 
     def interval(pair: Callable[[Tally], tuple[int, int]]) -> Interval:
         kinds: Counter[tuple[int, int]] = Counter()
@@ -120,7 +120,7 @@ class Calibration:
 
     `brier` is the mean squared error (Brier 1950). `ece` is the expected calibration error over ten bins of equal width
     (Naeini et al. 2015). Both are None if no attempted row states a confidence. `left_out` counts the attempted rows
-    without a confidence from 0 to 100. `bins` has only bins with rows.
+    without a confidence from 0 to 100. `bins` contains only bins with rows.
     """
 
     count: int

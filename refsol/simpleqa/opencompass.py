@@ -1,6 +1,7 @@
-"""Read the output folder of an OpenCompass run that a model judged, check that it is complete, and write such a folder.
+"""Read the output folder of an OpenCompass run that a model judged, check that it is complete, and write folders of the
+same layout.
 
-The folders (observed): `predictions/<model>/` has the answers. Judgements are in one of two formats:
+The folders (observed): `predictions/<model>/` contains the answers. Judgements are in one of two formats:
 
 - Subjective evaluation: the same files under `results/<model>_judged-by--<judge>/`. Either side may be split into
   parts, independently of the other.
@@ -22,24 +23,24 @@ from refsol.simpleqa.score import JudgedAnswer, JudgedSet
 
 JUDGED_BY = "_judged-by--"
 GENERIC_JUDGE = "judge"
-"""The judge's name for the generic evaluator, which names none."""
+"""The judge's name for the generic evaluator, which does not state one."""
 _ID_KEYS = ("qid", "id", "original_index")
 _GROUP_KEYS = ("hu_specific_dim", "primary_category", "topic")
 
 
 def is_opencompass(path: Path) -> bool:
-    """Whether a path is an output folder of OpenCompass, a folder in its `results`, or a file in such a folder."""
+    """Whether a path is an output folder of OpenCompass, a folder in its `results`, or a file in one of these."""
     folder = path.parent if path.is_file() else path
     return (path / "results").is_dir() or JUDGED_BY in folder.name or folder.parent.name == "results"
 
 
 def read_opencompass(path: Path, items: Sequence[GoldQuestion] | None = None) -> list[JudgedSet]:
-    """Read the judged data sets of an output folder or of one folder in its `results`. For a file in such a folder,
-    read its data set with all its parts.
+    """Read the judged data sets of an output folder or of one folder in its `results`. For a file in one of these, read
+    its data set with all its parts.
 
     `items` are the questions in their original order. They prove that the run is complete and give the groups. Without
-    them, the groups come from the gold, if it is a whole record. Raises InputError that names what is missing if parts
-    or keys have a gap, or if results and predictions differ.
+    them, the groups come from the gold, if it is a whole record. Raises InputError that says what is missing if parts
+    or keys are missing, or if results and predictions differ.
     """
     if path.is_file():
         return [judged for judged in _judged_sets(path.parent, items) if judged.dataset == dataset_of(path)]
@@ -48,7 +49,7 @@ def read_opencompass(path: Path, items: Sequence[GoldQuestion] | None = None) ->
 
 
 def _folders(results: Path) -> list[Path]:
-    """The folders of judgements: those that name a judge, otherwise those of the generic evaluator."""
+    """The folders of judgements: the ones with a judge's name, otherwise the generic evaluator's."""
     named = sorted(results.glob(f"*{JUDGED_BY}*"))
     folders = named or sorted(folder for folder in results.glob("*") if folder.is_dir())
     if not folders:
@@ -61,11 +62,11 @@ def _judged_sets(folder: Path, items: Sequence[GoldQuestion] | None) -> Iterator
     predicted = folder.parent.parent / "predictions" / model
     results, predictions = data_sets(folder), data_sets(predicted)
     if unjudged := sorted(predictions.keys() - results.keys()):
-        raise InputError(f"{folder}: no results for {', '.join(unjudged)}; {predicted} has predictions for them")
+        raise InputError(f"{folder}: no results for {', '.join(unjudged)}; {predicted} contains predictions for them")
     for dataset, parts in results.items():
         entries, judged = _matched(predicted, predictions.get(dataset, {}), folder, parts)
         warnings = tuple(_proof(folder / dataset, entries, items, judged.replicas))
-        json_labels = '"evaluation"' in str(judged.entries[0].prompt)  # all rows have the same template
+        json_labels = '"evaluation"' in str(judged.entries[0].prompt)  # all rows share one template
         rows = _rows(dataset, judge or GENERIC_JUDGE, entries, judged, items)
         yield JudgedSet(model, dataset, tuple(rows), json_labels, warnings)
 
@@ -129,7 +130,7 @@ def _check_length(one: Path, entries: Sequence[Entry], other: Path, others: Sequ
     if len(entries) != len(others):
         low, high = sorted((len(entries), len(others)))
         shorter = one if len(entries) < len(others) else other
-        raise InputError(f"{shorter}: missing the keys {low} … {high - 1}, which its counterpart has")
+        raise InputError(f"{shorter}: missing the keys {low} … {high - 1}, which its counterpart contains")
 
 
 def _proof(place: Path, entries: Sequence[Entry], items: Sequence[GoldQuestion] | None, replicas: int) -> Iterator[str]:
@@ -155,9 +156,9 @@ def _answer(gold: Any) -> Any:
 def write_opencompass(folder: Path, judged: JudgedSet, items: Sequence[GoldQuestion]) -> list[Path]:
     """Write `predictions/<model>/` and, for each judge, `results/<model>_judged-by--<judge>/`. Returns the files.
 
-    Each language is a separate data set, named after the set and the language. The gold is the whole record, so that
-    a summarizer can group by its fields. Raises InputError if a row's question is not in `items` or a reply is missing:
-    OpenCompass has no way to mark a failed call and would count it as a grade.
+    Each language is a separate data set, named after the set and the language. The gold is the whole record, so that a
+    summarizer can group by its fields. Raises InputError if a row's question is not in `items` or a reply is missing:
+    OpenCompass cannot mark a failed call and would count it as a grade.
     """
     known = {item.id: item for item in items}
     for row in judged.rows:
@@ -183,7 +184,7 @@ def write_opencompass(folder: Path, judged: JudgedSet, items: Sequence[GoldQuest
 
 
 def _entry(item: GoldQuestion, row: JudgedAnswer, text: str | None, json_labels: bool) -> dict[str, Any]:
-    """A judged set does not store `origin_prompt`. This one has the question and the word that marks JSON labels."""
+    """A judged set does not store `origin_prompt`. This is the question and the word that marks JSON labels."""
     prompt = f'{item.question} {{"evaluation"}}' if json_labels else item.question
     gold = {"qid": item.id, "question": item.question, "answer": item.answer, "hu_specific_dim": row.group}
     return {"origin_prompt": prompt, "prediction": text, "gold": gold}

@@ -98,7 +98,7 @@ _MODELS = {
 
 @dataclass(frozen=True, slots=True)
 class PublishedPrompts:
-    """The prompts of a checkout by name. `other` names the prompts whose file exists but has another text."""
+    """The prompts of a checkout by name. `other` lists the prompts whose file exists but contains another text."""
 
     judges: Mapping[str, JudgePrompt]
     models: Mapping[str, ModelPrompt]
@@ -108,7 +108,7 @@ class PublishedPrompts:
 def published_prompts(place: Path) -> PublishedPrompts:
     """The judge prompts and model prompts in a checkout (OpenCompass, simple-evals) or in one of its files.
 
-    Raises InputError if there is none, or if a JUDGE_PROMPT has an unknown digest.
+    Raises InputError if there is none, or for a JUDGE_PROMPT with an unknown digest.
     """
     paths = [path for path in (place / name for name in _FILES) if path.is_file()] if place.is_dir() else [place]
     if not paths:
@@ -199,11 +199,11 @@ def _husimpleqa(path: Path, module: ast.Module) -> dict[str, JudgePrompt]:
     try:
         prompt = _judge_prompt(ast.literal_eval(values[-1]))
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"{path}: has no JUDGE_PROMPT with system_prompt and user_prompt") from None
+        raise InputError(f"{path}: needs a JUDGE_PROMPT with system_prompt and user_prompt") from None
     name = next((name for name, digest in JUDGE_PROMPTS.items() if digest == prompt.digest), None)
     if name is None:
         known = ", ".join(f"{name} {JUDGE_PROMPTS[name][:8]}" for name in ("published", "published-v1"))
-        raise InputError(f"{path}: has an unknown JUDGE_PROMPT (sha256 {prompt.digest[:8]}; known: {known})")
+        raise InputError(f"{path}: unknown JUDGE_PROMPT (sha256 {prompt.digest[:8]}; known: {known})")
     return {name: prompt}
 
 

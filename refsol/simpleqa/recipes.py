@@ -28,7 +28,7 @@ class Recipe:
 
     `model_prompt` and `judge_prompt` are names in `published`. An empty model prompt is the question alone; an empty
     judge prompt is a user's file. `sampling` and `judge_sampling` come from the published code; a temperature below 0
-    means the endpoint's default. `questions` is the size of the published set. `source` has its prompts.
+    means the endpoint's default. `questions` is the size of the published set. `source` is where its prompts are.
     """
 
     name: RecipeName

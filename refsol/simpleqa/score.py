@@ -35,8 +35,9 @@ DIMENSIONS = (
 class JudgedAnswer:
     """A question with its answer and judgements. `item` is the question's id if `id` differs (a repetition).
 
-    `group` is empty if the row has none. `prediction` is the model's reply; None if its call failed. `judged` has every
-    judge's reply by name; None if that judge's call failed. It is empty if some judges were not called yet.
+    `group` is empty for a row without one. `prediction` is the model's reply; None if its call failed. `judged` maps
+    every judge's name to its reply, or None if that judge's call failed. It is empty if some judges were not called
+    yet.
     """
 
     id: str
@@ -143,8 +144,8 @@ def votes_of(judged: JudgedSet, rule: Rule) -> dict[str, Counter[Vote]]:
 def score(rows: Iterable[JudgedAnswer], rule: Rule = "robust") -> list[Section]:
     """The scores under `rule`: one section per language in order of appearance, then one over all if there are more.
 
-    Groups have a fixed order. If one of HuSimpleQA's eight occurs, all eight are shown. If no row has a group, there
-    are no groups.
+    Groups are in a fixed order. If one of HuSimpleQA's eight occurs, all eight are shown. If all rows are without a
+    group, there are no groups.
     """
     return sections_of([Counted.of(row, outcome_of(row, rule)) for row in rows])
 

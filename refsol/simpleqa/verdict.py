@@ -25,7 +25,7 @@ LABELS: tuple[Label, ...] = get_args(Label)
 LETTERS: dict[str, Label] = {"A": CORRECT, "B": INCORRECT, "C": NOT_ATTEMPTED}
 
 _QUOTE = "[\"'`“”„‟‘’‚«»]"
-# Longer spellings first: INCORRECT contains CORRECT. A label has no letters next to it: `correctly` is not a label.
+# Longer spellings first: INCORRECT contains CORRECT. No letters are next to a label: `correctly` is not a label.
 _NO_ATTEMPT, _WRONG = r"not[\s_-]*attempted", r"in[_-]?correct|not[\s_-]*correct"
 _LABEL = re.compile(
     rf"(?<![^\W_])(?:(?P<not_attempted>{_NO_ATTEMPT})|(?P<incorrect>{_WRONG})|(?P<correct>correct))(?![^\W_])",
@@ -177,7 +177,7 @@ def _strict(reply: str) -> str:
 
 
 def _autorater(reply: str) -> str:
-    """As in SimpleQA Verified's notebook: a reply without a capital letter is A if it has `correct` in any spelling."""
+    """As SimpleQA Verified's notebook: a reply without a capital letter is A if it contains `correct`, in any case."""
     match = re.search("[ABC]", reply)
     return match[0] if match else "A" if "CORRECT" in reply.upper() else "C"
 

@@ -38,7 +38,7 @@ class Difference:
 
     @property
     def cluster(self) -> tuple[str, ...]:
-        """What differences of the same cause have in common."""
+        """What is the same in differences of one cause."""
         first, second = _signature(self.hapi), _signature(self.own)
         if first == second:
             first, second = "order or content", ""
@@ -84,7 +84,7 @@ def show(clusters: list[list[Difference]]) -> None:
 
 
 def _starts(options: argparse.Namespace) -> tuple[Plan, list[list[list[Answer]]]]:
-    """What each start of HAPI answered: saved answers, or those of starts made now."""
+    """What each start of HAPI answered: saved answers, or the answers of starts made now."""
     if not options.answers:
         seed = secrets.randbelow(10**6) if options.seed is None else options.seed
         print(f"seed {seed}", flush=True)
@@ -98,7 +98,7 @@ def _starts(options: argparse.Namespace) -> tuple[Plan, list[list[list[Answer]]]
             print(f"{path}: {plan.count} requests", flush=True)
     read = [answers.read(path) for path in options.answers]
     if len({plan for plan, _ in read}) != 1:
-        raise SystemExit("these files have answers to different requests; name files of one run with --keep")
+        raise SystemExit("these files contain answers to different requests; pass files of one run with --keep")
     return read[0][0], [rows for _, rows in read]
 
 

@@ -1,7 +1,7 @@
 """The answers of one start of a server to the generated requests, as a file.
 
-The first line of a file has the settings of the requests. Then there is a line for each request, in order, with the
-answer and the next pages. Three starts of HAPI show which answers HAPI varies itself: only rows on which all starts
+The first line of a file contains the settings of the requests. Then there is a line for each request, in order, with
+the answer and the next pages. Three starts of HAPI show which answers HAPI varies itself: only rows on which all starts
 agree are counted.
 """
 
@@ -63,7 +63,7 @@ def read(path: Path) -> tuple[Plan, list[list[Answer]]]:
 
 
 def stable(starts: list[list[list[Answer]]]) -> list[list[Answer] | None]:
-    """For each request the answers on which all starts agree; None where they do not, or HAPI has chosen by chance."""
+    """For each request the answers on which all starts agree; None where they do not, or HAPI chooses at random."""
     return [
         rows[0]
         if all([key(page) for page in row] == [key(page) for page in rows[0]] for row in rows)

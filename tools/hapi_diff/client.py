@@ -20,7 +20,7 @@ BLANKS = [
     (re.compile(r"deleted at [0-9T:.+Z-]+"), "deleted at <now>"),
     (re.compile(r"Took [\d,]+ms"), "Took <n>ms"),
     (re.compile(r'(source(?:": ?| value=)"[^"#]*)#[A-Za-z0-9]+"'), r'\1#<request>"'),
-    # Which form of the path HAPI names depends on which of two parameters it met first.
+    # Which spelling of the path HAPI gives depends on which of two parameters it met first.
     (re.compile(r"\.where\(resolve\(\) is [A-Za-z]+\)"), ""),
 ]
 

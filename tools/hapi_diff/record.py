@@ -2,12 +2,12 @@
 
     python -m tools.hapi_diff.record http://localhost:18080/fhir [--loaded] [--only HEADING]
 
-HAPI must be fresh and empty (or `--loaded` with the recorded data alone): `hapi.sh PORT
---hapi.fhir.reuse_cached_search_results_millis=-1` starts it. A line of cases.txt is `METHOD URL`, then, each after ` |
-`, `H:{…}` for headers, and a body. `#` begins a heading, which names the following rows. Ids from the server are
-blanked in the recording. `--only TEXT` repeats only the requests below headings with that text, and does not change
-the other rows; such requests must depend only on the data and on each other. tests/fhir_server/test_live.py replays
-the rows.
+HAPI must be fresh and empty (or `--loaded` with the recorded data alone):
+`hapi.sh PORT --hapi.fhir.reuse_cached_search_results_millis=-1` starts it. A line of cases.txt is `METHOD URL`, then,
+each after ` | `, `H:{…}` for headers, and a body. `#` begins a heading for the following rows. Ids from the server are
+blanked in the recording. `--only TEXT` repeats only the requests below headings with that text, and does not change the
+other rows; these requests must depend only on the data and on each other. tests/fhir_server/test_live.py replays the
+rows.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
     """Send the requests in order and write one line a row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("hapi", metavar="URL", help="the base address of the HAPI")
-    parser.add_argument("--loaded", action="store_true", help="HAPI has the recorded data already")
+    parser.add_argument("--loaded", action="store_true", help="the recorded data are already in HAPI")
     parser.add_argument("--only", default="", metavar="HEADING", help="only requests below headings with this text")
     options = parser.parse_args()
     side = Side(options.hapi)

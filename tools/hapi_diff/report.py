@@ -21,7 +21,7 @@ Cluster = Sequence[tuple[Case, Answer, Answer]]
 def tables(plan: Plan, starts: int, results: Counter[tuple[str, str]], clusters: Iterable[Cluster]) -> str:
     """The shares by tier, and a line for each cluster with its shortest request."""
     lines = [
-        f"{plan.count:,} requests of seed {plan.seed}, next to {starts} starts of HAPI:",
+        f"{plan.count:,} requests of seed {plan.seed}, compared with {starts} starts of HAPI:",
         "",
         "| tier | counted | equal | another status | not counted |",
         "|---|---|---|---|---|",

@@ -41,7 +41,7 @@ PATCH_TYPES = (
 @cache
 def _examples() -> list[str]:
     if not EXAMPLES.exists():
-        raise SystemExit(f"{EXAMPLES} is missing; it needs HL7's examples in the form in which HAPI stored them")
+        raise SystemExit(f"{EXAMPLES} is missing; it needs HL7's examples as HAPI stored them")
     return examples(EXAMPLES)
 
 

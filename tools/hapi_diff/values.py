@@ -1,4 +1,4 @@
-"""Values for requests: those of the recorded data, so that most searches have matches, and unusual ones."""
+"""Values for requests: from the recorded data, so that most searches match something, and unusual ones."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Values:
         return "S0000000" if self.random.random() < 0.03 else str(self.some("Patient")["id"])
 
     def date(self) -> str:
-        """A date with a prefix as searches have them."""
+        """A date with a prefix, as in searches."""
         prefix = self.random.choices(("", "ge", "le", "gt", "lt", "eq"), (4, 5, 4, 2, 2, 1))[0]
         return prefix + self.pick(*DATES)
 

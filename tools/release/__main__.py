@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / ".venv-release" / "bin"
 PACKAGES = ("medagent", "refsol", "fhir_server")
 LARGEST = 6_000_000
-"""Bytes that the wheel may have."""
+"""The wheel's maximum size in bytes."""
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
 
 
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def build(out: Path, folder: Path) -> tuple[Path, Path]:
-    """Sdist and wheel from a copy without git, and the wheel again from the sdist: the two have the same files."""
+    """Sdist and wheel from a copy without git, and the wheel again from the sdist: both contain the same files."""
     copy = folder / "copy"
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
@@ -101,7 +101,7 @@ def check(sdist: Path, wheel: Path) -> None:
     ]
     expect(not missing, f"not packed: {', '.join(missing)}")
     size = wheel.stat().st_size
-    expect(size <= LARGEST, f"{wheel.name} has {size:,} bytes, more than {LARGEST:,}")
+    expect(size <= LARGEST, f"{wheel.name} is {size:,} bytes, more than {LARGEST:,}")
     said("twine, check-wheel-contents, licence, py.typed", f"{size / 1e6:.1f} MB")
 
 

@@ -56,7 +56,7 @@ def try_wheel(python: Path, wheel: Path, folder: Path) -> str:
     shutil.copytree(EXAMPLE, empty / "fhir-client", ignore=shutil.ignore_patterns("__pycache__", ".pytest_cache"))
     passed = inside(empty / "fhir-client", own, "-m", "pytest", "-q").strip().splitlines()[-1]
     right = sum(bool(item["correct"]) for item in graded["items"])
-    expect(right == 10, f"the reference agent has {right} of 10 tasks right")
+    expect(right == 10, f"the reference agent solved {right} of 10 tasks")
     return f"run, grade, report, doctor; examples/fhir-client: {passed}"
 
 

@@ -25,7 +25,7 @@ Row: TypeAlias = tuple[str, float]
 """Parameter, number rounded to two decimals like in HAPI's column."""
 
 _CENT: Final = Decimal("0.01")
-_LARGE: Final = Decimal(10) ** 17  # HAPI's column has 17 digits before the point
+_LARGE: Final = Decimal(10) ** 17  # HAPI's column stores 17 digits before the point
 _NOTHING: Final[dict[str, Json]] = {}
 
 

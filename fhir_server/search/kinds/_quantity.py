@@ -25,7 +25,7 @@ from fhir_server.search.parameters import SearchParameter
 from fhir_server.wire.json_values import Json
 
 Row: TypeAlias = tuple[str, float, str, str]
-"""Parameter, value, system and code of the unit. System and code are "" if the resource has none."""
+"""Parameter, value, system and code of the unit. System and code are "" if they are missing."""
 
 CURRENCIES: Final = "urn:iso:std:iso:4217"
 _NOTHING: Final[dict[str, Json]] = {}

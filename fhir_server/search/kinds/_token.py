@@ -25,7 +25,7 @@ from fhir_server.wire.http import escape
 from fhir_server.wire.json_values import Json
 
 Row: TypeAlias = tuple[str, str, str]
-"""Parameter, system, value. System and value are "" if the resource has none."""
+"""Parameter, system, value. System and value are "" if they are missing."""
 
 
 def add(rows: IndexRows, name: str, system: str | None, value: str | None) -> None:
@@ -54,13 +54,13 @@ def _concept(rows: IndexRows, name: str, value: Json) -> None:
 
 
 def _identifier(rows: IndexRows, name: str, value: Json) -> None:
-    """Adds an identifier or contact point, if it has a value."""
+    """Adds an identifier or contact point, if there is a value."""
     if "value" in value:
         add(rows, name, value.get("system"), value["value"])
 
 
 def _enumerated(codes: str) -> ValueExtractor:
-    """An extractor of codes of a closed list, which has the system of each code."""
+    """An extractor of codes of a closed list, which gives the system of each code."""
     systems = definitions.codes(codes)
 
     def extract(rows: IndexRows, name: str, value: Json) -> None:
@@ -91,7 +91,7 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
 
 
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
-    """The condition that the resource has one of the codes."""
+    """The condition that the resource contains one of the codes."""
     number, modifier = scope.number(parameter.name), criterion.modifier
     if modifier == "of-type":
         raise FhirError(405, "HAPI-2012: The :of-type modifier is not enabled on this server")
@@ -112,14 +112,14 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     condition = Condition("tokens", where, args, weight=2, access=access, clustered=clustered, spread=spread)
     if modifier == "not":
         return [replace(condition, negated=True)]
-    # Only alternatives of the same form are in one index of hashes, and so in its order.
+    # Only alternatives of the same format are in one index of hashes, and so in its order.
     if len(parts) > 1 and len({sql for sql, _, _ in parts}) == 1:
         return [_by_hash(condition, (scope.resource_type, parameter.name), parts)]
     return [condition]
 
 
 def _by_value_set(scope: Scope, name: str, values: Sequence[str], *, within: bool) -> Condition:
-    """The condition that the resource has a code in one of the value sets, or a code that is in none of them.
+    """The condition that the resource contains a code in one of the value sets, or a code that is in none of them.
 
     All codes are one argument (JSON), since they may be more than SQLite's maximum number of arguments.
     """
@@ -143,7 +143,8 @@ def _in_hierarchy(scope: Scope, parameter: SearchParameter, values: Sequence[str
     """The codes with all codes above or below them in their code systems. Unknown codes are left out.
 
     Raises:
-        FhirError: HAPI-1239 or HAPI-1240. A value has no code, or no system (unless it is a code of a closed list).
+        FhirError: HAPI-1239 or HAPI-1240. A value is without a code, or without a system (unless it is a code of a
+            closed list).
     """
     paths = compile_path(parameter.expression, scope.resource_type)
     closed = {code: system for path in paths if path.codes for code, system in definitions.codes(path.codes).items()}
@@ -172,7 +173,7 @@ _SYSTEM_TEXT: Final = names.text("system")
 
 
 def _codes(library: Library, url: str) -> list[tuple[str, str]]:
-    """The system and code of each code in a value set. Empty if the value set has no `compose`, as in HAPI."""
+    """The system and code of each code in a value set. Empty for a value set without `compose`, as in HAPI."""
     value_set = library.value_set(url)
     if value_set is None:
         raise FhirError(404, f"HAPI-2024: Unknown ValueSet: {escape(url)}")

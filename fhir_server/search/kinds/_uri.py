@@ -27,7 +27,7 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
 
 
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
-    """The condition that the resource has one of the URIs."""
+    """The condition that the resource contains one of the URIs."""
     number, modifier = scope.number(parameter.name), criterion.modifier
     if parameter.name == "_source" and not modifier:
         return [_sources(number, criterion.values)]

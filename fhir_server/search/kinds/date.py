@@ -49,7 +49,7 @@ class Span(NamedTuple):
 
 
 def _midnight(year: int, month: int, day: int) -> int:
-    # Python has no year 0, which FHIR's dates allow; it is indexed as year 1.
+    # FHIR's dates allow a year 0, which Python does not; it is indexed as year 1.
     return (datetime(max(year, 1), month, day).toordinal() - _EPOCH_DAY) * DAY
 
 
@@ -101,7 +101,7 @@ def _milliseconds(moment: datetime) -> int:
 
 
 def period_span(period: Json) -> Span | None:
-    """The span of a Period; None if it has neither start nor end."""
+    """The span of a Period; None if both start and end are missing."""
     start, end = period.get("start"), period.get("end")
     if start is None and end is None:
         return None
@@ -155,7 +155,7 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
 
 @dataclass(frozen=True, slots=True)
 class DateParam:
-    """A value in a query: its first and last day, and its first and last millisecond. `timed`: it has a time."""
+    """A value in a query: its first and last day, and its first and last millisecond. `timed`: it includes a time."""
 
     prefix: str
     first_day: int
@@ -181,7 +181,7 @@ def date_param(text: str) -> DateParam:
 
 
 def invalid_date(text: str) -> FhirError:
-    """HAPI's error for an invalid date. It names the first wrong character."""
+    """HAPI's error for an invalid date. It quotes the first wrong character."""
     if len(text) >= 16 and text[10] != "T" and re.match(r"\d{4}-\d\d-\d\d", text):
         why = f"Expected character 'T' at index 10 but found {text[10]}"
         return FhirError(400, f'HAPI-1883: Invalid date/time format: "{text}": {why}')
@@ -247,7 +247,7 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
 
 
 def _first_day(params: Sequence[DateParam], *, any_of: bool) -> int:
-    """The first day on which a matching row can begin; 0 if there is no such limit. Less of the index is then read."""
+    """The first day on which a matching row can begin; 0 without a limit. Less of the index is then read."""
     firsts = [one.first_day if one.prefix == "eq" else one.last_day + 1 for one in params if one.prefix in ("eq", "sa")]
     return 0 if any_of else max(firsts, default=0)
 

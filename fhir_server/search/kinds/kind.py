@@ -37,7 +37,7 @@ class ReferenceRow(NamedTuple):
 
 
 class IndexRows(defaultdict[str, list[Any]]):
-    """The rows of one resource by kind. A kind without rows has an empty list."""
+    """The rows of one resource by kind. The list of a kind without rows is empty."""
 
     def __init__(self) -> None:
         super().__init__(list)
@@ -86,10 +86,10 @@ class Kind:
     * `extractor` returns the function that indexes the values at the end of a path; None if they are not indexed.
     * `table_rows` makes rows of the index table from index rows, the parameters' numbers and the resource's number.
     * `sort_key` is the SQL expression for `_sort`; empty if HAPI does not sort by this kind.
-    * `named` is the column with the number of a text (`search.names`); `table_rows` has the text there.
+    * `named` is the column with the number of a text (`search.names`); `table_rows` puts the text there.
     * `cleaned` removes the parts of a value that HAPI ignores.
     * `without_value` makes the criteria for a parameter without a value.
-    * `combines`: one row must match all criteria of one parameter, and a criterion outside chains has one value.
+    * `combines`: one row must match all criteria of one parameter, and a criterion outside chains contains one value.
     * `orders`: SQL expressions, by names for their indexes, by which conditions or the sort key order, and by which the
       table is not clustered.
     """
@@ -174,7 +174,7 @@ def compared(scope: Scope, parameter: SearchParameter, table: str, amounts: Sequ
 
 
 def _compare(prefix: str, text: str, kind: str, unit: str) -> tuple[str, tuple[float, ...]]:
-    """SQL that compares the column `value` with a decimal. Errors have the `kind` of parameter and the `unit`."""
+    """SQL that compares the column `value` with a decimal. Errors state the `kind` of parameter and the `unit`."""
     try:
         number = Decimal(text)
     except InvalidOperation:

@@ -23,7 +23,7 @@ TARGET = (
 MODIFIERS = ("contains", "exact", "in", "iterate", "missing", "not-in", "of-type", "recurse", "text")
 """The modifiers that HAPI lists in its error for an unknown one."""
 _LOWER_CASE = frozenset(map(str.lower, resource_types()))
-"""The types in lower case: one in another letter case is no error, and matches nothing."""
+"""The types in lower case: another letter case is not an error, but matches nothing."""
 ALLOWED = frozenset(("", *MODIFIERS, *resource_types()))
 
 
@@ -45,7 +45,7 @@ def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None
 
 
 def table_rows(rows: list[ReferenceRow], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
-    """Rows of the table `links`. A canonical URL with a version has a second row without it."""
+    """Rows of the table `links`. A canonical URL with a version gets a second row without it."""
     links = [
         (numbers[row.parameter], without_version(row.reference), row_id) for row in rows if row.reference[0] != "#"
     ]
@@ -90,7 +90,7 @@ def unsupported_type(name: str) -> FhirError:
 
 
 def target_types(criterion: Criterion, parameter: SearchParameter) -> Sequence[str]:
-    """The types that an id without a type may have."""
+    """The possible types of an id without a type."""
     if criterion.modifier in resource_types():
         return (criterion.modifier,)
     if criterion.modifier:
@@ -127,7 +127,7 @@ def cleaned(value: str) -> str:
 
 
 def without_value(criterion: Criterion) -> list[Criterion]:
-    """Raises HAPI-1101: a reference must have a value."""
+    """Raises HAPI-1101: a reference without a value."""
     if criterion.modifier:
         return []
     raise _missing_value()

@@ -74,7 +74,7 @@ class ModelPrompt:
     system: str = ""
 
     def fill(self, language: str, question: str) -> str:
-        """The message to the model. Raises KeyError for a language that the prompt does not have."""
+        """The message to the model. Raises KeyError for a language in which the prompt is not available."""
         return self.templates[language].fill({"question": question})
 
     @property
@@ -154,7 +154,7 @@ def judge_prompt(path: Path | None = None) -> JudgePrompt:
     if not isinstance(text, str):
         raise InputError(f"{source}: needs `user`, the text of the message to the judge")
     if labels not in ("json", "letters"):
-        raise InputError(f'{source}: needs `labels = "json"` or `labels = "letters"`: the form of the labels')
+        raise InputError(f'{source}: needs `labels = "json"` or `labels = "letters"`: the format of the labels')
     if not isinstance(system, str) or insert not in get_args(Insert):
         raise InputError(f"{source}: `system` is a text, `insert` one of {', '.join(get_args(Insert))}")
     template = Template(text, _aliases(table, source))
