@@ -47,6 +47,15 @@ KIND_WORDS: dict[FailureKind, str] = {
     "wrong-value": "gave another value",
 }
 """A text for each kind, in the order in which the kinds are checked."""
+SHORT_WORDS: Mapping[str, str] = {
+    "infrastructure": "failed outside the agent",
+    "data": "no right answer in the data",
+    "cut-reply": "reply cut off",
+    "invalid-action": "invalid message",
+    "reading-missed": "data never read",
+    "wrong-form": "value in a wrong format",
+}
+"""Short names of kinds whose own words say less."""
 
 
 _ENDS: dict[str, FailureKind] = {

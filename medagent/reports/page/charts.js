@@ -30,7 +30,7 @@ function dots(block, context) {
   return frame(block.title, null,
     s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: block.group ? "group" : "img", "aria-label": `${block.title}: ` + lines.map((line) => `${line[0]} ${shownFigure(line[2], context.measure)}`).join(", ") },
       ticks.map((tick) => s("text", { class: "q", x: x(tick), y: height - 4, "text-anchor": "middle" }, context.measure === "percent" ? `${Math.round(tick * 100)} %` : short(context.measure === "points" ? tick * 100 : tick))), drawn, marks.map((mark) => mark[0])),
-    legend(`● ${block.figure}, ─ 95 % interval`, ...marks.map((mark) => mark[1]), block.group ? "A name filters the items." : null));
+    legend(`● ${block.figure}, ─ 95% interval`, ...marks.map((mark) => mark[1]), block.group ? "A name filters the items." : null));
 }
 
 function shares(block) {
@@ -60,7 +60,7 @@ function reliability(block, context) {
   const labelled = { ...block, x: "stated confidence", y: "share of right ones" };
   return frame(block.title, block.note, square(labelled, context, (x, y) => block.bins.map(([low, high, n, confidence, accuracy]) => s("g", null,
     s("line", { class: "bad", x1: x(confidence), x2: x(confidence), y1: y(confidence), y2: y(accuracy), "stroke-width": 1.5 }),
-    s("circle", { class: "fill", cx: x(confidence), cy: y(accuracy), r: 4 + 8 * Math.sqrt(n / most) }, s("title", null, `${Math.round(low * 100)} to ${Math.round(high * 100)} %: n ${n}, mean confidence ${percent(confidence)}, right ${percent(accuracy)}`)),
+    s("circle", { class: "fill", cx: x(confidence), cy: y(accuracy), r: 4 + 8 * Math.sqrt(n / most) }, s("title", null, `${Math.round(low * 100)} to ${Math.round(high * 100)}%: n ${n}, mean confidence ${percent(confidence)}, right ${percent(accuracy)}`)),
     s("text", { x: x(confidence), y: y(accuracy) + (accuracy > confidence ? -16 : 26), class: "q", "text-anchor": "middle" }, `n ${n}`))), { x: [0, 1], y: [0, 1] },
     (x, y) => s("line", { class: "ink", x1: x(0), y1: y(0), x2: x(1), y2: y(1), "stroke-dasharray": "4 4" })),
     legend("● a tenth of the confidence scale, its size the number of items", "┈ what perfect calibration would be"));

@@ -1,6 +1,6 @@
 /* Several runs: a board, paired differences with their tests, what a rate cost. */
 const probability = (p) => (p < 0.0001 ? "< 0.0001" : p.toFixed(4));
-const signed = (value, measure) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${shownFigure(Math.abs(value), measure)}`;
+const signed = (value, measure) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${measure === "percent" ? (100 * Math.abs(value)).toFixed(1) : shownFigure(Math.abs(value), measure)}`;
 
 function comparisonPanels(app) {
   if (!app.head.comparison) return null;
@@ -10,14 +10,14 @@ function comparisonPanels(app) {
 function board(app) {
   const ranked = app.runs.map((run, place) => ({ run, place })).sort((a, b) => (b.run.value ?? -1) - (a.run.value ?? -1));
   return h("section", { class: "panel wide" }, h("h3", null, "Board"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Board" }, h("table", null,
-    h("thead", null, h("tr", null, ["", "run", app.runs[0].figure, "95 %", "grounded", "n", "cost", "cost an item", "tokens"].map((name, place) => (name ? h("th", { class: place > 1 ? "num" : null, scope: "col" }, name) : h("td"))))),
+    h("thead", null, h("tr", null, ["", "run", app.runs[0].figure, "95%", "grounded", "n", "cost", "cost an item", "tokens"].map((name, place) => (name ? h("th", { class: place > 1 ? "num" : null, scope: "col" }, name) : h("td"))))),
     h("tbody", null, ranked.map(({ run, place }) => h("tr", null, h("td", null, h("span", { class: "letter" }, app.letter(place))), h("td", null, run.label), h("td", { class: "num" }, h("b", null, run.shown)), h("td", { class: "num" }, run.bounds || "–"), h("td", { class: "num" }, run.grounded || "–"),
       h("td", { class: "num" }, run.n), h("td", { class: "num" }, dollars(run.cost)), h("td", { class: "num" }, run.cost !== null && run.n ? dollars(run.cost / run.n) : "–"), h("td", { class: "num" }, run.tokens === null ? "–" : thousands(run.tokens))))))));
 }
 
 function pairsTable(app) {
   const pairs = app.head.comparison.pairs, several = pairs.some((pair) => pair.holm !== null), measure = app.runs[0].measure;
-  const heads = ["pair", "items", "difference", "95 %", "only the second better", "only the first better", "p", ...(several ? ["p by Holm"] : [])];
+  const heads = ["pair", "items", "difference", "95%", "only the second better", "only the first better", "p", ...(several ? ["p by Holm"] : [])];
   return h("section", { class: "panel wide" }, h("h3", null, "Paired differences over the items that both have"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Paired differences" }, h("table", null,
     h("thead", null, h("tr", null, heads.map((name, place) => h("th", { class: place ? "num" : null, scope: "col" }, name)))),
     h("tbody", null, pairs.map((pair) => h("tr", null, h("td", null, `${app.letter(pair.second)} − ${app.letter(pair.first)}`), h("td", { class: "num" }, pair.n), h("td", { class: "num" }, h("b", null, signed(pair.difference, measure))), h("td", { class: "num" }, `${signed(pair.low, measure)} to ${signed(pair.high, measure)}`),

@@ -16,7 +16,7 @@ const s = (tag, attributes, ...children) => fill(document.createElementNS("http:
 const byId = (id) => document.getElementById(id);
 
 const GLYPH = { true: ["✓", "right", "ok"], false: ["✗", "wrong", "no"], null: ["–", "not graded", "na"] };
-const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)} %`);
+const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)}%`);
 const shownFigure = (value, measure) =>
   value === null || value === undefined ? "–" : measure === "percent" ? percent(value) : measure === "points" ? (100 * value).toFixed(2) : value.toFixed(4);
 const thousands = (n) => Math.round(n).toLocaleString("en-US");

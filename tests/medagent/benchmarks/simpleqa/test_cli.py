@@ -85,7 +85,7 @@ def test_agreement_that_is_not_defined_is_null(tmp_path: Path) -> None:
     _, out, _ = medagent("judge", "agree", folder, folder, "--json")
     assert json.loads(out)["kappa"] is None
     _, out, _ = medagent("judge", "agree", folder, folder)
-    assert "Cohen's kappa – (95 %: – to –); not defined: both gave one label throughout" in out
+    assert "Cohen's kappa – (95% – to –); not defined: both gave one label throughout" in out
 
 
 def test_scores_of_opencompass_as_a_table(tmp_path: Path) -> None:
