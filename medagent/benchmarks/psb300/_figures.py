@@ -18,7 +18,7 @@ from medagent.reports.published import published_notes, published_sections, publ
 from medagent.reports.trials import flip_notes, trial_sections, trials_title
 from refsol.psb300 import BASELINES, TYPES
 
-BRANCHES = {"query": "queries", "order": "an order was due", "no order": "doing nothing was right"}
+BRANCHES = {"query": "a query", "order": "something is due", "no order": "nothing is due"}
 _PUBLISHED = Path(__file__).with_name("published.toml")
 
 

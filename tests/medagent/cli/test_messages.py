@@ -113,7 +113,7 @@ def test_a_run_whose_endpoint_is_down_ends_at_the_first_refused_connection() -> 
     assert ran.err.splitlines()[-1].startswith(
         "medagent: http://127.0.0.1:9/v1: nothing listens on 127.0.0.1:9; start the server, or correct the base URL"
     )
-    assert "overall" not in ran.out
+    assert "Score" not in ran.out
 
 
 def test_an_endpoint_that_has_answered_is_asked_again() -> None:
