@@ -109,12 +109,20 @@ def failed_orders(
     if count := failed.get("posts"):
         placed, due = int(count.actual.split()[0]), int(count.expected.split()[0])
         kind: FailureKind = "order-missing" if placed < due else "order-not-due"
-        return Failure(kind, f"{placed} of {due} orders accepted{_unreadable(messages)}" + why(verdict))
+        return Failure(kind, f"{_due(due)}, {_placed(placed)}{_unreadable(messages)}" + why(verdict))
     wrong = [check for check in failed.values() if check.name not in ("answer", "completed", "last message")]
     if not wrong:
         return None
     reasons = "; ".join(f"{check.name}: {check.actual} for {check.expected}" for check in wrong)
     return Failure("order-wrong", reasons, wrong[0].name)
+
+
+def _due(count: int) -> str:
+    return "1 order was due" if count == 1 else f"{count} orders were due"
+
+
+def _placed(count: int) -> str:
+    return {0: "none was placed", 1: "1 was placed"}.get(count, f"{count} were placed")
 
 
 def named_posts(messages: Sequence[HistoryMessage]) -> str:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medagent.benchmarks.data_sources import former
 from medagent.benchmarks.fhiragentbench._agents import chart_queries
 from medagent.benchmarks.fhiragentbench.sets import FORMER, SYNTHETIC, hospital_of
 from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
@@ -40,10 +41,7 @@ def patients_file(source: FhirAgentBenchSettings, say: Say = lambda _: None) -> 
     if source.dataset == SYNTHETIC:
         return bundled_file(say)
     if source.dataset == FORMER:
-        raise UserError(
-            f"data set {FORMER!r} is the former bundled one: its patients cannot be made any more, so its runs can be "
-            "read and graded, but not continued"
-        )
+        raise former(FORMER)
     raise UserError(
         "the patients of these questions are not bundled: import them once (medagent ehr import "
         "mimic-demo/*.ndjson.gz --data mimic.sqlite), then pass --ehr mimic.sqlite"

@@ -110,3 +110,14 @@ def test_what_a_score_was_measured_on_stands_under_the_table(tmp_path: Path) -> 
     assert grade["data"]["name"] == "MedAgentBench-Synthetic"
     assert grade["settings"]["max-tokens"] == 99
     assert "openai" in grade["versions"]
+
+
+def test_a_missing_order_is_one_line(tmp_path: Path) -> None:
+    """Not a line for each of its fields."""
+    assert run(tmp_path, "--agent", "nop", "--ids", "task3_1,task9_12").code == 0
+    shown = medagent("show", tmp_path / "v2_r1_nop", "task3_1").out
+    assert "  ✗ Observation: this order is missing (8 checks)\n" in shown
+    assert "why: order-missing: 1 order was due, none was placed: the instruction asks to record" in shown
+    assert "got nothing" not in shown
+    two = medagent("show", tmp_path / "v2_r1_nop", "task9_12").out
+    assert re.findall(r"✗ (\w+): this order is missing", two) == ["MedicationRequest", "ServiceRequest"]
