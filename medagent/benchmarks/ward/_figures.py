@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 from medagent.core.figures import difference, difference_spread, percent
 from medagent.engine.intervals import above
@@ -28,7 +29,7 @@ def figures(scores: Sequence[Scored]) -> Figures:
     branches = {
         branch: [mean_line(words, some)]
         for branch, words in BRANCHES.items()
-        if (some := [one for one in scores if one.score is not None and one.score.part["branch"] == branch])
+        if (some := [one for one in scores if _part(one).get("branch") == branch])
     }
     queries = branches.pop("query", [])
     baselines = list(_baselines(scores))
@@ -56,7 +57,7 @@ def type_words(one: Scored) -> str:
 
 def _baselines(scores: Sequence[Scored]) -> Iterator[TableLine]:
     """The scores of agents that read nothing, on these items."""
-    parts = {one.item.id: one.score.part for one in scores if one.score is not None}
+    parts = {one.item.id: part for one in scores if (part := _part(one))}
     for name in BASELINES:
         known = [part[name] for part in parts.values() if part.get(name) is not None]
         right, n = sum(known), len(known)
@@ -71,8 +72,13 @@ def _baselines(scores: Sequence[Scored]) -> Iterator[TableLine]:
 
 
 def _above_blind(scores: Sequence[Scored], overall: TableLine) -> Iterator[str]:
-    blind = {one.item.id: one.score.part.get("blind") for one in scores if one.score is not None}
+    blind = {one.item.id: part.get("blind") for one in scores if (part := _part(one))}
     margin = above(scores, blind)
     if margin is not None:
         step, ends = difference(margin[0]), difference_spread((margin[1].low, margin[1].high))
         yield f"Score: {percent(overall.value)}; compared with blind: {step} (95% {ends})"
+
+
+def _part(one: Scored) -> Mapping[str, Any]:
+    """What the grader said about a unit besides the verdict; nothing if the grader failed."""
+    return (one.score.part or {}) if one.score else {}
