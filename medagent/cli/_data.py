@@ -95,7 +95,7 @@ def check(
     types = ", ".join(f"{count} {name}" for name, count in Counter(task.type for task in dataset.tasks).items())
     print(f"{file}: {counted(len(dataset.tasks), 'tasks')} ({types}), digest {dataset.digest[:16]}")
     if dataset.has_twins:
-        print(f"twins: {len(dataset.tasks) // 2} pairs")
+        print(f"twins: {counted(len(dataset.tasks) // 2, 'pairs')}")
     print(_rules(dataset.constants))
 
 

@@ -6,13 +6,13 @@ trial n. A pair without both verdicts does not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from medagent.engine.intervals import interval_notes, these_types
 from medagent.engine.report import ItemOutcome, TableLine, TableSection
-from medagent.engine.scores import Figures, Grader, Item, Score, Scored, mean_line
+from medagent.engine.scores import Figures, Grader, Item, Score, Scored, mean_line, unit_name
 from medagent.engine.settings import RunSettings
 
 HEADLINE = "right on both, and the data read"
@@ -122,6 +122,12 @@ def _complete(members: Sequence[T], name: Callable[[T], tuple[str, int]]) -> Ite
         if name(one)[0]:
             named.setdefault(name(one), []).append(one)
     return ((key, both) for key, both in named.items() if len(both) == 2)
+
+
+def pairs_of(units: Iterable[str], items: Mapping[str, Item]) -> dict[str, str]:
+    """The pair of each unit that is one of two twins, in its trial."""
+    names = {unit: unit_name(unit, items) for unit in units}
+    return {unit: f"{pair}#{name.trial}" for unit, name in names.items() if name and (pair := items[name.item].pair)}
 
 
 Settings = TypeVar("Settings", bound=RunSettings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import re
 from collections import Counter
@@ -249,6 +250,32 @@ def test_selections_keep_pairs_together(mab: Twins) -> None:
         assert chosen
         assert set(chosen.values()) == {2}, words
     assert len(mab.run("nop", "--limit", 6)["items"]) == 6
+
+
+class FailsOnce(Agent):
+    """Fails on one item, until the environment allows it; writes down which items it plays."""
+
+    async def play(self, task: Any, prompt: str) -> AsyncIterator[str]:
+        (Path(os.environ["PLAYED"]) / task.id).touch()
+        if task.id == os.environ["FAILS"]:
+            raise ValueError("not yet")
+        yield "FINISH([])"
+
+
+def test_retry_repeats_whole_pairs(mab: Twins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = mab.tasks[0]
+    played = tmp_path / "played"
+    played.mkdir()
+    monkeypatch.setenv("PLAYED", str(played))
+    monkeypatch.setenv("FAILS", one["id"])
+    agent = f"{__name__}:FailsOnce"
+    words = ("run", "--dataset", mab.folder, "--agent", agent, "--limit", 200, "--results-dir", tmp_path, "--quiet")
+    medagent(*words)
+    monkeypatch.setenv("FAILS", "")
+    for file in played.iterdir():
+        file.unlink()
+    assert medagent(*words, "--retry", "agent_error").code == 0
+    assert {file.name for file in played.iterdir()} == {task["id"] for task in mab.tasks if task["twin"] == one["twin"]}
 
 
 def test_trial_n_is_paired_with_trial_n(ward: Twins) -> None:
