@@ -263,7 +263,8 @@ def twins(
         str,
         typer.Argument(
             metavar="[DATASET]",
-            help="synthetic, official, psb-300, published (psb-300's published set), a folder, or a task file.",
+            help="synthetic, official, psb-300, published (psb-300's published set), fhir-agentbench, a folder, a task "
+            "file, or a question file (.csv).",
         ),
     ] = "synthetic",
     out: Annotated[Path, typer.Option(metavar="NAME", help="A new or empty folder.")] = Path("twins"),
@@ -277,25 +278,32 @@ def twins(
     """Make a set in which each item occurs twice, over two charts. No reply is right on both, so guessing is worthless.
 
     Both have the same patient, text and clock; one deciding fact of the chart differs. An item counts as right if the
-    replies to both are right and the agent read the deciding data.
+    replies to both are right and the agent read the deciding data. For questions of FHIR-AgentBench, one of the two
+    charts does not contain the answer.
 
     Example: medagent data twins && medagent run --dataset twins --agent reference
 
     Example: medagent data twins psb-300 --out psb-twins
 
+    Example: medagent data twins fhir-agentbench --out question-twins
+
     Example: medagent data twins ward-set --from ward7.py --out ward-twins
     """
+    from medagent.benchmarks.fhiragentbench import sets as question_sets
     from medagent.benchmarks.made_folders import make_folder
     from medagent.benchmarks.psb300 import tasks as task_sets
+    from medagent.core.figures import counted
 
     command, write = "", _twins_of_medagentbench(dataset, ehr)
     if types is not None:
         command, write = f"{types} ", _twins_of_types(types, dataset, ehr)
     elif dataset in ("psb-300", task_sets.IMPORTED) or task_sets.is_set(Path(dataset)):
         command, write = "psb-300 ", _twins_of_psb300(dataset, ehr)
+    elif dataset == "fhir-agentbench" or dataset.endswith(".csv") or question_sets.is_set(Path(dataset)):
+        command, write = "fhir-agentbench ", _twins_of_questions(dataset, ehr)
     made = make_folder(out, "", lambda _: write(out))
     print("\n".join(made.words))
-    print(f"{out}: {sum(made.pairs.values())} pairs, {len(made.halves)} items")
+    print(f"{out}: {counted(sum(made.pairs.values()), 'pairs')}, {len(made.halves)} items")
     print(f"Run it: medagent run {command}--dataset {out} --agent reference")
 
 
@@ -313,6 +321,15 @@ def _twins_of_psb300(dataset: str, ehr: Path | None) -> Callable[[Path], Any]:
 
     name = BUNDLED if dataset == "psb-300" else dataset
     return lambda folder: write(Psb300Settings(dataset=name, ehr=ehr), folder)
+
+
+def _twins_of_questions(dataset: str, ehr: Path | None) -> Callable[[Path], Any]:
+    from medagent.benchmarks.fhiragentbench.generator.twins import write
+    from medagent.benchmarks.fhiragentbench.sets import SYNTHETIC
+    from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
+
+    name = SYNTHETIC if dataset == "fhir-agentbench" else dataset
+    return lambda folder: write(FhirAgentBenchSettings(dataset=name, ehr=ehr), folder)
 
 
 def _twins_of_types(types: str, dataset: str, ehr: Path | None) -> Callable[[Path], Any]:

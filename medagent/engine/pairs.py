@@ -51,7 +51,7 @@ def _figures(scores: Sequence[Scored], own: Figures) -> Figures:
         notes.append(f"Incomplete pairs, which do not count: {incomplete} of {len(names)}.")
     return replace(
         own,
-        table=lines,
+        table=[*lines, *own.beside_pairs],
         overall=overall.model_copy(update={"grounded": None}),
         notes=[*notes, *(interval_notes(read) if read else ())],
         measure="percent",

@@ -117,9 +117,11 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return None if checkout_of(settings.prompt) else super().prompt_digest(settings)
 
     def pack(self, source: FhirAgentBenchSettings, item: Any) -> Mapping[str, bytes]:
-        """See `FhirBenchmark.pack`. The files have the question and the options for grading."""
+        """See `FhirBenchmark.pack`. The files have the question, then its twin, and the options for grading."""
+        asked = _question(item)
+        twins = [one for one in questions_of(source.dataset) if asked.twin == one.twin != "" and one.id != asked.id]
         options = {"rule_set": source.rule_set, "found": source.found_in_effect}
-        return {QUESTIONS: questions_text([_question(item)]).encode(), _SOURCE: json.dumps(options).encode()}
+        return {QUESTIONS: questions_text([asked, *twins]).encode(), _SOURCE: json.dumps(options).encode()}
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
         """See `FhirBenchmark.unpack`."""
