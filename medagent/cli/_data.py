@@ -303,8 +303,9 @@ def twins(
         command, write = "fhir-agentbench ", _twins_of_questions(dataset, ehr)
     made = make_folder(out, "", lambda _: write(out))
     print("\n".join(made.words))
-    print(f"{out}: {counted(sum(made.pairs.values()), 'pairs')}, {len(made.halves)} items")
-    print(f"Run it: medagent run {command}--dataset {out} --agent reference")
+    print(f"{out}: {counted(sum(made.pairs.values()), 'pairs')}, {counted(len(made.halves), 'items')}")
+    agent = "nop" if dataset.endswith(".csv") else "reference"  # which reads only generated questions
+    print(f"Run it: medagent run {command}--dataset {out} --agent {agent}")
 
 
 def _twins_of_medagentbench(dataset: str, ehr: Path | None) -> Callable[[Path], Any]:

@@ -42,7 +42,6 @@ from refsol.resources import codes
 LINE = f'If the record does not contain the answer, answer "{NOT_IN_RECORD}".'
 """The line in the prompts of both twins, which no other set has."""
 _KEPT = ("Patient", "Encounter", "Location")
-_SHARED = "Medication"
 _NOT_EMPTY = re.compile(r"Has_verb|Is |Count|How often|How many (?!\[)|What (?:is the sum|was the total)")
 """The beginning of templates whose answer over an empty chart is 0 or no."""
 _NAMED = re.compile(r"_name\d?\}|weight|height")
@@ -117,8 +116,10 @@ class _Charts:
             return "rests on the patient, a stay or a location"
         if _NOT_EMPTY.match(question.template):
             return "asks for a count, a sum, or yes or no"
+        listed = {f"{kind}/{one}" for kind, ids in question.true_ids.items() for one in ids}
+        if not listed <= self._by_ref.keys():
+            return "the patients' file lacks what answers it"
         chart = self.patients[question.patient]
-        listed = {f"{kind}/{one}" for kind, ids in question.true_ids.items() for one in ids if kind != _SHARED}
         own = [one for one in chart if ref(one) in listed]
         if any(map(codes, own)) and not _NAMED.search(question.template):
             return "other resources could answer it"
