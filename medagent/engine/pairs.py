@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from medagent.engine.intervals import interval_notes, these_types
 from medagent.engine.report import ItemOutcome, TableLine, TableSection
@@ -27,7 +27,7 @@ def figures_of(grader: Grader[Any], scores: Sequence[Scored]) -> Figures:
 
 
 def _figures(scores: Sequence[Scored], own: Figures) -> Figures:
-    read, right = pairs(scores, _read), pairs(scores, _right)
+    read, right = pairs(scores, is_right_and_read), pairs(scores, _right)
     groups = list(dict.fromkeys(one.item.group for one in read))
     overall = mean_line(HEADLINE, read)
     if overall.n:
@@ -73,6 +73,13 @@ def _document(overall: TableLine, both: TableLine) -> dict[str, Any]:
     }
 
 
+class _Graded(Protocol):
+    @property
+    def correct(self) -> bool | None: ...
+    @property
+    def grounded(self) -> bool | None: ...
+
+
 Verdict = Callable[[Scored], bool | None]
 
 
@@ -80,13 +87,9 @@ def _right(one: Scored) -> bool | None:
     return one.correct
 
 
-def _read(one: Scored) -> bool | None:
-    return _both(one.correct, one.grounded)
-
-
-def _both(correct: bool | None, grounded: bool | None) -> bool | None:
+def is_right_and_read(one: _Graded) -> bool | None:
     """Whether an item is right and its data was read. None if that is unknown; a wrong item is wrong in any case."""
-    return False if correct is False else grounded if correct else None
+    return False if one.correct is False else one.grounded if one.correct else None
 
 
 def _baseline(name: str) -> Verdict:
@@ -109,7 +112,7 @@ def counting(outcomes: Iterable[ItemOutcome]) -> list[ItemOutcome]:
     every = list(outcomes)
     united = [one for one in every if not one.pair]
     for (pair, trial), both in _complete(every, lambda one: (one.pair, one.trial)):
-        verdicts = [_both(one.correct, one.grounded) for one in both]
+        verdicts = [is_right_and_read(one) for one in both]
         correct = None if None in verdicts else all(verdicts)
         united.append(replace(both[0], item=pair, trial=trial, cluster="", pair="", correct=correct, grounded=None))
     return united

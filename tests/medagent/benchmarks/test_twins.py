@@ -9,12 +9,15 @@ import random
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from medagent import Score, episode
 from medagent.agents.base import Agent
+from medagent.rl import UngradedError, pair_reward
 from tests.command import medagent
 from tests.medagent.benchmarks.ward.ward3 import write
 
@@ -319,6 +322,29 @@ def test_a_pack_is_checked_by_each_chart(mab: Twins, tmp_path: Path) -> None:
     assert medagent("submit", "pack", folder, "--out", pack).code == 0
     checked = medagent("submit", "check", pack, "--dataset", mab.folder)
     assert checked.code == 0, checked.out + checked.err
+
+
+def test_the_reward_of_a_pair_needs_both_and_the_data(mab: Twins, tmp_path: Path) -> None:
+    one, other = (task for task in mab.tasks if task["twin"] == "task5_twin1")
+    folder = mab.folder.parent / "results" / Path(mab.run("reference", "--ids", one["id"])["folder"]).name
+    rows = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
+    sent = {row["task_id"]: [turn["content"] for turn in row["transcript"] if turn["role"] == "agent"] for row in rows}
+
+    def scored(item: str, messages: list[str]) -> Score:
+        with episode(item, dataset=mab.folder) as acting:
+            acting.reset()
+            assert acting.pair == "task5_twin1"
+            for message in messages:
+                acting.act(message)
+            return acting.verdict()
+
+    first, second = scored(one["id"], sent[one["id"]]), scored(other["id"], sent[other["id"]])
+    assert pair_reward(first, second) == 1.0
+    assert pair_reward(first, scored(other["id"], sent[one["id"]])) == 0.0
+    unread = scored(other["id"], [text for text in sent[other["id"]] if not text.startswith("GET")])
+    assert (unread.correct, pair_reward(first, unread)) == (True, 0.0)
+    with pytest.raises(UngradedError):
+        pair_reward(first, replace(second, correct=None))
 
 
 def test_what_an_agent_learns_from_one_twin_is_not_asked_of_the_other(mab: Twins) -> None:
