@@ -74,7 +74,7 @@ def page(reports: Reports) -> Iterator[Opened]:
 @pytest.mark.parametrize(
     ("name", "item", "shown"),
     [
-        pytest.param("erring", "task5_1.2", "MG of S", marks=pytest.mark.long),
+        pytest.param("erring", "task5_1.2", "(MG) of S", marks=pytest.mark.long),
         pytest.param("promptcblue", "CMeEE-V2%232", "Gold against prediction", marks=pytest.mark.long),
         pytest.param("simpleqa", "H01%2Fhu", "strict-j", marks=pytest.mark.long),
         ("imapscore", "en-1", "response more general"),
