@@ -112,7 +112,7 @@ def _rules(constants: Any) -> str:
         f"up to {constants.magnesium_doses[-1][0]} {constants.magnesium.unit}, potassium below "
         f"{constants.potassium_low} {constants.potassium.unit}; a result is recent for {constants.look_back_hours} "
         f"hours, an HbA1c for {constants.a1c_months} months. If your patients need other rules, write your own "
-        "benchmark with a FHIR session (docs/benchmarks.md)"
+        "task types (docs/clinical.md)"
     )
 
 
