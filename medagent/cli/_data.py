@@ -180,6 +180,10 @@ def new(
         str | None,
         typer.Option("--from", metavar="FILE.py", help="Your own file of task types, or one of them: FILE.py:Name."),
     ] = None,
+    injected: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help="The share of the items with an instruction for agents in the chart: 20%."),
+    ] = None,
     ehr: Annotated[
         Path | None, typer.Option(help="With --from: the patients (NDJSON, or a file from medagent ehr import).")
     ] = None,
@@ -195,22 +199,40 @@ def new(
     Example: medagent data new fresh --like psb-300
 
     Example: medagent data new fresh --like fhir-agentbench
+
+    Example: medagent data new injected --injected 20%
     """
+    from medagent.benchmarks.made_folders import Order
     from medagent.core.errors import UserError
 
     if types is None and ehr is not None:
         raise UserError("--ehr needs --from FILE.py")
     if types is not None and (like is not None or split is not None):
         raise UserError("--from FILE.py cannot be used with --like or --split")
+    share = _share(injected, like)
     if types is None:
-        benchmark, name, made = _generated(folder, like, split, seed, patients, per_type)
+        benchmark, name, made = _generated(folder, like, split, seed, patients, per_type, share)
         _describe(folder, benchmark, name, made, 10 * made.per_type)
-        return
-    from medagent.benchmarks.made_folders import Order
+    else:
+        _of_own_types(types, folder, Order(seed, patients, per_type, share), ehr)
+
+
+def _share(injected: str | None, like: Any) -> float:
+    """The share of the items with an instruction. Raises UserError."""
+    from medagent.benchmarks.injected import share_of
+    from medagent.core.errors import UserError
+
+    if injected is not None and like == "fhir-agentbench":
+        raise UserError("--injected needs tasks with rules over a chart, which fhir-agentbench does not have")
+    return 0.0 if injected is None else share_of(injected)
+
+
+def _of_own_types(types: str, folder: Path, order: Any, ehr: Path | None) -> None:
+    """Make a set of a user's own types, and describe it."""
     from medagent.benchmarks.ward.benchmark import types_named
     from medagent.benchmarks.ward.made import make
 
-    own = make(types_named(types), folder, Order(seed, patients, per_type), ehr)
+    own = make(types_named(types), folder, order, ehr)
     print("\n".join(own.branches))
     _describe(folder, f"{types} ", own.manifest.name, own.manifest.made, len(own.tasks))
 
@@ -236,13 +258,14 @@ def _generated(
     seed: str | None,
     patients: int,
     per_type: int,
+    injected: float,
 ) -> tuple[str, str, Any]:
     """Make a set of a bundled benchmark: the benchmark's part of the command, the set's name, how it was made."""
     if like not in ("psb-300", "fhir-agentbench"):
         from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
 
         kind: Any = like or ("shift" if split == "ood" else "bundled")
-        made = make(folder, SetOptions(kind, split, seed, patients, per_type))
+        made = make(folder, SetOptions(kind, split, seed, patients, per_type, injected))
         return "", made.name, made
     from medagent.benchmarks.fhiragentbench.generator.write import GENERATOR as FHIR_AGENTBENCH
     from medagent.benchmarks.made_folders import Order
@@ -253,7 +276,7 @@ def _generated(
         part = ". To run a part of it: medagent run psb-300 --split" if like == "psb-300" else ""
         raise UserError(f"--split is not available with --like {like}{part}")
     generator: Any = PSB300 if like == "psb-300" else FHIR_AGENTBENCH
-    ordered = generator.make(folder, Order(seed, patients, per_type))
+    ordered = generator.make(folder, Order(seed, patients, per_type, injected))
     return f"{like} ", ordered.name, ordered.made
 
 

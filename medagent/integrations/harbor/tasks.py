@@ -62,7 +62,10 @@ def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, options: Mapping[
     settings = checked(benchmark.Settings, options)
     items = benchmark.selected(settings, benchmark.items(settings))
     if any(item.change for item in items):
-        raise UserError("twins cannot be exported to Harbor, whose tasks share one image with the same patients")
+        raise UserError(
+            "twins and injected instructions cannot be exported to Harbor, whose tasks share one image with the same "
+            "patients"
+        )
     resources = benchmark.resources(settings)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
