@@ -314,6 +314,17 @@ def test_a_benchmark_without_charts_has_one_line(tmp_path: Path) -> None:
     )
 
 
+def test_a_hospital_s_server_has_one_line(tmp_path: Path) -> None:
+    code, _ = write(tmp_path)
+    ran = medagent(
+        *("data", "new", tmp_path / "set", "--injected", "20%", "--from", code, "--fhir", "http://127.0.0.1:1/fhir")
+    )
+    assert ran.code != 0
+    assert ran.err.strip() == (
+        "medagent: --injected changes charts, so it needs patients in a file: --ehr FILE instead of --fhir URL"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
