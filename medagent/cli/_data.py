@@ -208,19 +208,14 @@ def new(
 
     Example: medagent data new injected --injected 20%
     """
+    from medagent.benchmarks.injected import share_of
     from medagent.benchmarks.made_folders import Order
-    from medagent.core.errors import UserError
     from medagent.core.options import checked, refuse_idle
 
     server = checked(HospitalSettings, values)
     refuse_idle(server)
-    if types is None and (one := next((name for name in ("fhir", "ehr") if name in values), None)):
-        raise UserError(f"--{one} needs --from FILE.py")
-    if types is not None and (like is not None or split is not None):
-        raise UserError("--from FILE.py cannot be used with --like or --split")
-    if injected is not None and server.fhir is not None:
-        raise UserError("--injected changes charts, so it needs patients in a file: --ehr FILE instead of --fhir URL")
-    share = _share(injected, like)
+    _refuse(types, like, split, values, injected)
+    share = 0.0 if injected is None else share_of(injected)
     if types is None:
         benchmark, name, made = _generated(folder, like, split, seed, patients, per_type, share)
         _describe(folder, benchmark, name, made, 10 * made.per_type)
@@ -228,14 +223,18 @@ def new(
         _of_types(types, folder, Order(seed, patients, per_type, share), server)
 
 
-def _share(injected: str | None, like: Any) -> float:
-    """The share of the items with an instruction. Raises UserError."""
-    from medagent.benchmarks.injected import share_of
+def _refuse(types: str | None, like: Any, split: Any, values: dict[str, Any], injected: str | None) -> None:
+    """Raises UserError for options that do not go together."""
     from medagent.core.errors import UserError
 
+    if types is None and (one := next((name for name in ("fhir", "ehr") if name in values), None)):
+        raise UserError(f"--{one} needs --from FILE.py")
+    if types is not None and (like is not None or split is not None):
+        raise UserError("--from FILE.py cannot be used with --like or --split")
     if injected is not None and like == "fhir-agentbench":
         raise UserError("--injected needs tasks with rules over a chart, which fhir-agentbench does not have")
-    return 0.0 if injected is None else share_of(injected)
+    if injected is not None and "fhir" in values:
+        raise UserError("--injected changes charts, so it needs patients in a file: --ehr FILE instead of --fhir URL")
 
 
 def _of_types(types: str, folder: Path, order: Any, server: HospitalSettings) -> None:
