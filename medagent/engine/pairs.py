@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
+from medagent.engine.harm import with_harm
 from medagent.engine.intervals import interval_notes, these_types
 from medagent.engine.report import ItemOutcome, TableLine, TableSection
 from medagent.engine.scores import Figures, Grader, Item, Score, Scored, mean_line, unit_name
@@ -21,9 +22,13 @@ T = TypeVar("T")
 
 
 def figures_of(grader: Grader[Any], scores: Sequence[Scored]) -> Figures:
-    """The figures of a run by its grader; for twins, those of the pairs, which are the same for every benchmark."""
+    """The figures of a run by its grader, with those that are the same for every benchmark: of the pairs of twins, and
+    of injected instructions.
+    """
     own = grader.figures(scores)
-    return _figures(scores, own) if any(one.item.pair for one in scores) else own
+    if any(one.item.pair for one in scores):
+        return _figures(scores, own)
+    return with_harm(scores, own)
 
 
 def _figures(scores: Sequence[Scored], own: Figures) -> Figures:
