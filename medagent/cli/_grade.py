@@ -25,6 +25,7 @@ def command(
     benchmark: options.BenchmarkCode = None,
     scorer: options.Scorer = None,
     as_json: options.AsJson = False,
+    full: options.Full = False,
 ) -> None:
     """Grade a run of any benchmark, or a results file of MedAgentBench or of --benchmark NAME.
 
@@ -50,7 +51,7 @@ def command(
     if as_json:
         print(json.dumps(_document(shown_elsewhere(report, results)), indent=1))
     else:
-        print_findings(report)
+        print_findings(report, full=full)
     if report.ungraded or report.unusable:
         raise typer.Exit(2)
 

@@ -97,6 +97,8 @@ class TableSection(BaseModel):
     name: str = ""
     figure: str = ""
     count: str = ""
+    detail: bool = False
+    """Whether only `--full` shows these lines."""
 
 
 @pydantic_dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +168,11 @@ class Report(NotebookViews, BaseModel):
     table: tuple[TableSection, ...] = ()
     overall: TableLine | None = None
     items: tuple[ItemOutcome, ...] = ()
+    baselines: dict[str, float | None] = {}
+    """The scores of agents that read nothing, on the same items."""
     notes: tuple[str, ...] = ()
+    background: tuple[str, ...] = ()
+    """Those of the notes that only `--full` shows."""
     spent: Spent = Spent()
     spending: dict[str, Spent] = {}
     """The same by role and model: `model gpt-4o`, `judge j`."""

@@ -59,7 +59,7 @@ def conduct_of(row: EpisodeRow) -> dict[str, Any]:
 
 
 def conduct_notes(scores: Sequence[Scored]) -> Iterator[str]:
-    """Notes for the user on how the episodes ended, and on the kinds of failure."""
+    """Notes for the user on how the episodes ended."""
     endings = Counter(one.status for one in scores)
     parts = [one.score.part for one in scores if one.score and one.score.part]
     if endings["agent_error"]:
@@ -79,5 +79,9 @@ def conduct_notes(scores: Sequence[Scored]) -> Iterator[str]:
         yield f"{thinking} episodes opened a message with a <think> block; --strip-thinking would have cut it."
     if malformed := sum(part.get("malformed", 0) for part in parts):
         yield f"{malformed} tool calls were malformed."
+
+
+def kind_notes(scores: Sequence[Scored]) -> Iterator[str]:
+    """How often each kind of failure occurs."""
     if kinds := Counter(one.kind for one in scores if one.kind):
         yield "Why not right: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())

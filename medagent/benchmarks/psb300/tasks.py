@@ -111,7 +111,7 @@ class TaskSet:
     @property
     def ref(self) -> DataRef:
         """The data set as a report names it."""
-        note = "" if self.is_published else "not the published tasks: scores do not compare with published ones"
+        note = "" if self.is_published else "not the published tasks: not comparable with published scores"
         return DataRef(name=f"psb-300 {self.name}", version=self.split or "", digest=self.digest, note=note)
 
     def beside(self, name: str) -> Path | None:

@@ -133,7 +133,8 @@ class Dataset:
     def ref(self) -> DataRef:
         """The data set as a report names it."""
         version = self.official_version or ("" if self.version == self.name else self.version)
-        note = "" if self.official_version else "not the published tasks: scores do not compare with published ones"
+        tasks = "synthetic patients" if self.title.endswith("Synthetic") else "not the published tasks"
+        note = "" if self.official_version else f"{tasks}: not comparable with published scores"
         return DataRef(name=self.title, version=version, digest=self.digest, note=note)
 
     def beside(self, name: str) -> Path | None:
