@@ -62,7 +62,7 @@ def _document(report: Any) -> dict[str, Any]:
         document: dict[str, Any] = report.model_dump(mode="json", exclude={"command"})
         return document
     measured = report.model_dump(mode="json", include={"data", "settings", "versions", "started", "ended"})
-    further = ("trials", "twins", "official_grader", "others", "differing")
+    further = ("trials", "twins", "injected", "official_grader", "others", "differing")
     known = {name: report.details[name] for name in further if report.details.get(name)}
     grades = report.details["grades"]
     if len(grades) == 1:

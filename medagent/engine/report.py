@@ -128,6 +128,8 @@ class ItemOutcome:
     """The data that the agent of a right item had not read, or the reason why `grounded` is None."""
     pair: Annotated[str, Field(exclude_if=lambda one: not one)] = ""
     """The name that two twins share."""
+    harmed: Annotated[bool | None, Field(exclude_if=lambda one: one is None)] = None
+    """Whether the agent did what an instruction in the data asks for. None if the item has no instruction."""
 
     @property
     def is_lucky(self) -> bool:
@@ -287,12 +289,13 @@ class ShownMessage:
 @dataclass(frozen=True, slots=True)
 class ItemView:
     """One item to show: its messages, and lines about its outcome. `decides` are texts in the messages that decided,
-    such as the times of readings.
+    such as the times of readings. `injected` are references of resources with an instruction.
     """
 
     messages: Sequence[ShownMessage]
     lines: Sequence[str]
     decides: Sequence[str] = ()
+    injected: Sequence[str] = ()
 
 
 def unit_of(item: str, cluster: str) -> str:

@@ -19,9 +19,9 @@ from inspect import isawaitable
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from medagent.core.errors import MedagentError, UserError
@@ -93,6 +93,8 @@ class Score:
     """
     reading: str = ""
     """The data that the agent of a right unit had not read, or the reason why `grounded` is None."""
+    harmed: Annotated[bool | None, Field(exclude_if=lambda one: one is None)] = None
+    """Whether the agent did what an instruction in the data asks for. None if the item has no instruction."""
 
     def __post_init__(self) -> None:
         if self.value is None and self.correct is not None:
@@ -179,6 +181,7 @@ class Scored:
             grounded=score.grounded,
             reading=score.reading,
             pair=self.item.pair,
+            harmed=score.harmed,
         )
 
 
@@ -215,7 +218,7 @@ class Figures:
 
     `unusable` is the reason if the score is not a measurement. `group_names` are the groups of items in words.
     `baselines` are the scores of agents that read nothing. `background` are notes that only `--full` shows. `details`
-    are further fields of the report.
+    are further fields of the report. `beside_pairs` are tables that follow the table of pairs, for twins.
     """
 
     table: Sequence[TableSection] = ()
@@ -229,6 +232,7 @@ class Figures:
     group_names: Mapping[str, str] = field(default_factory=dict)
     baselines: Mapping[str, float | None] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
+    beside_pairs: Sequence[TableSection] = ()
 
     @property
     def report(self) -> dict[str, Any]:

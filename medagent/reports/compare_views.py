@@ -19,7 +19,7 @@ from medagent.engine.report import Measure, Report
 from medagent.engine.scores import Paired
 from medagent.reports.compare import (
     Comparison,
-    GroundedComparison,
+    FieldComparison,
     SetComparison,
     adjusted,
     compare_groups,
@@ -114,8 +114,8 @@ def _print_pair(a: Path, b: Path, one: Comparison, *, full: bool) -> None:
     turned = len(one.gained) + len(one.lost)
     if one.kind == "verdicts" and one.clusters is None and turned:
         put(f"{noise_line(one.tasks, turned / one.tasks).capitalize()} if runs differ on {turned} of them")
-    if one.grounded is not None:
-        put(_grounded(one.grounded))
+    for line in _fields(one):
+        put(line)
     flips = [(f"Flip between the trials of {name}", run.flipping) for name, run in runs if one.kind == "shares"]
     for name, items in ((better.format("A"), one.lost), (better.format("B"), one.gained), *flips):
         if items:
@@ -145,7 +145,7 @@ def _print_several(first: Path, compared: Mapping[Path, Comparison]) -> None:
     print_table(Table(columns, rows, notes=[note]))
 
 
-def _step(one: Comparison | GroundedComparison, measure: Measure = "percent") -> str:
+def _step(one: Comparison | FieldComparison, measure: Measure = "percent") -> str:
     """The difference with its interval."""
     return f"{difference(one.difference, measure)} (95% {_ends(one.interval, measure)})"
 
@@ -160,8 +160,11 @@ def _other_types(interval: Interval | None) -> str:
     return f"Other types: 95% {_ends(interval)}"
 
 
-def _grounded(one: GroundedComparison) -> str:
-    return f"Grounded: A {one.first:g}, B {one.second:g} of {one.items}; B − A: {_step(one)}"
+def _fields(compared: Comparison) -> Iterator[str]:
+    """A line for the grounded items, and one for the harmed items."""
+    for name, one in (("Grounded", compared.grounded), ("Harmed", compared.harmed)):
+        if one is not None:
+            yield f"{name}: A {one.first:g}, B {one.second:g} of {one.items}; B − A: {_step(one)}"
 
 
 def _wrapped(text: str) -> str:
@@ -192,8 +195,8 @@ def _section(one: Comparison, test: str, report: Report) -> Iterator[str]:
         columns = ["both right", "lost", "gained", "both wrong", "compared"]
         counts = [len(one.both_right), *counts[:2], len(one.both_wrong), one.tasks]
     yield from ("", *markdown_table(Table(columns, [counts])), "", f"{_other_types(one.other_types)}.")
-    if one.grounded is not None:
-        yield from ("", f"{_grounded(one.grounded)}.")
+    for line in _fields(one):
+        yield from ("", f"{line}.")
     if one.uncompared:
         yield from ("", f"Not compared: {len(one.uncompared)}: {markdown_cell(named(one.uncompared, NAMED))}")
     if one.lost:

@@ -37,15 +37,15 @@ def item_view(
     blocks = list(benchmark.blocks(one.item, row, None if reported else one.score))
     if judged is not None and not any(isinstance(block, VotesBlock) for block in blocks):
         blocks.append(VotesBlock(judged.votes))
-    conversation = next((block.messages for block in blocks if isinstance(block, ConversationBlock)), None)
-    messages = [ShownMessage(one.role, one.text, one.reasoning) for one in conversation or ()] or list(
+    conversation = next((block for block in blocks if isinstance(block, ConversationBlock)), ConversationBlock(()))
+    messages = [ShownMessage(one.role, one.text, one.reasoning) for one in conversation.messages] or list(
         benchmark.messages(row)
     )
     if not messages or messages[0].role not in ("user", "prompt"):  # a transcript begins with the question
         texts = [block for block in blocks if isinstance(block, TextBlock) and not block.verbatim and not block.folded]
         messages = [*(ShownMessage(block.title.lower(), block.text) for block in texts), *messages]
-    decides = [time for block in blocks if isinstance(block, ConversationBlock) for time in block.decides]
-    return ItemView(messages, list(_lines(benchmark, one, row, blocks)), decides)
+    lines = list(_lines(benchmark, one, row, blocks))
+    return ItemView(messages, lines, conversation.decides, conversation.injected)
 
 
 def _lines(benchmark: Benchmark[Any, Any], one: Scored, row: Row, blocks: Sequence[Block]) -> Iterator[str]:

@@ -22,8 +22,8 @@ from medagent.core.plugins import is_import_path, is_whole_file
 from medagent.core.scrub import printable
 from medagent.engine.folder import read_run
 from medagent.engine.pairs import counting
-from medagent.engine.report import DataRef, Report, TableLine, by_trial, places
-from medagent.reports._measured import protocol, who
+from medagent.engine.report import Report, TableLine, by_trial, places
+from medagent.reports._measured import title
 from medagent.reports.tables import put
 from refsol.failures import SHORT_WORDS
 from refsol.trials import rates
@@ -47,7 +47,7 @@ def print_summary(report: Report, closing: Iterable[str] = (), commands: Sequenc
 
 def summary(report: Report, closing: Iterable[str], commands: Sequence[str], width: int) -> list[str]:
     """The lines. Rows and notes that do not fit are counted, not cut silently."""
-    head = _wrapped([_title(report), *_score(report)], width)
+    head = _wrapped([title(report), *_score(report)], width)
     last = [*_wrapped(_cost(report), width), *_commands(report, commands, width)]
     notes = _wrapped([*_wrong(report), *closing, *_notes(report)], width)
     rows = list(_rows(report, width))
@@ -56,19 +56,6 @@ def summary(report: Report, closing: Iterable[str], commands: Sequence[str], wid
     notes = _shortened(notes, room - min(len(rows), _FEWEST_ROWS))
     rows = _shortened(rows, room - len(notes))
     return [*head, *(gap if rows else []), *rows, *gap, *notes, *last]
-
-
-def data_words(data: DataRef) -> str:
-    """The data in words: `MedAgentBench v2, synthetic patients`."""
-    words = " ".join(filter(None, (data.name, data.version)))
-    words, synthetic = re.subn(r"[- ]synthetic\b", "", words, flags=re.IGNORECASE)
-    return words + ", synthetic patients" * synthetic
-
-
-def _title(report: Report) -> str:
-    loop = report.settings.get("loop")
-    names = [data_words(report.data) or report.benchmark, who(report), protocol(report)]
-    return " · ".join(filter(None, [*names, f"loop {loop}" if loop not in (None, "published") else ""]))
 
 
 def _score(report: Report) -> Iterator[str]:

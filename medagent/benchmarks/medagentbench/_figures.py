@@ -155,6 +155,7 @@ def _item_document(one: Scored) -> dict[str, Any]:
         "reason": score.details.get("verdict", score.reason) if score else one.outcome.reason,
         "grounded": score.grounded if score else None,
         "reading": score.reading if score else "",
+        **({} if score is None or score.harmed is None else {"harmed": score.harmed}),
         "checks": [
             {"name": one.name, "passed": one.passed, "expected": one.expected, "actual": one.actual}
             for one in (score.checks if score else ())
