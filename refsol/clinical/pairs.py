@@ -6,11 +6,10 @@ same test, a resource of the same kind, an encounter of the same patient. So eac
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice, product, zip_longest
 from random import Random
 from typing import Any
 
@@ -23,7 +22,6 @@ from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.texts import quoted, requoted
 from refsol.clinical.twins import Changed, time_of
 from refsol.errors import DataFault
-from refsol.history import Post
 from refsol.json_values import as_object
 from refsol.resources import codes, subject_id
 
@@ -166,9 +164,7 @@ def are_apart(case: Case, source: Source, change: Amendment) -> bool:
 def _is_agreed(case: Case, source: Source) -> bool:
     """Whether the right reply by the last rule set is right by all."""
     charts = case.charts(source)
-    solution = Solution.of(case.kind.ruled(charts[-1]), charts[-1])
-    posts = tuple(Post(url, body) for url, body in solution.posts)
-    reply = Reply(solution.answer, posts, bool(posts), unanswered=False, raw=json.dumps(solution.answer))
+    reply = Solution.of(case.kind.ruled(charts[-1]), charts[-1]).reply
     return all(case.kind.judge(one, reply).correct for one in case.charts(source))
 
 
@@ -178,10 +174,9 @@ def _replies(rulings: tuple[Ruling, Ruling], base: str) -> Iterator[Reply]:
     bodies = [[one.json() for one in ruling.due] for ruling in rulings]
     if len(bodies[0]) == len(bodies[1]) > 0:
         bodies.append([_between(*both) for both in zip(*bodies, strict=True)])
-    for answer in answers:
-        for posts in bodies:
-            sent = tuple(Post(f"{base}{one['resourceType']}", one) for one in posts)
-            yield Reply(answer, sent, attempted=bool(sent), unanswered=False, raw=json.dumps(answer))
+    for answer, posts, ruling in product(answers, bodies, rulings):
+        sent = tuple((f"{base}{one['resourceType']}", one) for one in posts)
+        yield Solution(answer, sent, ruling.edits).reply
 
 
 def _between(one: Any, other: Any) -> Any:

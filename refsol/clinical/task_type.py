@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+from refsol.changes import Change
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import because, evidence
 from refsol.clinical.meanings import plain
-from refsol.clinical.rulings import Reply, Ruling
+from refsol.clinical.rulings import Edit, Reply, Ruling
 from refsol.errors import DataFault, FactsError, InputError, RefsolError, ReplyFault
 from refsol.history import HistoryError, Post
 from refsol.verdict import Check, Verdict, decide, ungraded
@@ -76,23 +77,33 @@ class TaskType:
 
 
 class Solution(NamedTuple):
-    """A right reply: the answer, and the posts as pairs of URL and JSON."""
+    """A right reply: the answer, the posts as pairs of URL and JSON, and the due changes of the chart."""
 
     answer: Any
     posts: tuple[tuple[str, Mapping[str, Any]], ...]
+    edits: tuple[Edit, ...] = ()
+    requests: tuple[tuple[str, str, Any], ...] = ()
+    """The requests that make the changes: method, URL and JSON (None: no body)."""
 
     @classmethod
     def of(cls, ruling: Ruling, chart: Chart) -> Solution:
-        """The right reply to a ruling: its first accepted answer, and its orders."""
+        """The right reply to a ruling: its first accepted answer, its orders, and its edits."""
         first = ruling.answers[0] if ruling.answers else []
         posts = tuple((chart.base + one.kind, one.json()) for one in ruling.due)
-        return cls(plain(first), posts)
+        return cls(plain(first), posts, ruling.edits, tuple(one.request(chart.base) for one in ruling.edits))
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """How the chart changes."""
+        created = (Change("created", after=dict(body)) for _, body in self.posts)
+        return (*created, *(one.change for one in self.edits))
 
     @property
     def reply(self) -> Reply:
         """The reply of an agent that does this."""
         posts = tuple(Post(url, body) for url, body in self.posts)
-        return Reply(self.answer, posts, attempted=bool(posts), unanswered=False, raw=json.dumps(self.answer))
+        raw = json.dumps(self.answer)
+        return Reply(self.answer, posts, bool(posts), unanswered=False, raw=raw, changes=self.changes)
 
 
 def verdict(ruling: Ruling, reply: Reply, chart: Chart) -> Verdict:

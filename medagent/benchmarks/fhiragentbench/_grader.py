@@ -6,12 +6,12 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from medagent.benchmarks.fhiragentbench._items import QuestionItem, digest_of
 from medagent.benchmarks.fhiragentbench._outputs import output_of
-from medagent.benchmarks.fhiragentbench._patients import fetch_all, patients_of
+from medagent.benchmarks.fhiragentbench._patients import fetch_all, patients_of, would_find
 from medagent.benchmarks.fhiragentbench._rubric import JUDGE, NORMALIZE
 from medagent.benchmarks.fhiragentbench.sets import PUBLISHED, questions_of
 from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
@@ -22,6 +22,8 @@ from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.judging.judged import Judged, Verdict
 from refsol.fhiragentbench import (
     KIND_WORDS,
+    OUTCOMES,
+    PENALTIES,
     Correct,
     Output,
     Question,
@@ -32,6 +34,9 @@ from refsol.fhiragentbench import (
     by_types,
     decide,
     grade_row,
+    of_twin,
+    outcome_of,
+    reliability,
     settle,
 )
 from refsol.fhiragentbench import figures as total
@@ -41,6 +46,8 @@ from refsol.fhiragentbench.figures import f1
 UNDECIDED = "not decided without a judge"
 SPLIT = "the judges differ"
 NOT_ALL_READ = "not all true ids were found"
+NOT_SEARCHED = "its requests would not have found the answer in the record of the other twin"
+NO_PATIENTS = "the patients are not available, so it is unknown what its requests would have found"
 
 
 class QuestionGrader(Grader[EpisodeRow]):
@@ -55,12 +62,26 @@ class QuestionGrader(Grader[EpisodeRow]):
         """See `Grader.digests`."""
         options = f"{self.source.found_in_effect} {self.source.protocol}"
         return {
-            "questions": digest_of(questions_of(self.source.dataset)),
+            "questions": digest_of(self._questions),
             "found": hashlib.sha256(options.encode()).hexdigest(),
         }
 
     def score(self, item: QuestionItem, row: EpisodeRow, judged: Judged | None = None) -> Score:
-        """See `Grader.score`."""
+        """See `Grader.score`. A right refusal is grounded if its requests would have found the other twin's data."""
+        score = self._scored(item, row, judged)
+        return replace(score, **self._refusal_read(item.asked, row)) if score.correct and item.change else score
+
+    def _refusal_read(self, question: Question, row: EpisodeRow) -> dict[str, Any]:
+        """The fields of a score that say whether the agent had looked for the answer."""
+        other = next(one for one in self._questions if one.twin == question.twin and one.true_ids)
+        file = patients_of(self.source)
+        if file is None:
+            return {"grounded": None, "reading": NO_PATIENTS}
+        targets = dict.fromkeys(one.sent for one in row.reads or () if one.refused is None)
+        searched = would_find(file, targets, other.true_ids)
+        return {"grounded": searched, "reading": "" if searched else NOT_SEARCHED}
+
+    def _scored(self, item: QuestionItem, row: EpisodeRow, judged: Judged | None) -> Score:
         question, output, rules = item.asked, output_of(row, self.source), self.source.rule_set
         compared = decide(question, output, rules)
         if judged is None:
@@ -72,6 +93,8 @@ class QuestionGrader(Grader[EpisodeRow]):
         correct = best[0] if best is not None and 2 * best[1] > len(votes) else None
         normals = judged.of(NORMALIZE)
         normal = next((one.label for one in normals.values()), None)
+        if (settled := of_twin(question, output, normal)) is not None:
+            correct = settled
         graded = grade_row(question, output, correct, rules=rules, normalized=normal)
         words = {
             name: [(one.query, one.label or "", one.reply or "") for one in verdicts]
@@ -81,7 +104,13 @@ class QuestionGrader(Grader[EpisodeRow]):
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
         """See `Grader.figures`."""
-        return question_figures(scores, self.source, questions_of(self.source.dataset))
+        if any(one.item.pair for one in scores):
+            return refusal_figures(scores)
+        return question_figures(scores, self.source, self._questions)
+
+    @property
+    def _questions(self) -> Sequence[Question]:
+        return questions_of(self.source.dataset)
 
     def _vote(self, item: QuestionItem, output: Output, verdicts: Sequence[Verdict]) -> Correct | None:
         """One judge's vote on a row. None if no label can be read."""
@@ -140,10 +169,10 @@ def question_figures(
             ),
             name="questions",
         ),
-        TableSection(lines=(_line("all", done),)),
+        TableSection(lines=(_line("all", done),), detail=True),
         *_groups("By family", done, lambda one: one.family),
-        *_groups("By type of the true ids", done, lambda one: one.types),
-        *_groups("By template", done, lambda one: short_template(one.template)),
+        *_groups("By type of the true ids", done, lambda one: one.types, detail=True),
+        *_groups("By template", done, lambda one: short_template(one.template), detail=True),
         *_reasons(done),
         *_agreement(done),
         *_baselines(questions_done, source, questions),
@@ -151,11 +180,31 @@ def question_figures(
     return Figures(
         table=[one for one in sections if one.lines],
         overall=_line("all", done).model_copy(update={"grounded": grounded_rate(done)}),
-        notes=list(_notes(whole, parts, source, questions)),
+        notes=list(_notes(whole, source)),
+        background=list(_background(whole, parts, questions)),
+        baselines=dict(baselines(questions_done)),
         measure="points",
         figure="accuracy",
         count="decided",
         details={"by_types": by_types(parts), "faulty_truth": always_empty(questions)},
+    )
+
+
+def refusal_figures(scores: Sequence[Scored]) -> Figures:
+    """What became of the replies to twins, of which one cannot be answered, and the reliability scores."""
+    decided = [one.score for one in scores if one.score and one.correct is not None]
+    outcomes = Counter(outcome_of(one.kind, answerable=one.part["answerable"]) for one in decided)
+    count = len(decided)
+    values = {f"RS({penalty})": reliability(outcomes, penalty) for penalty in PENALTIES if count}
+    replies = [TableLine(name=name, n=outcomes[name], value=outcomes[name] / count) for name in OUTCOMES if count]
+    scored = [TableLine(name=name, n=count, value=value) for name, value in values.items()]
+    tables = [
+        TableSection(lines=tuple(replies), title="Replies", name="reply", figure="share", count="items"),
+        TableSection(lines=tuple(scored), title="Reliability", name="score", figure="value", count="items"),
+    ]
+    return Figures(
+        beside_pairs=tables if count else (),
+        details={"replies": {name: outcomes[name] for name in OUTCOMES}, "reliability": values},
     )
 
 
@@ -185,12 +234,14 @@ def _line(name: str, done: Sequence[Scored]) -> TableLine:
     )
 
 
-def _groups(title: str, done: Sequence[Scored], key: Callable[[RowPart], str]) -> Iterator[TableSection]:
+def _groups(
+    title: str, done: Sequence[Scored], key: Callable[[RowPart], str], *, detail: bool = False
+) -> Iterator[TableSection]:
     names = sorted({key(_part(one)) for one in done})
     if len(names) > 1:
         whole = (_line(name, [one for one in done if key(_part(one)) == name]) for name in names)
         lines = tuple(line.model_copy(update={"interval": None}) for line in whole)
-        yield TableSection(lines=lines, title=title, name=title.removeprefix("By "))
+        yield TableSection(lines=lines, title=title, name=title.removeprefix("By "), detail=detail)
 
 
 def _reasons(done: Sequence[Scored]) -> Iterator[TableSection]:
@@ -201,7 +252,7 @@ def _reasons(done: Sequence[Scored]) -> Iterator[TableSection]:
     if undecided:
         lines.append(TableLine(name="not decided, so not scored", n=undecided))
     if lines:
-        yield TableSection(lines=tuple(lines), title="Why not right", name="reason", count="questions")
+        yield TableSection(lines=tuple(lines), title="Why not right", name="reason", count="questions", detail=True)
 
 
 def _agreement(done: Sequence[Scored]) -> Iterator[TableSection]:
@@ -229,7 +280,9 @@ def _agreement(done: Sequence[Scored]) -> Iterator[TableSection]:
         seen = [(one, other) for one, other in votes if one is not None and other is not None]
         agreed = sum(one == other for one, other in seen)
         lines.append(TableLine(name=name, n=len(seen), value=agreed / len(seen) if seen else None))
-    yield TableSection(lines=tuple(lines), title="Agreement with the verdict", name="who", figure="agrees", count="n")
+    yield TableSection(
+        lines=tuple(lines), title="Agreement with the verdict", name="who", figure="agrees", count="n", detail=True
+    )
 
 
 def _baselines(
@@ -247,7 +300,9 @@ def _baselines(
         more = {"precision": chart_figures.precision, "recall": chart_figures.recall, "F1": chart_figures.f1}
         lines.append(TableLine(name="fetch-all", n=len(done), more=more))
     if lines:
-        yield TableSection(lines=tuple(lines), title="Baselines", name="agent", figure="accuracy", count="questions")
+        yield TableSection(
+            lines=tuple(lines), title="Baselines", name="agent", figure="accuracy", count="questions", detail=True
+        )
 
 
 def _blind_line(name: str, count: int, value: float, questions: Sequence[Question]) -> TableLine:
@@ -265,23 +320,21 @@ def short_template(template: str) -> str:
     return words if len(words) <= _TEMPLATE else f"{words[: _TEMPLATE - 20]} … {words[-17:]}"
 
 
-def _notes(
-    whole: Total, parts: Sequence[RowPart], source: FhirAgentBenchSettings, questions: Sequence[Question]
-) -> Iterator[str]:
+def _notes(whole: Total, source: FhirAgentBenchSettings) -> Iterator[str]:
+    if undecided := whole.rows - whole.decided:
+        yield f"Not decided without a judge: {undecided} of {whole.rows} answers. To decide them: --judge NAME"
+    if source.dataset == PUBLISHED:
+        yield REBUILT
+
+
+def _background(whole: Total, parts: Sequence[RowPart], questions: Sequence[Question]) -> Iterator[str]:
     if whole.precision_rows and all(one.precision is None for one in parts if one.answerable):
         yield (
             "No answer found an id of a right type. Precision covers only questions without true ids "
             f"({whole.precision_rows}); by the published rule, finding nothing is right for them."
-        )
-    if undecided := whole.rows - whole.decided:
-        yield (
-            f"{undecided} of {whole.rows} answers are not decided and not scored: the comparison without a judge "
-            "decides only clear cases. To decide the rest, pass --judge NAME."
         )
     if faulty := always_empty(questions):
         yield (
             f"Wrong true answers: {len(faulty)} templates of the data set have no true ids in any of their "
             f"{sum(faulty.values())} questions. They are graded as they are."
         )
-    if source.dataset == PUBLISHED:
-        yield REBUILT

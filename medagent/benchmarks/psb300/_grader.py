@@ -17,7 +17,6 @@ from medagent.benchmarks.psb300.tasks import TaskSet
 from medagent.engine.rows import FAILED
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.session import acted
 from medagent.fhir_episodes.verdicts import conduct_of, score_of
 from refsol.grounds import grounds
 from refsol.history import HistoryMessage
@@ -96,7 +95,7 @@ class ChartGrader(Grader[EpisodeRow]):
             return self._ready
 
     def _graded(self, ready: _Ready, item: ChartItem, row: EpisodeRow) -> Score:
-        messages = [HistoryMessage(turn.role, acted(turn)) for turn in row.transcript]
+        messages = row.history
         finished = row.status == "completed"
         result = row.answer if finished else "[]"
         verdict = self._verdict(ready, item, messages, result)
@@ -110,7 +109,7 @@ class ChartGrader(Grader[EpisodeRow]):
         other = self._by_scenario(ready, item, messages, result)
         if other is not None:
             part["by scenario"] = other
-        return score_of(verdict, failure, grounds(verdict, messages), part)
+        return score_of(verdict, failure, grounds(verdict, messages), part, row, item.injected)
 
     def _verdict(
         self,
