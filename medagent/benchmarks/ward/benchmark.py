@@ -6,15 +6,15 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
-from medagent.agents.base import Agent, AgentContext
+from medagent.benchmarks.clinical import ClinicalBenchmark, Solver
 from medagent.benchmarks.made_folders import HOSPITAL
 from medagent.benchmarks.ward._grader import WardGrader, baselines
 from medagent.benchmarks.ward.settings import AGENTS, WardGrading, WardSettings
@@ -40,29 +40,28 @@ from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef
 from medagent.engine.scores import Grader, Score
 from medagent.fhir_data.embedded import EhrFile
-from medagent.fhir_episodes.benchmark import FhirBenchmark
-from medagent.fhir_episodes.episode import EpisodeRow, Scripted
+from medagent.fhir_episodes.episode import EpisodeRow
+from medagent.fhir_episodes.rule_agent import Solve
 from medagent.fhir_episodes.task import FhirItem, FhirTask
 from refsol.clinical.chart import Chart, ref
 from refsol.clinical.evidence import Deciding
+from refsol.clinical.floor import Baselines
 from refsol.clinical.meanings import CLINICAL
 from refsol.clinical.sources import SessionEhr
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.trial import check_type, tried, types_of
 from refsol.errors import DataFault
-from refsol.failures import KIND_WORDS
 from refsol.files import json_object, read_json
 
 _SOURCE = "source.json"
 
 
-class Ward(FhirBenchmark[WardSettings]):
+class Ward(ClinicalBenchmark[WardSettings]):
     """The base of the benchmarks that are made of files. Each has its plug-in and its types."""
 
     Settings = WardSettings
     Grading = WardGrading
     agents = AGENTS
-    kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
     plugin: ClassVar[Plugin]
     types: ClassVar[tuple[TaskType, ...]]
 
@@ -127,15 +126,13 @@ class Ward(FhirBenchmark[WardSettings]):
         """See `FhirBenchmark.canary`."""
         return "" if source.dataset is None else read_manifest(source.dataset).made.canary
 
-    def scripted(self, settings: WardSettings, items: Sequence[FhirItem]) -> Scripted | None:
-        """See `FhirBenchmark.scripted`."""
-        if settings.agent not in AGENTS or settings.agent == "text":
-            return None
-        answers: Mapping[str, str] = {}
-        if settings.agent == "constant":
-            constant = baselines(self.tasks(settings)).constant
-            answers = {kind: behaviour.answer for kind, behaviour in constant.items()}
-        return OwnAgent(settings.agent, self.plugin, answers, settings.protocol == "code")
+    def solver(self, settings: WardSettings) -> Solver:
+        """See `ClinicalBenchmark.solver`."""
+        return partial(_solver, self.plugin)
+
+    def baselines(self, settings: WardSettings) -> Baselines:
+        """See `ClinicalBenchmark.baselines`."""
+        return baselines(self.tasks(settings))
 
     async def plan(self, settings: WardSettings, say: Say) -> Plan:
         """See `FhirBenchmark.plan`. The run's folder lists the tasks, so that a corrected rule can grade it again."""
@@ -211,27 +208,13 @@ def ward_of(plugin: Plugin) -> Ward:
     return _class_of(plugin)()
 
 
-@dataclass(frozen=True, slots=True)
-class OwnAgent(Scripted):
-    """A bundled agent with its data."""
+def _solver(plugin: Plugin, base: str) -> Solve:
+    """Solves tasks by the rules of a plug-in's types, over the session at a FHIR base."""
+    types = {kind.name: kind for kind in types_in(plugin)}
+    base = base.rstrip("/") + "/"
 
-    plugin: Plugin
-    answers: Mapping[str, str] = field(default_factory=dict)
-    code: bool = False
-    """Whether the reference agent acts in Python programs."""
+    def solve(task: FhirTask, get: Callable[[str], Any]) -> Solution:
+        assert task.now is not None
+        return types[task.type].solve(Chart(SessionEhr(base, get), task.mrn, task.now, CLINICAL, base=base))
 
-    def agent(self, base: str) -> Agent:
-        """See `Scripted.agent`."""
-        from medagent.fhir_episodes.own_agents import ConstantAgent
-        from medagent.fhir_episodes.rule_agent import CodeRuleAgent, RuleAgent
-
-        if self.kind != "reference":
-            return ConstantAgent(self.answers)
-        types = {kind.name: kind for kind in types_in(self.plugin)}
-        base = base.rstrip("/") + "/"
-
-        def solve(task: FhirTask, get: Callable[[str], Any]) -> Solution:
-            assert task.now is not None
-            return types[task.type].solve(Chart(SessionEhr(base, get), task.mrn, task.now, CLINICAL, base=base))
-
-        return (CodeRuleAgent if self.code else RuleAgent)(AgentContext(base=base), solve)
+    return solve
