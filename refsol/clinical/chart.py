@@ -38,8 +38,8 @@ class Search(NamedTuple):
     @property
     def query(self) -> dict[str, str]:
         """The parameters, without the patient."""
-        parts = {"code": ",".join(one.code for one in self.codes), "status": self.status}
-        return {name: value for name, value in parts.items() if value}
+        code = {"code": ",".join([one.code for one in self.codes])} if self.codes else {}
+        return {**code, "status": self.status} if self.status else code
 
     def __str__(self) -> str:
         query = "&".join(f"{name}={value}" for name, value in self.query.items())

@@ -19,7 +19,6 @@ from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.trial import check_type, tried
 from refsol.clinical.twins import MakeChart, Twin, moved, signature, time_of, twin, valued
 from refsol.errors import DataFault
-from refsol.history import Post
 from refsol.verdict import Verdict
 
 BASE = "http://localhost:8080/fhir/"
@@ -65,9 +64,7 @@ def check(kind: type[TaskType], resources: Sequence[Resource], *, patient: str, 
     right = Solution.of(ruling, chart)
 
     def judged(answer: Any, posts: Sequence[Mapping[str, Any]]) -> Verdict:
-        sent = tuple(Post(f"{BASE}{one['resourceType']}", one) for one in posts)
-        reply = Reply(answer, sent, attempted=bool(sent), unanswered=False, raw=json.dumps(answer))
-        return own.judge(make(Resources(resources)), reply)
+        return own.judge(make(Resources(resources)), Reply.made(answer, posts, BASE))
 
     bodies = [body for _, body in right.posts]
     verdict = judged(right.answer, bodies)

@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from refsol.clinical.chart import Chart
 from refsol.clinical.meanings import plain
-from refsol.clinical.rulings import Ruling
-from refsol.clinical.task_type import Solution, TaskType, UngradableError
+from refsol.clinical.rulings import Reply, Ruling
+from refsol.clinical.task_type import TaskType, UngradableError
 from refsol.errors import DataFault, FactsError
 
 NOP_ANSWER = "[]"
@@ -129,6 +129,5 @@ def _is_right(item: FloorItem, ruling: Ruling, behaviour: Behaviour) -> bool:
     bodies = [json.loads(text.replace(_PATIENT, chart.patient)) for text in behaviour.orders if can_order]
     if bool(bodies) != bool(ruling.due):
         return False  # an order that is not due, or no order where one is due
-    posts = tuple((chart.base + body["resourceType"], body) for body in bodies)
-    reply = Solution(json.loads(behaviour.answer), posts).reply
+    reply = Reply.made(json.loads(behaviour.answer), bodies, chart.base)
     return all(check.passed for check in ruling.checks(reply, chart))

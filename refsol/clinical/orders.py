@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from refsol.changes import Change
 from refsol.clinical.chart import Chart, drug_text
@@ -23,6 +23,20 @@ _ACTIVE = Is("active")
 _RATE = "dosageInstruction[0].doseAndRate[0]"
 
 
+class Tested(NamedTuple):
+    """A value that was compared with its meaning. It becomes a check, with texts, if somebody reads it."""
+
+    name: str
+    passed: bool
+    meaning: Meaning
+    actual: Any
+
+    @property
+    def check(self) -> Check:
+        """The comparison as a check."""
+        return Check(self.name, self.passed, self.meaning.expected, show(self.actual))
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """A requirement for the value at a path of an order (`dosageInstruction[0].route`; empty: the whole order)."""
@@ -31,11 +45,11 @@ class Field:
     meaning: Meaning
     optional: bool = False
 
-    def check(self, payload: Any, kind: str, chart: Chart) -> Check:
-        """Check the field of a payload. The check's name starts with `kind`, the expected resource type."""
+    def test(self, payload: Any, kind: str, chart: Chart) -> Tested:
+        """Compare the field of a payload. The name of the check starts with `kind`, the expected resource type."""
         actual = lookup(payload, self.path)
         right = (self.optional and actual is MISSING) or chart.rules.accepts(self.meaning, actual, chart)
-        return Check(f"{kind} {self.path}".strip(), right, self.meaning.expected, show(actual))
+        return Tested(f"{kind} {self.path}".strip(), right, self.meaning, actual)
 
 
 @dataclass(frozen=True)
@@ -73,17 +87,15 @@ class Order:
             _merge(body, value)
         return body
 
-    def check(self, post: Post | None, chart: Chart) -> Iterator[Check]:
-        """All checks of the order on a post. Without a post, all fail."""
+    def tests(self, post: Post | None, chart: Chart) -> Iterator[Tested]:
+        """All comparisons of a post with the order. Without a post, all fail."""
         url, payload = (post.url, post.payload) if post else (MISSING, MISSING)
         if chart.rules.urls:
-            expected = [chart.base + kind for kind in self.kinds]
+            addresses = OneOf(*(chart.base + kind for kind in self.kinds))
             address = url.rstrip("/") if post and chart.rules.lenient else url
-            yield Check(f"{self.kind} url", address in expected, " or ".join(map(show, expected)), show(url))
-        actual = lookup(payload, "resourceType")
-        yield Check(f"{self.kind} resourceType", actual in self.kinds, " or ".join(map(show, self.kinds)), show(actual))
-        for one in self.fields:
-            yield one.check(payload, self.kind, chart)
+            yield Tested(f"{self.kind} url", addresses.accepts(address, chart), addresses, url)
+        for one in (Field("resourceType", OneOf(*self.kinds)), *self.fields):
+            yield one.test(payload, self.kind, chart)
 
     @property
     def stated(self) -> tuple[str, ...]:

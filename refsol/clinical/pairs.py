@@ -6,7 +6,6 @@ same test, a resource of the same kind, an encounter of the same patient. So eac
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -23,7 +22,6 @@ from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.texts import quoted, requoted
 from refsol.clinical.twins import Changed, time_of
 from refsol.errors import DataFault
-from refsol.history import Post
 from refsol.json_values import as_object
 from refsol.resources import codes, subject_id
 
@@ -167,9 +165,7 @@ def _is_agreed(case: Case, source: Source) -> bool:
     """Whether the right reply by the last rule set is right by all."""
     charts = case.charts(source)
     solution = Solution.of(case.kind.ruled(charts[-1]), charts[-1])
-    posts = tuple(Post(url, body) for url, body in solution.posts)
-    reply = Reply(solution.answer, posts, bool(posts), unanswered=False, raw=json.dumps(solution.answer))
-    return all(case.kind.judge(one, reply).correct for one in case.charts(source))
+    return all(case.kind.judge(one, solution.reply).correct for one in case.charts(source))
 
 
 def _replies(rulings: tuple[Ruling, Ruling], base: str) -> Iterator[Reply]:
@@ -180,8 +176,7 @@ def _replies(rulings: tuple[Ruling, Ruling], base: str) -> Iterator[Reply]:
         bodies.append([_between(*both) for both in zip(*bodies, strict=True)])
     for answer in answers:
         for posts in bodies:
-            sent = tuple(Post(f"{base}{one['resourceType']}", one) for one in posts)
-            yield Reply(answer, sent, attempted=bool(sent), unanswered=False, raw=json.dumps(answer))
+            yield Reply.made(answer, posts, base)
 
 
 def _between(one: Any, other: Any) -> Any:

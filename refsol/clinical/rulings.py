@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 from refsol.changes import Change
 from refsol.clinical.chart import Chart, ref
 from refsol.clinical.meanings import Is, Meaning, RuleSet, in_words
-from refsol.clinical.orders import Draft, Order, lookup
+from refsol.clinical.orders import Draft, Order, Tested, lookup
 from refsol.clinical.sources import Resource
 from refsol.errors import DataFault
 from refsol.history import HistoryMessage, Post, ends_in_attempt, extract_posts
@@ -20,24 +21,35 @@ from refsol.verdict import MISSING, NO_ANSWER, Branch, Check, show
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an agent did. `answer` is parsed JSON, MISSING if it is not JSON, NO_ANSWER if there is none; `raw` is the
-    answer as the runner kept it. `attempted`: something counts as a POST. `unanswered`: the last message is a POST.
+    """What an agent did. `raw` is the answer as the runner kept it (JSON text). `attempted`: something counts as
+    a POST. `unanswered`: the last message is a POST.
     """
 
-    answer: Any
+    raw: Any
     posts: tuple[Post, ...]
     attempted: bool
-    unanswered: bool
-    raw: Any = None
+    unanswered: bool = False
     changes: tuple[Change, ...] | None = None
     """How the chart changed; None if that is not known, because writes were only acknowledged."""
 
     @classmethod
     def of(cls, raw: Any, messages: Sequence[HistoryMessage], rules: RuleSet, acknowledgement: str) -> Reply:
         """The reply in a stored history."""
-        parsed = json_value(raw, MISSING) if isinstance(raw, str) else NO_ANSWER if raw is None else MISSING
         attempts = [one.is_attempt if rules.prose_counts else one.is_post_action for one in messages]
-        return cls(parsed, extract_posts(messages, acknowledgement), any(attempts), ends_in_attempt(messages), raw)
+        return cls(raw, extract_posts(messages, acknowledgement), any(attempts), ends_in_attempt(messages))
+
+    @classmethod
+    def made(cls, answer: Any, orders: Iterable[Mapping[str, Any]], base: str) -> Reply:
+        """The reply with this answer (as JSON) and these orders, which were posted to a FHIR base."""
+        posts = tuple(Post(f"{base}{one['resourceType']}", one) for one in orders)
+        return cls(json.dumps(answer), posts, bool(posts))
+
+    @property
+    def answer(self) -> Any:
+        """The parsed answer; MISSING if it is not JSON, NO_ANSWER if there is none."""
+        return (
+            json_value(self.raw, MISSING) if isinstance(self.raw, str) else NO_ANSWER if self.raw is None else MISSING
+        )
 
 
 class Edit(NamedTuple):
@@ -105,7 +117,8 @@ class Ruling:
 
     def checks(self, reply: Reply, chart: Chart) -> Iterator[Check]:
         """The checks of a reply: the posts one to one with the due orders, then the answer. Raises ReplyFault."""
-        answered, rules = reply.answer is not NO_ANSWER, chart.rules
+        actual, rules = reply.answer, chart.rules
+        answered = actual is not NO_ANSWER
         yield Check("completed", answered, "an answer", "an answer" if answered else "none")
         if not self.orders and not self.edits:
             yield Check("no POST", not reply.attempted, "no POST", "a POST" if reply.attempted else "no POST")
@@ -114,9 +127,9 @@ class Ruling:
         if self.edits or self.only:
             yield from _changes(self, reply, chart)
         if self.answers is not None:
-            right = any(rules.is_answer(one, reply.answer, chart) for one in self.answers)
-            actual = "text that is not JSON" if reply.answer is MISSING else show(reply.answer)
-            yield Check("answer", right, " or ".join(map(in_words, self.answers)), actual)
+            right = any(rules.is_answer(one, actual, chart) for one in self.answers)
+            words = "text that is not JSON" if actual is MISSING else show(actual)
+            yield Check("answer", right, " or ".join(map(in_words, self.answers)), words)
 
 
 def _orders(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]:
@@ -128,9 +141,8 @@ def _orders(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]
     yield Check("last message", not reply.unanswered, "no POST without a reply", end)
     yield Check("posts", same, f"{len(due)} accepted", f"{len(posts)} accepted")
     ways = permutations(posts) if same and not chart.rules.in_order else [posts]
-    yield from min(
-        (_in_sequence(due, way, chart) for way in ways), key=lambda checks: sum(not one.passed for one in checks)
-    )
+    best = min((_in_sequence(due, way, chart) for way in ways), key=lambda tests: sum(not one.passed for one in tests))
+    yield from (one.check for one in best)
 
 
 def _changes(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
@@ -147,9 +159,9 @@ def _changes(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
         yield Check("other changes", not others, "none", actual)
 
 
-def _in_sequence(due: Sequence[Order], posts: Sequence[Post], chart: Chart) -> list[Check]:
+def _in_sequence(due: Sequence[Order], posts: Sequence[Post], chart: Chart) -> list[Tested]:
     padded = [*posts, *[None] * len(due)]
-    return [check for order, post in zip(due, padded, strict=False) for check in order.check(post, chart)]
+    return [test for order, post in zip(due, padded, strict=False) for test in order.tests(post, chart)]
 
 
 def answer(*accepted: Any) -> Ruling:

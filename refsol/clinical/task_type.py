@@ -92,7 +92,7 @@ class Solution(NamedTuple):
     def reply(self) -> Reply:
         """The reply of an agent that does this."""
         posts = tuple(Post(url, body) for url, body in self.posts)
-        return Reply(self.answer, posts, attempted=bool(posts), unanswered=False, raw=json.dumps(self.answer))
+        return Reply(json.dumps(self.answer), posts, bool(posts))
 
 
 def verdict(ruling: Ruling, reply: Reply, chart: Chart) -> Verdict:

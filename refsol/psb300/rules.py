@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from refsol.clinical.chart import Chart, ref
 from refsol.clinical.meanings import Meaning, Names, OneOf, RuleSet, in_words
-from refsol.clinical.orders import Field, Order, lookup
+from refsol.clinical.orders import Field, Order, Tested, lookup
 from refsol.clinical.rulings import Reply, Ruling
 from refsol.clinical.sources import Resource
 from refsol.errors import DataFault, InputError, ReplyFault
@@ -99,6 +99,19 @@ class Written(Meaning):
     def accepts(self, actual: Any, chart: Chart) -> bool:
         """See `Meaning.accepts`."""
         return True
+
+
+class Url(Meaning):
+    """A URL that contains a text."""
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        return self.value in actual
+
+    @property
+    def expected(self) -> str:
+        """See `Meaning.expected`."""
+        return f"a URL with {self.value}"
 
 
 class LabCode(Names):
@@ -205,17 +218,16 @@ class Due(Order):
     """Whether it needs a post that no other order needs."""
     lazy: bool = False
     """Whether posts after the first right one are not looked at, so that they cannot be at fault."""
-    url: str = ""
-    """What the URL must contain."""
+    url: Url | None = None
 
-    def check(self, post: Post | None, chart: Chart) -> Iterator[Check]:
-        """See `Order.check`. Raises ReplyFault if the post is not an object."""
+    def tests(self, post: Post | None, chart: Chart) -> Iterator[Tested]:
+        """See `Order.tests`. Raises ReplyFault if the post is not an object."""
         assert post is not None
         if self.url:
-            yield Check(f"{self.kind} url", self.url in post.url, f"a URL with {self.url}", show(post.url))
+            yield Tested(f"{self.kind} url", self.url.accepts(post.url, chart), self.url, post.url)
         if not isinstance(post.payload, dict):
             raise ReplyFault(f"a post is {show(post.payload)}, not an object")
-        yield from super().check(post, chart)
+        yield from super().tests(post, chart)
 
 
 @dataclass(frozen=True)
@@ -264,31 +276,33 @@ def _orders(ruling: PsbRuling, reply: Reply, chart: Chart) -> Iterator[Check]:
         return
     due = [one for one in ruling.due if isinstance(one, Due)]
     if ruling.single:
-        yield from due[0].check(posts[0], chart)
+        yield from (one.check for one in due[0].tests(posts[0], chart))
         return
     yield from (_count(one, posts, chart) for one in [*ruling.besides, *(one for one in due if not one.own)])
     yield from _apart([one for one in due if one.own], posts, chart)
     for field in ruling.every:
-        yield from (field.check(post.payload, "", chart) for post in posts)
+        yield from (field.test(post.payload, "", chart).check for post in posts)
 
 
-def _misfit(order: Due, post: Post, chart: Chart) -> Check | None:
-    """The first failed check of a post; None if it is the order."""
-    return next((check for check in order.check(post, chart) if not check.passed), None)
+def _misfit(order: Due, post: Post, chart: Chart) -> Tested | None:
+    """The first value of a post that is wrong; None if it is the order."""
+    return next((test for test in order.tests(post, chart) if not test.passed), None)
 
 
 def _count(order: Due, posts: Sequence[Post], chart: Chart) -> Check:
     """The check that enough posts are this order."""
-    misfits: list[Check | None] = []
+    misfits: list[Tested | None] = []
     for post in posts:
         misfits.append(_misfit(order, post, chart))
         if order.lazy and misfits[-1] is None:
             break
     fits = misfits.count(None)
     passed = fits == order.least if order.only else fits >= order.least
-    reasons = "; ".join(f"post {place}: {one.name} is {one.actual}" for place, one in enumerate(misfits, 1) if one)
     expected = f"{order.least}{'' if order.only else ' or more'}"
-    return Check(order.words, passed, expected, f"{fits}" if fits or not reasons else f"0 ({reasons})")
+    if fits or not posts:
+        return Check(order.words, passed, expected, f"{fits}")
+    reasons = (f"post {place}: {one.name} is {show(one.actual)}" for place, one in enumerate(misfits, 1) if one)
+    return Check(order.words, passed, expected, f"0 ({'; '.join(reasons)})")
 
 
 def _apart(orders: Sequence[Due], posts: Sequence[Post], chart: Chart) -> Iterator[Check]:

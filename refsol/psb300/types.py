@@ -25,6 +25,7 @@ from refsol.psb300.rules import (
     Mean,
     NamesOrder,
     PsbRuling,
+    Url,
     Vaccine,
     Word,
     Written,
@@ -135,7 +136,7 @@ class OldCt(PsbType):
             return NO_ATTEMPT
         why = Indication({"reasonCode": [{"text": "Renal mass follow-up"}]}, ("renal mass follow-up",))
         code = (Field("code", Written(Coded(CT).json())), Field("code.coding[0].code", Is(CT.code)))
-        return _one(_due(chart, (SERVICE,), CT.name, *code, Field("", why), url=SERVICE))
+        return _one(_due(chart, (SERVICE,), CT.name, *code, Field("", why), url=Url(SERVICE)))
 
 
 class OneAnticoagulant(PsbType):
