@@ -61,9 +61,12 @@ class Post:
 
 
 def read_messages(history: Iterable[Any]) -> tuple[HistoryMessage, ...]:
-    """The messages of a stored history. Raises HistoryError."""
+    """The messages of a stored history. Messages that were read before stay as they are. Raises HistoryError."""
     messages = []
     for place, item in enumerate(history):
+        if isinstance(item, HistoryMessage):
+            messages.append(item)
+            continue
         role, content = (item.get("role"), item.get("content")) if isinstance(item, dict) else (None, None)
         if not isinstance(role, str) or not isinstance(content, str):
             raise HistoryError(f"post_history[{place}] is not an object with the texts role and content")

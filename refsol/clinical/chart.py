@@ -241,32 +241,37 @@ class Chart:
 
     def all(self, lab: Lab, within: timedelta | None = None) -> list[Event]:
         """All measurements, or those since `within` before now, in the server's order."""
-        return self._window(lab, within, "all")
+        return self._used(lab, within, "all")
 
     def latest(self, lab: Lab, within: timedelta | None = None) -> Event | None:
         """The last measurement; of equal times the first in the server's order. None if there is none."""
-        return next(iter(self._window(lab, within, "last")), None)
+        return self.last_of(*self._within(lab, within))
 
     def mean(self, lab: Lab, within: timedelta | None = None) -> Number | None:
         """The mean of the measurements, summed in the server's order. None if there are none."""
-        return mean(self._window(lab, within, "mean"))
+        return mean(self._used(lab, within, "mean"))
 
-    def _window(self, lab: Lab, within: timedelta | None, how: How) -> list[Event]:
-        start = None if within is None else self.now - within
-        events = between(self.readings(lab), start)
-        if how == "last" and (last := newest(events)) is not None:
-            events = [last]
-        self.note(Search("Observation", (lab,), start=start), *(one.resource for one in events), how=how)
+    def _used(self, lab: Lab, within: timedelta | None, how: How) -> list[Event]:
+        search, events = self._within(lab, within)
+        self.note(search, *(one.resource for one in events), how=how)
         return events
+
+    def _within(self, lab: Lab, within: timedelta | None) -> tuple[Search, list[Event]]:
+        start = None if within is None else self.now - within
+        return Search("Observation", (lab,), start=start), between(self.readings(lab), start)
+
+    def last_of(self, search: Search, events: Sequence[Event]) -> Event | None:
+        """The last of the events that a search found; of equal times the first one. None if there is none."""
+        last = newest(events)
+        self.note(search, *([last.resource] if last else []), how="last")
+        return last
 
     def last_done(self, *codes: Code, kind: str = "Procedure") -> Event | None:
         """The last resource of a type (Procedure, Immunization) with one of these codes. Those without a time are
         left out.
         """
         search = Search(kind, codes)
-        last = newest(self.timed((one, performed(one)) for one in self.find(search)))
-        self.note(search, *([last.resource] if last else []), how="last")
-        return last
+        return self.last_of(search, self.timed((one, performed(one)) for one in self.find(search)))
 
     def timed(self, items: Iterable[tuple[Resource, Any]]) -> list[Event]:
         """Resources with their stored times as events. Those without a time (None) are left out."""

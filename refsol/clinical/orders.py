@@ -94,7 +94,9 @@ class Order:
             addresses = OneOf(*(chart.base + kind for kind in self.kinds))
             address = url.rstrip("/") if post and chart.rules.lenient else url
             yield Tested(f"{self.kind} url", addresses.accepts(address, chart), addresses, url)
-        for one in (Field("resourceType", OneOf(*self.kinds)), *self.fields):
+        kind = lookup(payload, "resourceType")
+        yield Tested(f"{self.kind} resourceType", kind in self.kinds, OneOf(*self.kinds), kind)
+        for one in self.fields:
             yield one.test(payload, self.kind, chart)
 
     @property

@@ -88,17 +88,16 @@ def _one(order: Due) -> Ruling:
     return PsbRuling("order", orders=(order,), single=True)
 
 
+_ACTIVE = Field("status", Word("active")), Field("intent", Word("order"))
+
+
 def _subject(chart: Chart) -> dict[str, Any]:
     return {"reference": f"Patient/{chart.patient}"}
 
 
 def _active(chart: Chart) -> tuple[Field, ...]:
     """The fields of an active order for the patient."""
-    return (
-        Field("status", Word("active")),
-        Field("intent", Word("order")),
-        Field("subject", Is(_subject(chart))),
-    )
+    return *_ACTIVE, Field("subject", Is(_subject(chart)))
 
 
 def _due(chart: Chart, kinds: tuple[str, ...], what: str, *fields: Field, **more: Any) -> Due:
@@ -241,20 +240,20 @@ class Thyroid(PsbType):
 
     def rule(self, chart: Chart) -> Ruling:
         """See `TaskType.rule`."""
-        readings, others = chart.readings(TSH), chart.readings(FT4)
+        (own, other), readings, others = self.searches, chart.readings(TSH), chart.readings(FT4)
         newest(others)  # the published grader fails on a damaged free T4 even if the TSH decides alone
         pair = self._high_pair(readings)
         if pair is not None:
-            chart.note(Search("Observation", (TSH,)), *(one.resource for one in pair), how="all")
+            chart.note(own, *(one.resource for one in pair), how="all")
             drug = DrugText({"text": "levothyroxine 25 mcg by mouth daily"}, ("levothyroxine", "25"))
             # The drug first: one that cannot be read is at fault.
             fields = (Field("medicationCodeableConcept", drug), *_active(chart))
             levothyroxine = Due((DRUG,), fields, "order levothyroxine 25 mcg", lazy=True)
             return PsbRuling("order", orders=(levothyroxine, *self._tests(chart, 42)), posts=3)
-        tsh = chart.latest(TSH)
+        tsh = chart.last_of(own, readings)
         if tsh is None or not 4.5 <= tsh <= 10:
             return NOTHING
-        ft4 = chart.latest(FT4)
+        ft4 = chart.last_of(other, others)
         if ft4 is None or not 0.8 <= ft4 <= 1.8:
             return NOTHING
         no_drug = Due((DRUG,), (), "drug", least=0, only=True)
@@ -349,8 +348,7 @@ class CovidBooster(PsbType):
         words = ("covid-19 vac", "covid-19 vacc", "covid-19 vaccine")
         procedures, orders = self.searches
         drugs = [one for one in chart.find(orders) if chart.mentions(drug_text(one), *words)]
-        last = newest(chart.timed((one, _given(one)) for one in [*chart.find(procedures), *drugs]))
-        chart.note(procedures, *([last.resource] if last else []), how="last")
+        last = chart.last_of(procedures, chart.timed((one, _given(one)) for one in [*chart.find(procedures), *drugs]))
         if last is None:
             chart.note(orders, what="COVID-19 vaccine")
         elif not self._is_old(last, chart):

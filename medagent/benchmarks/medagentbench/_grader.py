@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -93,7 +93,7 @@ class TaskGrader(Grader[EpisodeRow]):
             verdict = grade_item(
                 task,
                 answer,
-                [asdict(one) for one in posts],
+                posts,
                 self._open.facts,
                 base=self._source.api_base,
                 rules=self.rules,

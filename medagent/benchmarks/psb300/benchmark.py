@@ -24,7 +24,8 @@ from medagent.benchmarks.psb300._charts import (
     save_charts,
     saved_facts,
 )
-from medagent.benchmarks.psb300._grader import ChartGrader, Grading
+from medagent.benchmarks.psb300._figures import Grading
+from medagent.benchmarks.psb300._grader import ChartGrader
 from medagent.benchmarks.psb300._items import ChartItem, item_of, task_set_of
 from medagent.benchmarks.psb300._packed import packed_task, unpacked_task
 from medagent.benchmarks.psb300._results import write_results
@@ -50,7 +51,7 @@ from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
 from medagent.reports.tables import named
 from refsol.errors import FactsError
-from refsol.psb300 import RULE_SETS, Baselines, StoredFacts, baselines
+from refsol.psb300 import RULE_SETS, Baselines, StoredFacts, baselines, rule_name
 
 _TOOLS = Path(__file__).parent / "prompts" / "tools.json"
 _NAMED = 5
@@ -99,7 +100,7 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
     def grader(self, source: Psb300Settings, rules: str) -> Grader[EpisodeRow]:
         """See `Benchmark.grader`."""
         tasks = task_set_of(source)
-        grading = Grading.of(rules, _clock(source, tasks), source.unfinished)
+        grading = Grading(rule_name(rules), _clock(source, tasks), source.unfinished)
         return ChartGrader(tasks, lambda: open_charts(source, tasks), lambda: digest_of(source, tasks), grading)
 
     def source(self, run: Run, overrides: Mapping[str, Any]) -> Psb300Grading:
