@@ -7,34 +7,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from refsol.changes import Change
 from refsol.clinical.chart import Chart, drug_text
 from refsol.clinical.codes import Code, Drug
 from refsol.clinical.meanings import About, Amount, At, Coded, Is, Meaning, Names, Note, OneOf, Over, Route, Unit
 from refsol.history import Post
-from refsol.verdict import MISSING, Check, show
+from refsol.verdict import MISSING, Check
 
 _STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
 ENDINGS = ("stopped", "cancelled", "completed", "entered-in-error")
 """The statuses of a MedicationRequest that end a drug."""
 _ACTIVE = Is("active")
 _RATE = "dosageInstruction[0].doseAndRate[0]"
-
-
-class Tested(NamedTuple):
-    """A value that was compared with its meaning. It becomes a check, with texts, if somebody reads it."""
-
-    name: str
-    passed: bool
-    meaning: Meaning
-    actual: Any
-
-    @property
-    def check(self) -> Check:
-        """The comparison as a check."""
-        return Check(self.name, self.passed, self.meaning.expected, show(self.actual))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +31,11 @@ class Field:
     meaning: Meaning
     optional: bool = False
 
-    def test(self, payload: Any, kind: str, chart: Chart) -> Tested:
+    def check(self, payload: Any, kind: str, chart: Chart) -> Check:
         """Compare the field of a payload. The name of the check starts with `kind`, the expected resource type."""
         actual = lookup(payload, self.path)
         right = (self.optional and actual is MISSING) or chart.rules.accepts(self.meaning, actual, chart)
-        return Tested(f"{kind} {self.path}".strip(), right, self.meaning, actual)
+        return Check(f"{kind} {self.path}".strip(), right, self.meaning, actual)
 
 
 @dataclass(frozen=True)
@@ -87,17 +73,17 @@ class Order:
             _merge(body, value)
         return body
 
-    def tests(self, post: Post | None, chart: Chart) -> Iterator[Tested]:
-        """All comparisons of a post with the order. Without a post, all fail."""
+    def checks(self, post: Post | None, chart: Chart) -> Iterator[Check]:
+        """The checks of a post with the order. Without a post, all fail."""
         url, payload = (post.url, post.payload) if post else (MISSING, MISSING)
         if chart.rules.urls:
             addresses = OneOf(*(chart.base + kind for kind in self.kinds))
             address = url.rstrip("/") if post and chart.rules.lenient else url
-            yield Tested(f"{self.kind} url", addresses.accepts(address, chart), addresses, url)
+            yield Check(f"{self.kind} url", addresses.accepts(address, chart), addresses, url)
         kind = lookup(payload, "resourceType")
-        yield Tested(f"{self.kind} resourceType", kind in self.kinds, OneOf(*self.kinds), kind)
+        yield Check(f"{self.kind} resourceType", kind in self.kinds, OneOf(*self.kinds), kind)
         for one in self.fields:
-            yield one.test(payload, self.kind, chart)
+            yield one.check(payload, self.kind, chart)
 
     @property
     def stated(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from refsol.clinical.chart import Chart, Compared, Looked, drug_text, ref
-from refsol.clinical.evidence import branch_words, evidence
+from refsol.clinical.evidence import branch_words
 from refsol.clinical.meanings import Coded, plain
 from refsol.clinical.rulings import Reply, Ruling
 from refsol.clinical.sources import Amendment, Resource, Resources, Source
@@ -117,7 +117,7 @@ def pairs(case: Case, hospital: Hospital, dice: Random) -> list[Pair] | str:
         ruling = case.kind.ruled(chart)
     except DataFault as error:
         return f"the data: {error}"
-    if not evidence(chart) and not chart.required:
+    if not chart.needed:
         return "its ruling rests on no reading"
     before, answered = branch_words(chart), False
     chosen: dict[str, Pair] = {}
@@ -153,7 +153,7 @@ def are_apart(case: Case, source: Source, change: Amendment) -> bool:
         return False
     for first, second in zip(case.charts(source), case.charts(other), strict=True):
         rulings = case.kind.ruled(first), case.kind.ruled(second)
-        if not all(evidence(one) or one.required for one in (first, second)):
+        if not all(one.needed for one in (first, second)):
             return False
         for reply in _replies(rulings, first.base):
             if all(case.kind.judge(one, reply).correct is not False for one in (first, second)):

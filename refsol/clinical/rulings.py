@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from refsol.changes import Change
 from refsol.clinical.chart import Chart, ref
-from refsol.clinical.meanings import Is, Meaning, RuleSet, in_words
-from refsol.clinical.orders import Draft, Order, Tested, lookup
+from refsol.clinical.meanings import Accepted, Is, Meaning, RuleSet
+from refsol.clinical.orders import Draft, Order, lookup
 from refsol.clinical.sources import Resource
 from refsol.errors import DataFault
 from refsol.history import HistoryMessage, Post, ends_in_attempt, extract_posts
 from refsol.json_values import json_value
-from refsol.verdict import MISSING, NO_ANSWER, Branch, Check, show
+from refsol.verdict import NO_ANSWER, NOT_JSON, Branch, Check
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class Reply:
 
     @property
     def answer(self) -> Any:
-        """The parsed answer; MISSING if it is not JSON, NO_ANSWER if there is none."""
-        return (
-            json_value(self.raw, MISSING) if isinstance(self.raw, str) else NO_ANSWER if self.raw is None else MISSING
-        )
+        """The parsed answer; NOT_JSON if it is not JSON, NO_ANSWER if there is none."""
+        if isinstance(self.raw, str):
+            return json_value(self.raw, NOT_JSON)
+        return NO_ANSWER if self.raw is None else NOT_JSON
 
 
 class Edit(NamedTuple):
@@ -117,7 +117,7 @@ class Ruling:
 
     def checks(self, reply: Reply, chart: Chart) -> Iterator[Check]:
         """The checks of a reply: the posts one to one with the due orders, then the answer. Raises ReplyFault."""
-        actual, rules = reply.answer, chart.rules
+        actual = reply.answer
         answered = actual is not NO_ANSWER
         yield Check("completed", answered, "an answer", "an answer" if answered else "none")
         if not self.orders and not self.edits:
@@ -127,9 +127,8 @@ class Ruling:
         if self.edits or self.only:
             yield from _changes(self, reply, chart)
         if self.answers is not None:
-            right = any(rules.is_answer(one, actual, chart) for one in self.answers)
-            words = "text that is not JSON" if actual is MISSING else show(actual)
-            yield Check("answer", right, " or ".join(map(in_words, self.answers)), words)
+            accepted = Accepted(self.answers)
+            yield Check("answer", accepted.accepts(actual, chart), accepted, actual)
 
 
 def _orders(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]:
@@ -141,8 +140,8 @@ def _orders(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]
     yield Check("last message", not reply.unanswered, "no POST without a reply", end)
     yield Check("posts", same, f"{len(due)} accepted", f"{len(posts)} accepted")
     ways = permutations(posts) if same and not chart.rules.in_order else [posts]
-    best = min((_in_sequence(due, way, chart) for way in ways), key=lambda tests: sum(not one.passed for one in tests))
-    yield from (one.check for one in best)
+    found = (_in_sequence(due, way, chart) for way in ways)
+    yield from min(found, key=lambda checks: sum(not one.passed for one in checks))
 
 
 def _changes(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
@@ -159,9 +158,9 @@ def _changes(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
         yield Check("other changes", not others, "none", actual)
 
 
-def _in_sequence(due: Sequence[Order], posts: Sequence[Post], chart: Chart) -> list[Tested]:
+def _in_sequence(due: Sequence[Order], posts: Sequence[Post], chart: Chart) -> list[Check]:
     padded = [*posts, *[None] * len(due)]
-    return [test for order, post in zip(due, padded, strict=False) for test in order.tests(post, chart)]
+    return [check for order, post in zip(due, padded, strict=False) for check in order.checks(post, chart)]
 
 
 def answer(*accepted: Any) -> Ruling:

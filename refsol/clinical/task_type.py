@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from refsol.clinical.chart import Chart
-from refsol.clinical.evidence import because, evidence
+from refsol.clinical.evidence import because
 from refsol.clinical.meanings import plain
 from refsol.clinical.rulings import Reply, Ruling
 from refsol.errors import DataFault, FactsError, InputError, RefsolError, ReplyFault
 from refsol.history import HistoryError, Post
-from refsol.verdict import Check, Verdict, decide, ungraded
+from refsol.verdict import Check, Verdict
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class TaskType:
         try:
             return verdict(self.ruled(chart), reply, chart)
         except DataFault as error:
-            return ungraded(f"the data, not the agent: {error}")
+            return Verdict(None, fault=f"the data, not the agent: {error}")
 
     def solve(self, chart: Chart) -> Solution:
         """The right reply. Raises DataFault, FactsError."""
@@ -97,15 +97,20 @@ class Solution(NamedTuple):
 
 def verdict(ruling: Ruling, reply: Reply, chart: Chart) -> Verdict:
     """Compare a reply with a ruling on a chart. A ReplyFault is a failed check, unless an earlier one failed."""
-    accepted = tuple(map(plain, ruling.answers or ()))
-    needed = evidence(chart) or None
     checks: list[Check] = []
     try:
         checks.extend(ruling.checks(reply, chart))
     except ReplyFault as error:
         if all(check.passed for check in checks):
             checks.append(Check(error.check, False, "a reply that can be read", str(error)))
-    return decide(checks, ruling.branch, partial(because, chart, ruling), accepted, needed)
+    return Verdict(
+        correct=all(check.passed for check in checks),
+        checks=tuple(checks),
+        branch=ruling.branch,
+        why=partial(because, chart, ruling),
+        accepted=tuple(map(plain, ruling.answers or ())),
+        needed=chart.needed or None,
+    )
 
 
 class UngradableError(ValueError):
@@ -130,6 +135,6 @@ def graded(grade: Callable[[], Verdict]) -> Verdict:
     try:
         return grade()
     except (UngradableError, HistoryError) as error:
-        return ungraded(str(error))
+        return Verdict(None, fault=str(error))
     except FactsError as error:
-        return ungraded(f"the facts could not be read: {str(error).partition(chr(10))[0]}")
+        return Verdict(None, fault=f"the facts could not be read: {str(error).partition(chr(10))[0]}")

@@ -105,7 +105,7 @@ def _judge(kind: MabType, chart: Chart, reply: Reply) -> Verdict:
     except DataFault as error:
         done = Check("completed", reply.raw is not None, "an answer", "none" if reply.raw is None else "an answer")
         data = Check("data", False, "data that a verdict can rest on", str(error))
-        return Verdict(False, (done, data), f"the data, not the agent: {error}")
+        return Verdict(False, (done, data), fault=f"the data, not the agent: {error}")
     if not isinstance(reply.raw, str | None) and ruling.answers is not None:
         raise UngradableError(f"the answer is not a JSON text but {type(reply.raw).__name__}: {show(reply.raw)}")
     return verdict(ruling, reply, chart)

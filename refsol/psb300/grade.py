@@ -82,7 +82,7 @@ def grade_item(
             ruling = kind.ruled(chart)
         except DataFault as error:
             check = Check("chart", False, "a chart that can be read", str(error))
-            return Verdict(False, (check,), f"the chart is at fault: {error}")
+            return Verdict(False, (check,), fault=f"the chart is at fault: {error}")
         return verdict(ruling, Reply.of(result, read_messages(history), rule_set, constants.acknowledgement), chart)
 
     return graded(grade)

@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from refsol.clinical.chart import Chart, ref
-from refsol.clinical.meanings import Meaning, Names, OneOf, RuleSet, in_words
-from refsol.clinical.orders import Field, Order, Tested, lookup
+from refsol.clinical.meanings import Accepted, Meaning, Names, OneOf, RuleSet
+from refsol.clinical.orders import Field, Order, lookup
 from refsol.clinical.rulings import Reply, Ruling
 from refsol.clinical.sources import Resource
 from refsol.errors import DataFault, InputError, ReplyFault
@@ -220,14 +220,14 @@ class Due(Order):
     """Whether posts after the first right one are not looked at, so that they cannot be at fault."""
     url: Url | None = None
 
-    def tests(self, post: Post | None, chart: Chart) -> Iterator[Tested]:
-        """See `Order.tests`. Raises ReplyFault if the post is not an object."""
+    def checks(self, post: Post | None, chart: Chart) -> Iterator[Check]:
+        """See `Order.checks`. Raises ReplyFault if the post is not an object."""
         assert post is not None
         if self.url:
-            yield Tested(f"{self.kind} url", self.url.accepts(post.url, chart), self.url, post.url)
+            yield Check(f"{self.kind} url", self.url.accepts(post.url, chart), self.url, post.url)
         if not isinstance(post.payload, dict):
             raise ReplyFault(f"a post is {show(post.payload)}, not an object")
-        yield from super().tests(post, chart)
+        yield from super().checks(post, chart)
 
 
 @dataclass(frozen=True)
@@ -251,8 +251,9 @@ class PsbRuling(Ruling):
             yield from _orders(self, reply, chart) if self.due else _no_post(self, reply, chart)
         except RecursionError:
             raise ReplyFault("a post is nested too deeply to be read") from None
-        for one in self.answers or ():
-            yield Check("answer", chart.rules.is_answer(one, _values(reply.raw), chart), in_words(one), show(reply.raw))
+        if self.answers:
+            accepted = Accepted(self.answers)
+            yield Check("answer", accepted.accepts(_values(reply.raw), chart), accepted, reply.raw)
 
 
 def _no_post(ruling: PsbRuling, reply: Reply, chart: Chart) -> Iterator[Check]:
@@ -276,22 +277,22 @@ def _orders(ruling: PsbRuling, reply: Reply, chart: Chart) -> Iterator[Check]:
         return
     due = [one for one in ruling.due if isinstance(one, Due)]
     if ruling.single:
-        yield from (one.check for one in due[0].tests(posts[0], chart))
+        yield from due[0].checks(posts[0], chart)
         return
     yield from (_count(one, posts, chart) for one in [*ruling.besides, *(one for one in due if not one.own)])
     yield from _apart([one for one in due if one.own], posts, chart)
     for field in ruling.every:
-        yield from (field.test(post.payload, "", chart).check for post in posts)
+        yield from (field.check(post.payload, "", chart) for post in posts)
 
 
-def _misfit(order: Due, post: Post, chart: Chart) -> Tested | None:
+def _misfit(order: Due, post: Post, chart: Chart) -> Check | None:
     """The first value of a post that is wrong; None if it is the order."""
-    return next((test for test in order.tests(post, chart) if not test.passed), None)
+    return next((one for one in order.checks(post, chart) if not one.passed), None)
 
 
 def _count(order: Due, posts: Sequence[Post], chart: Chart) -> Check:
     """The check that enough posts are this order."""
-    misfits: list[Tested | None] = []
+    misfits: list[Check | None] = []
     for post in posts:
         misfits.append(_misfit(order, post, chart))
         if order.lazy and misfits[-1] is None:
@@ -301,7 +302,7 @@ def _count(order: Due, posts: Sequence[Post], chart: Chart) -> Check:
     expected = f"{order.least}{'' if order.only else ' or more'}"
     if fits or not posts:
         return Check(order.words, passed, expected, f"{fits}")
-    reasons = (f"post {place}: {one.name} is {show(one.actual)}" for place, one in enumerate(misfits, 1) if one)
+    reasons = (f"post {place}: {one.name} is {one.actual}" for place, one in enumerate(misfits, 1) if one)
     return Check(order.words, passed, expected, f"0 ({'; '.join(reasons)})")
 
 

@@ -22,7 +22,7 @@ from refsol.history import HistoryMessage
 from refsol.medagentbench import Baselines, ResultItem, baselines, failure_of, grade_item, grounds
 from refsol.medagentbench.recorded import Created, RecordedEpisode
 from refsol.medagentbench.rules import RuleName, rule_name
-from refsol.verdict import ungraded
+from refsol.verdict import Verdict
 
 GROUNDS = "2"
 """The version of `grounds` and of the baselines. Stored scores of another version are recomputed."""
@@ -88,7 +88,7 @@ class TaskGrader(Grader[EpisodeRow]):
         answer, episode = recorded.item.answer, recorded.episode
         posts = [HistoryMessage(one.role, one.content) for one in recorded.item.post_history]
         if recorded.problem:
-            verdict = ungraded(recorded.problem)
+            verdict = Verdict(None, fault=recorded.problem)
         else:
             verdict = grade_item(
                 task,

@@ -100,4 +100,4 @@ def _unfinished(verdict: Verdict, status: str) -> Verdict:
     if verdict.correct is None:
         return verdict
     check = Check("completed", False, "an episode that ends with FINISH", status)
-    return replace(verdict, correct=False, checks=(check, *verdict.checks), reason=f"ended as {status}, without FINISH")
+    return replace(verdict, correct=False, checks=(check, *verdict.checks), fault=f"ended as {status}, without FINISH")
