@@ -70,7 +70,7 @@ def check(kind: type[TaskType], resources: Sequence[Resource], *, patient: str, 
     verdict = judged(right.answer, bodies)
     assert verdict.correct, f"the right reply of {own.name} is not right: {verdict.reason}"
     wrong = {}
-    for name, answer, posts in _wrong(ruling, right.answer):
+    for name, answer, posts in _wrong(ruling, right.answer, chart):
         verdict = judged(answer, posts)
         assert verdict.correct is False, f"{own.name}: a reply with a wrong {name} counts as right"
         wrong[name] = verdict.reason
@@ -80,9 +80,9 @@ def check(kind: type[TaskType], resources: Sequence[Resource], *, patient: str, 
     return Checked(ruling, sentence, right.answer, right.posts, wrong, twin(own, make, resources))
 
 
-def _wrong(ruling: Ruling, answer: Any) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:
+def _wrong(ruling: Ruling, answer: Any, chart: Chart) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:
     """The right reply with one part wrong at a time: the part's name, the answer, and the posts."""
-    due = [one.json() for one in ruling.due]
+    due = [one.json(chart) for one in ruling.due]
     if ruling.answers:
         yield "answer", changed(answer), due
     for place, order in enumerate(ruling.due):
@@ -90,15 +90,15 @@ def _wrong(ruling: Ruling, answer: Any) -> Iterator[tuple[str, Any, list[dict[st
         yield f"{order.kind} left out", answer, [*before, *after]
         yield f"{order.kind} twice", answer, [*due, due[place]]
         yield f"{order.kind} resourceType", answer, [*before, {**due[place], "resourceType": "Task"}, *after]
-        for number, field in enumerate(order.fields):
-            yield f"{order.kind} {field.path}", answer, [*before, with_wrong(order, number), *after]
+        for number, field in enumerate(order.every(chart)):
+            yield f"{order.kind} {field.path}", answer, [*before, with_wrong(order, number, chart), *after]
 
 
-def with_wrong(order: Order, number: int) -> dict[str, Any]:
+def with_wrong(order: Order, number: int, chart: Chart) -> dict[str, Any]:
     """The JSON of an order with one wrong field."""
-    fields = list(order.fields)
+    fields = list(order.every(chart))
     fields[number] = replace(fields[number], meaning=Is(changed(fields[number].meaning.json())))
-    return replace(order, fields=tuple(fields)).json()
+    return Order(order.kinds, tuple(fields)).json(chart)
 
 
 def changed(value: Any) -> Any:

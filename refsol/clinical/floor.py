@@ -117,7 +117,7 @@ def _orders(ruled: Ruled) -> Iterator[Behaviour]:
     tally: Counter[Behaviour] = Counter()
     for item, ruling in ruled:
         if ruling.due:
-            orders = tuple(json.dumps(one.json()).replace(item.chart.patient, _PATIENT) for one in ruling.due)
+            orders = tuple(json.dumps(one.json(item.chart)).replace(item.chart.patient, _PATIENT) for one in ruling.due)
             stated = tuple(text for one in ruling.due for text in one.stated)
             tally.update(Behaviour(json.dumps(plain(answer)), orders, stated) for answer in ruling.answers or ([],))
     yield from (behaviour for behaviour, _ in tally.most_common(_GUESSES))

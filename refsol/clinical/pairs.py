@@ -155,7 +155,7 @@ def are_apart(case: Case, source: Source, change: Amendment) -> bool:
         rulings = case.kind.ruled(first), case.kind.ruled(second)
         if not all(one.needed for one in (first, second)):
             return False
-        for reply in _replies(rulings, first.base):
+        for reply in _replies(rulings, first):
             if all(case.kind.judge(one, reply).correct is not False for one in (first, second)):
                 return False
     return True
@@ -168,15 +168,15 @@ def _is_agreed(case: Case, source: Source) -> bool:
     return all(case.kind.judge(one, solution.reply).correct for one in case.charts(source))
 
 
-def _replies(rulings: tuple[Ruling, Ruling], base: str) -> Iterator[Reply]:
+def _replies(rulings: tuple[Ruling, Ruling], chart: Chart) -> Iterator[Reply]:
     sides = [[plain(one) for one in ruling.answers or ([],)] for ruling in rulings]
     answers = [*sides[0], *sides[1], *(_between(*both) for both in zip(*sides, strict=False))]
-    bodies = [[one.json() for one in ruling.due] for ruling in rulings]
+    bodies = [[one.json(chart) for one in ruling.due] for ruling in rulings]
     if len(bodies[0]) == len(bodies[1]) > 0:
         bodies.append([_between(*both) for both in zip(*bodies, strict=True)])
     for answer in answers:
         for posts in bodies:
-            yield Reply.made(answer, posts, base)
+            yield Reply.made(answer, posts, chart.base)
 
 
 def _between(one: Any, other: Any) -> Any:

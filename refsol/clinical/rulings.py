@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, NamedTuple
 
 from refsol.changes import Change
 from refsol.clinical.chart import Chart, ref
 from refsol.clinical.meanings import Accepted, Is, Meaning, RuleSet
-from refsol.clinical.orders import Draft, Order, lookup
+from refsol.clinical.orders import Order, lookup
 from refsol.clinical.sources import Resource
 from refsol.errors import DataFault
 from refsol.history import HistoryMessage, Post, ends_in_attempt, extract_posts
@@ -90,14 +90,14 @@ def delete(resource: Resource) -> Edit:
 
 @dataclass(frozen=True)
 class Ruling:
-    """What is right. `answers` are the accepted answers (None: any answer), `orders` the due orders.
+    """What is right. `answers` are the accepted answers (None: any answer), `due` the due orders.
 
     A benchmark whose grader makes further demands has a subclass.
     """
 
     branch: Branch
     answers: tuple[Any, ...] | None = None
-    orders: tuple[Draft | Order, ...] = ()
+    due: tuple[Order, ...] = ()
     because: str = ""
     """Why, if the chart's record does not say it: `the right answer is …`."""
     edits: tuple[Edit, ...] = ()
@@ -105,22 +105,12 @@ class Ruling:
     only: bool = False
     """Whether nothing else may have changed."""
 
-    def on(self, chart: Chart) -> Ruling:
-        """The ruling with its orders made for the chart's patient and time."""
-        orders = tuple(one if isinstance(one, Order) else one(chart) for one in self.orders)
-        return self if orders == self.orders else replace(self, orders=orders)
-
-    @property
-    def due(self) -> tuple[Order, ...]:
-        """The orders, once they were made for a chart."""
-        return tuple(one for one in self.orders if isinstance(one, Order))
-
     def checks(self, reply: Reply, chart: Chart) -> Iterator[Check]:
         """The checks of a reply: the posts one to one with the due orders, then the answer. Raises ReplyFault."""
         actual = reply.answer
         answered = actual is not NO_ANSWER
         yield Check("completed", answered, "an answer", "an answer" if answered else "none")
-        if not self.orders and not self.edits:
+        if not self.due and not self.edits:
             yield Check("no POST", not reply.attempted, "no POST", "a POST" if reply.attempted else "no POST")
         else:
             yield from _orders(self.due, reply, chart)
@@ -174,7 +164,7 @@ def nothing(*accepted: Any) -> Ruling:
 
 
 def order(
-    *orders: Draft | Order, answers: Sequence[Any] = (), edits: Sequence[Edit] = (), only: bool = False
+    *orders: Order, answers: Sequence[Any] = (), edits: Sequence[Edit] = (), only: bool = False
 ) -> Ruling:
     """These orders are due, no others. Without accepted answers, any answer is right.
 

@@ -57,7 +57,7 @@ class TaskType:
             *_, frame = traceback.extract_tb(error.__traceback__)
             raise RuleError(f"{frame.filename}:{frame.lineno}: {own} failed: {error!r}") from error
         if isinstance(ruling, Ruling):
-            return ruling.on(chart)
+            return ruling
         code, what = type(self).rule.__code__, type(ruling).__name__
         raise RuleError(
             f"{code.co_filename}:{code.co_firstlineno}: {own} returned {what}; return nothing(…), answer(…) or order(…)"
@@ -85,7 +85,7 @@ class Solution(NamedTuple):
     def of(cls, ruling: Ruling, chart: Chart) -> Solution:
         """The right reply to a ruling: its first accepted answer, and its orders."""
         first = ruling.answers[0] if ruling.answers else []
-        posts = tuple((chart.base + one.kind, one.json()) for one in ruling.due)
+        posts = tuple((chart.base + one.kind, one.json(chart)) for one in ruling.due)
         return cls(plain(first), posts)
 
     @property

@@ -85,7 +85,7 @@ NO_ATTEMPT = PsbRuling("no order", attempts=True)
 
 def _one(order: Due) -> Ruling:
     """Exactly one post, this order."""
-    return PsbRuling("order", orders=(order,), single=True)
+    return PsbRuling("order", due=(order,), single=True)
 
 
 _ACTIVE = Field("status", Word("active")), Field("intent", Word("order"))
@@ -159,7 +159,7 @@ class OneAnticoagulant(PsbType):
             return NOTHING
         return PsbRuling(
             "order",
-            orders=stops if right else (heparin, *stops),
+            due=stops if right else (heparin, *stops),
             posts=least + (len(stops) if fair else bool(stops)),
             every=(Field("subject", Is(_subject(chart))),),
             besides=(heparin,) if right and fair else (),
@@ -210,7 +210,7 @@ class RemoveCatheter(PsbType):
         if placed is None or not placed.older_than(hours=48) or chart.first(SERVICE, CATHETER, "active"):
             return NOTHING
         code = Field("code", Names(Coded(CATHETER).json(), (CATHETER.code.lower(),)))
-        return PsbRuling("order", orders=(_due(chart, (SERVICE,), "the removal of the catheter", code, lazy=True),))
+        return PsbRuling("order", due=(_due(chart, (SERVICE,), "the removal of the catheter", code, lazy=True),))
 
 
 class LeftKidney(PsbType):
@@ -229,7 +229,7 @@ class LeftKidney(PsbType):
             _due(chart, (SERVICE, DRUG), code.name, Field("code", Names(Coded(code).json(), (code.code,))))
             for code in (CT, REFERRAL)
         ]
-        return PsbRuling("order", orders=tuple(orders))
+        return PsbRuling("order", due=tuple(orders))
 
 
 class Thyroid(PsbType):
@@ -249,7 +249,7 @@ class Thyroid(PsbType):
             # The drug first: one that cannot be read is at fault.
             fields = (Field("medicationCodeableConcept", drug), *_active(chart))
             levothyroxine = Due((DRUG,), fields, "order levothyroxine 25 mcg", lazy=True)
-            return PsbRuling("order", orders=(levothyroxine, *self._tests(chart, 42)), posts=3)
+            return PsbRuling("order", due=(levothyroxine, *self._tests(chart, 42)), posts=3)
         tsh = chart.last_of(own, readings)
         if tsh is None or not 4.5 <= tsh <= 10:
             return NOTHING
@@ -257,7 +257,7 @@ class Thyroid(PsbType):
         if ft4 is None or not 0.8 <= ft4 <= 1.8:
             return NOTHING
         no_drug = Due((DRUG,), (), "drug", least=0, only=True)
-        return PsbRuling("order", orders=self._tests(chart, 90), posts=2, besides=(no_drug,))
+        return PsbRuling("order", due=self._tests(chart, 90), posts=2, besides=(no_drug,))
 
     @staticmethod
     def _high_pair(readings: Sequence[Event]) -> tuple[Event, Event] | None:
@@ -306,7 +306,7 @@ class LongQtc(PsbType):
         stops = [_loose(chart, DRUG, f"stop {text}", ends, Names(_drug(text), (drugs,))) for text in texts]
         every = (Field("resourceType", OneOf(SERVICE, DRUG)), Field("subject", Is(_subject(chart))))
         read = Due((DRUG,), (Field("status", ends),), "stop", least=0)  # at fault even if no stop is due
-        return PsbRuling("order", orders=(ecg, *stops), posts=2 if stops else 1, every=every, besides=(read,))
+        return PsbRuling("order", due=(ecg, *stops), posts=2 if stops else 1, every=every, besides=(read,))
 
 
 class NaloxoneBesideOpioid(PsbType):
