@@ -64,11 +64,28 @@ class TaskType:
         )
 
     def judge(self, chart: Chart, reply: Reply) -> Verdict:
-        """Grade a reply. If the chart is at fault, the item is ungraded. Raises FactsError."""
+        """Grade a reply. A ReplyFault is a failed check, unless an earlier one failed. Raises FactsError."""
+        checks: list[Check] = []
         try:
-            return verdict(self.ruled(chart), reply, chart)
+            ruling = self.ruled(chart)
+            checks.extend(ruling.checks(reply, chart))
         except DataFault as error:
-            return Verdict(None, fault=f"the data, not the agent: {error}")
+            return self.faulty(reply, str(error))
+        except ReplyFault as error:
+            if all(check.passed for check in checks):
+                checks.append(Check(error.check, False, "a reply that can be read", str(error)))
+        return Verdict(
+            correct=all(check.passed for check in checks),
+            checks=tuple(checks),
+            branch=ruling.branch,
+            why=partial(because, chart, ruling),
+            accepted=tuple(map(plain, ruling.answers or ())),
+            needed=chart.needed or None,
+        )
+
+    def faulty(self, reply: Reply, fault: str) -> Verdict:
+        """The verdict if the chart is at fault: the item is ungraded."""
+        return Verdict(None, fault=f"the data, not the agent: {fault}")
 
     def solve(self, chart: Chart) -> Solution:
         """The right reply. Raises DataFault, FactsError."""
@@ -93,24 +110,6 @@ class Solution(NamedTuple):
         """The reply of an agent that does this."""
         posts = tuple(Post(url, body) for url, body in self.posts)
         return Reply(json.dumps(self.answer), posts, bool(posts))
-
-
-def verdict(ruling: Ruling, reply: Reply, chart: Chart) -> Verdict:
-    """Compare a reply with a ruling on a chart. A ReplyFault is a failed check, unless an earlier one failed."""
-    checks: list[Check] = []
-    try:
-        checks.extend(ruling.checks(reply, chart))
-    except ReplyFault as error:
-        if all(check.passed for check in checks):
-            checks.append(Check(error.check, False, "a reply that can be read", str(error)))
-    return Verdict(
-        correct=all(check.passed for check in checks),
-        checks=tuple(checks),
-        branch=ruling.branch,
-        why=partial(because, chart, ruling),
-        accepted=tuple(map(plain, ruling.answers or ())),
-        needed=chart.needed or None,
-    )
 
 
 class UngradableError(ValueError):

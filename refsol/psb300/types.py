@@ -10,7 +10,7 @@ from refsol.clinical.chart import Chart, Compared, Event, Search, between, drug_
 from refsol.clinical.codes import CPT, LABORATORY, LOINC, SNOMED, VITAL_SIGNS, Code, Lab, days, hours
 from refsol.clinical.meanings import Coded, Is, Meaning, Names, OneOf
 from refsol.clinical.orders import ENDINGS, Field
-from refsol.clinical.rulings import Ruling
+from refsol.clinical.rulings import Reply, Ruling
 from refsol.clinical.sources import Resource
 from refsol.clinical.task_type import TaskType
 from refsol.errors import DataFault
@@ -31,6 +31,7 @@ from refsol.psb300.rules import (
     Written,
     is_fair,
 )
+from refsol.verdict import Check, Verdict
 
 SERVICE, DRUG = "ServiceRequest", "MedicationRequest"
 CT = Code("74177", CPT, "CT of abdomen and pelvis with contrast")
@@ -76,6 +77,11 @@ class PsbType(TaskType):
     """A type. `searches` are those that its rule may make, under either rule set."""
 
     searches: ClassVar[tuple[Search, ...]] = ()
+
+    def faulty(self, reply: Reply, fault: str) -> Verdict:
+        """See `TaskType.faulty`. The published grader fails on the chart, so the item is wrong."""
+        check = Check("chart", False, "a chart that can be read", fault)
+        return Verdict(False, (check,), f"the chart is at fault: {fault}")
 
 
 NOTHING = PsbRuling("no order")
