@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 ACCEPTED = "POST request accepted"
 """The runner's acknowledgement, with which the prompts of every protocol begin their reply to a POST."""
@@ -21,8 +20,7 @@ class HistoryError(ValueError):
     """The history is not a list of `{"role", "content"}` texts. The message names the first invalid entry."""
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryMessage:
+class HistoryMessage(NamedTuple):
     """One message of a history."""
 
     role: str
@@ -52,8 +50,7 @@ class HistoryMessage:
         return text.strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Post:
+class Post(NamedTuple):
     """An accepted post: its URL and its JSON."""
 
     url: str

@@ -48,8 +48,7 @@ class Search(NamedTuple):
         return f"{self.kind}?{query}" if query else self.kind
 
 
-@dataclass(frozen=True)
-class Looked:
+class Looked(NamedTuple):
     """One read: its search, and the resources on which the ruling rests. Without any, it rests on their absence.
 
     `what` names what was looked for, if not the code; `role` is what a resource is for the rule.
@@ -63,7 +62,7 @@ class Looked:
     patient: str
     now: datetime
 
-    @cached_property
+    @property
     def lab(self) -> Lab | None:
         """The laboratory test, if it was a search for one."""
         return next((code for code in self.search.codes if isinstance(code, Lab)), None)

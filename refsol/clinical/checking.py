@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -97,7 +97,7 @@ def _wrong(ruling: Ruling, answer: Any, chart: Chart) -> Iterator[tuple[str, Any
 def with_wrong(order: Order, number: int, chart: Chart) -> dict[str, Any]:
     """The JSON of an order with one wrong field."""
     fields = list(order.every(chart))
-    fields[number] = replace(fields[number], meaning=Is(changed(fields[number].meaning.json())))
+    fields[number] = fields[number]._replace(meaning=Is(changed(fields[number].meaning.json())))
     return Order(order.kinds, tuple(fields)).json(chart)
 
 

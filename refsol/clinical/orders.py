@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from refsol.changes import Change
 from refsol.clinical.chart import Chart, drug_text
@@ -24,8 +24,7 @@ _ACTIVE = Is("active")
 _RATE = "dosageInstruction[0].doseAndRate[0]"
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """A requirement for the value at a path of an order (`dosageInstruction[0].route`; empty: the whole order)."""
 
     path: str

@@ -163,9 +163,7 @@ def nothing(*accepted: Any) -> Ruling:
     return Ruling("no order", accepted or None)
 
 
-def order(
-    *orders: Order, answers: Sequence[Any] = (), edits: Sequence[Edit] = (), only: bool = False
-) -> Ruling:
+def order(*orders: Order, answers: Sequence[Any] = (), edits: Sequence[Edit] = (), only: bool = False) -> Ruling:
     """These orders are due, no others. Without accepted answers, any answer is right.
 
     `edits` are further changes of the chart that are due; with `only`, nothing else may have changed.

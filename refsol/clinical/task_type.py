@@ -93,23 +93,22 @@ class TaskType:
 
 
 class Solution(NamedTuple):
-    """A right reply: the answer, and the posts as pairs of URL and JSON."""
+    """A right reply: the answer, and the posts."""
 
     answer: Any
-    posts: tuple[tuple[str, Mapping[str, Any]], ...]
+    posts: tuple[Post, ...]
 
     @classmethod
     def of(cls, ruling: Ruling, chart: Chart) -> Solution:
         """The right reply to a ruling: its first accepted answer, and its orders."""
         first = ruling.answers[0] if ruling.answers else []
-        posts = tuple((chart.base + one.kind, one.json(chart)) for one in ruling.due)
+        posts = tuple(Post(chart.base + one.kind, one.json(chart)) for one in ruling.due)
         return cls(plain(first), posts)
 
     @property
     def reply(self) -> Reply:
         """The reply of an agent that does this."""
-        posts = tuple(Post(url, body) for url, body in self.posts)
-        return Reply(json.dumps(self.answer), posts, bool(posts))
+        return Reply(json.dumps(self.answer), self.posts, bool(self.posts))
 
 
 class UngradableError(ValueError):
