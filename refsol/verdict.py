@@ -7,7 +7,7 @@ always be printed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from json.encoder import encode_basestring_ascii
@@ -71,6 +71,26 @@ class Needed(Protocol):
         """The facts that decide."""
 
 
+class Basis(Protocol):
+    """What a verdict rests on."""
+
+    @property
+    def branch(self) -> Branch:
+        """What was right."""
+
+    @property
+    def because(self) -> Because:
+        """The deciding facts."""
+
+    @property
+    def accepted(self) -> tuple[Any, ...]:
+        """The answers that count as right; empty if the answer does not count."""
+
+    @property
+    def needed(self) -> Sequence[Needed]:
+        """What an agent must have read; empty if the task's text has everything."""
+
+
 class Check(NamedTuple):
     """The outcome of one rule. `required` is a text, or the meaning that `value` (JSON) must have."""
 
@@ -94,25 +114,35 @@ class Check(NamedTuple):
 class Verdict:
     """`correct` is None if the item could not be graded. `checks` are all checks, in the order of the rules.
 
-    `branch` and `because` (the deciding facts) are None if the facts do not decide what is right. Texts are made when
-    they are read, because few readers of a verdict need them.
+    `basis` is None if the facts do not decide what is right; then `branch` and `because` (the deciding facts) are too.
+    Texts are made when they are read, because few readers of a verdict need them.
     """
 
     correct: bool | None
     checks: tuple[Check, ...] = ()
     fault: str = ""
     """Why the checks do not decide, or why there are none."""
-    branch: Branch | None = None
-    why: Callable[[], Because] | None = field(default=None, compare=False, repr=False)
-    accepted: tuple[Any, ...] = ()
-    """The answers that count as right; empty if the answer does not count."""
-    needed: Sequence[Needed] | None = field(default=(), compare=False)
-    """What an agent must have read; None if the task's text has everything."""
+    basis: Basis | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def branch(self) -> Branch | None:
+        """See `Basis.branch`."""
+        return self.basis and self.basis.branch
 
     @cached_property
     def because(self) -> Because | None:
-        """The deciding facts."""
-        return self.why and self.why()
+        """See `Basis.because`."""
+        return self.basis and self.basis.because
+
+    @property
+    def accepted(self) -> tuple[Any, ...]:
+        """See `Basis.accepted`."""
+        return self.basis.accepted if self.basis else ()
+
+    @property
+    def needed(self) -> Sequence[Needed]:
+        """See `Basis.needed`."""
+        return self.basis.needed if self.basis else ()
 
     @cached_property
     def reason(self) -> str:

@@ -262,6 +262,8 @@ class Chart:
     """Whether a reading in another unit is a fault of the data."""
     until_now = True
     """Whether readings later than now are left out."""
+    required: Sequence[Needed] = ()
+    """What an agent must have read besides. Only for types with evidence of their own."""
 
     def __init__(
         self, source: Source, patient: str, now: datetime, rules: RuleSet, *, base: str = "", task: Any = None
@@ -270,8 +272,6 @@ class Chart:
         self.task = as_object(task)
         self.looked: list[Looked] = []
         self.compared: list[Compared] = []
-        self.required: list[Needed] = []
-        """What an agent must have read besides. Only for types with evidence of their own."""
         self.touched: dict[int, Resource] = {}
         """All resources that a search found, by identity."""
 

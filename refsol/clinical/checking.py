@@ -64,7 +64,7 @@ def check(kind: type[TaskType], resources: Sequence[Resource], *, patient: str, 
     right = Solution.of(ruling, chart)
 
     def judged(answer: Any, posts: Sequence[Mapping[str, Any]]) -> Verdict:
-        return own.judge(make(Resources(resources)), Reply.made(answer, posts, BASE))
+        return own.judge(make(Resources(resources)), Reply.made(json.dumps(answer), posts, BASE))
 
     bodies = [body for _, body in right.posts]
     verdict = judged(right.answer, bodies)

@@ -126,8 +126,8 @@ def _orders(ruled: Ruled) -> Iterator[Behaviour]:
 def _is_right(item: FloorItem, ruling: Ruling, behaviour: Behaviour) -> bool:
     chart = item.chart
     can_order = all(text in item.words for text in (chart.patient, *behaviour.stated))
-    bodies = [json.loads(text.replace(_PATIENT, chart.patient)) for text in behaviour.orders if can_order]
-    if bool(bodies) != bool(ruling.due):
+    orders = behaviour.orders if can_order else ()
+    if bool(orders) != bool(ruling.due):
         return False  # an order that is not due, or no order where one is due
-    reply = Reply.made(json.loads(behaviour.answer), bodies, chart.base)
-    return all(check.passed for check in ruling.checks(reply, chart))
+    bodies = [json.loads(text.replace(_PATIENT, chart.patient)) for text in orders]
+    return all(check.passed for check in ruling.checks(Reply.made(behaviour.answer, bodies, chart.base), chart))

@@ -6,6 +6,7 @@ same test, a resource of the same kind, an encounter of the same patient. So eac
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -176,7 +177,7 @@ def _replies(rulings: tuple[Ruling, Ruling], chart: Chart) -> Iterator[Reply]:
         bodies.append([_between(*both) for both in zip(*bodies, strict=True)])
     for answer in answers:
         for posts in bodies:
-            yield Reply.made(answer, posts, chart.base)
+            yield Reply.made(json.dumps(answer), posts, chart.base)
 
 
 def _between(one: Any, other: Any) -> Any:

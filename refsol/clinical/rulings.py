@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -39,10 +38,10 @@ class Reply:
         return cls(raw, extract_posts(messages, acknowledgement), any(attempts), ends_in_attempt(messages))
 
     @classmethod
-    def made(cls, answer: Any, orders: Iterable[Mapping[str, Any]], base: str) -> Reply:
-        """The reply with this answer (as JSON) and these orders, which were posted to a FHIR base."""
+    def made(cls, answer: str, orders: Iterable[Mapping[str, Any]], base: str) -> Reply:
+        """The reply with this answer (JSON text) and these orders, which were posted to a FHIR base."""
         posts = tuple(Post(f"{base}{one['resourceType']}", one) for one in orders)
-        return cls(json.dumps(answer), posts, bool(posts))
+        return cls(answer, posts, bool(posts))
 
     @property
     def answer(self) -> Any:

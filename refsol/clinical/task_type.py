@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from refsol.clinical.chart import Chart
@@ -14,7 +13,7 @@ from refsol.clinical.meanings import plain
 from refsol.clinical.rulings import Reply, Ruling
 from refsol.errors import DataFault, FactsError, InputError, RefsolError, ReplyFault
 from refsol.history import HistoryError, Post
-from refsol.verdict import Check, Verdict
+from refsol.verdict import Because, Branch, Check, Needed, Verdict
 
 T = TypeVar("T")
 
@@ -77,10 +76,7 @@ class TaskType:
         return Verdict(
             correct=all(check.passed for check in checks),
             checks=tuple(checks),
-            branch=ruling.branch,
-            why=partial(because, chart, ruling),
-            accepted=tuple(map(plain, ruling.answers or ())),
-            needed=chart.needed or None,
+            basis=Ruled(ruling, chart),
         )
 
     def faulty(self, reply: Reply, fault: str) -> Verdict:
@@ -90,6 +86,33 @@ class TaskType:
     def solve(self, chart: Chart) -> Solution:
         """The right reply. Raises DataFault, FactsError."""
         return Solution.of(self.ruled(chart), chart)
+
+
+class Ruled(NamedTuple):
+    """A ruling on a chart. See `Basis`."""
+
+    ruling: Ruling
+    chart: Chart
+
+    @property
+    def branch(self) -> Branch:
+        """See `Basis.branch`."""
+        return self.ruling.branch
+
+    @property
+    def because(self) -> Because:
+        """See `Basis.because`."""
+        return because(self.chart, self.ruling)
+
+    @property
+    def accepted(self) -> tuple[Any, ...]:
+        """See `Basis.accepted`."""
+        return tuple(map(plain, self.ruling.answers or ()))
+
+    @property
+    def needed(self) -> Sequence[Needed]:
+        """See `Basis.needed`."""
+        return self.chart.needed
 
 
 class Solution(NamedTuple):

@@ -81,7 +81,7 @@ def note_patient(chart: Chart, sol: Any) -> None:
     """Record that an agent must have read the patients of an answer, or looked for one who does not exist."""
     answers = tuple(str(one) for one in sol) if isinstance(sol, list) else ()
     facts = (Fact("sol", show(sol), None, None, "the right answer"),)
-    chart.required.append(_Lookup(answers, facts, chart.task))
+    chart.required = (_Lookup(answers, facts, chart.task),)
 
 
 @dataclass(frozen=True, slots=True)
