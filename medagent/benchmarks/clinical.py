@@ -59,5 +59,7 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
             return None
         answers = {}
         if agent == "constant":
-            answers = {kind: behaviour.answer for kind, behaviour in self.baselines(settings).constant.items()}
+            answers = {
+                kind: behaviour.answer for kind, behaviour in self.baselines(settings).behaviours("constant").items()
+            }
         return OwnAgent(agent, self.solver(settings), settings.protocol == "code", answers)

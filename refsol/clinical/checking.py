@@ -134,7 +134,7 @@ def unrecorded(kind: TaskType, make: MakeChart, resources: Sequence[Resource]) -
             if ruling.branch != "query" and signature(ruling) != before:
                 yield (
                     f"{kind.name}: {change.words} changes the ruling against {words}, at a limit that was not "
-                    "recorded; compare the event or its number (last < 3.5), not its value, and use event.before and "
+                    "recorded; compare the event or its number (last < 7), not its value, and use event.before and "
                     "event.older_than for times"
                 )
                 break

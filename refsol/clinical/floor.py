@@ -38,6 +38,13 @@ class Behaviour(NamedTuple):
     stated: tuple[str, ...] = ()
 
 
+class Floor(NamedTuple):
+    """A behaviour, and the items (ids) on which it is right."""
+
+    behaviour: Behaviour
+    right: Collection[str]
+
+
 class FloorItem(NamedTuple):
     """An item: its id, its type, the texts that an agent is shown, and its chart."""
 
@@ -52,7 +59,7 @@ Ruled = Collection[tuple[FloorItem, Ruling]]
 
 
 class Baselines:
-    """The baselines of one task set. Each is computed on first access."""
+    """The baselines of one task set, computed on first access."""
 
     def __init__(self, items: Sequence[FloorItem]) -> None:
         self._items = items
@@ -80,23 +87,29 @@ class Baselines:
                 ruled[item.id] = item, item.kind.ruled(item.chart)
         return types
 
+    @cached_property
+    def _floors(self) -> dict[str, dict[BaselineName, Floor]]:
+        """The baselines of each type: the constant answer, and of it and the most frequent orders the best."""
+        floors = {}
+        for kind, ruled in self._types.items():
+            nop, constant, *orders = (
+                Floor(one, {name for name, (item, ruling) in ruled.items() if _is_right(item, ruling, one)})
+                for one in (Behaviour(NOP_ANSWER), _constant(ruled.values()), *_orders(ruled.values()))
+            )
+            blind = max((constant, *orders), key=lambda floor: len(floor.right))
+            floors[kind] = dict(zip(BASELINES, (nop, constant, blind), strict=True))
+        return floors
+
     def outcomes(self, item: str) -> dict[str, bool | None]:
         """Whether each baseline is right on an item (by id); None if the item cannot be graded."""
         for kind, ruled in self._types.items():
             if item in ruled:
-                behaviours = Behaviour(NOP_ANSWER), self.constant[kind], self.blind[kind]
-                return {name: _is_right(*ruled[item], one) for name, one in zip(BASELINES, behaviours, strict=True)}
+                return {name: item in floor.right for name, floor in self._floors[kind].items()}
         return dict.fromkeys(BASELINES)
 
-    @cached_property
-    def constant(self) -> Mapping[str, Behaviour]:
-        """For each type, the answer that is right most often without a POST; the first one if several are."""
-        return {kind: _constant(ruled.values()) for kind, ruled in self._types.items()}
-
-    @cached_property
-    def blind(self) -> Mapping[str, Behaviour]:
-        """For each type, what is right most often: the constant answer, or orders that the text spells out."""
-        return {kind: _blind(self.constant[kind], ruled.values()) for kind, ruled in self._types.items()}
+    def behaviours(self, name: BaselineName) -> dict[str, Behaviour]:
+        """What a baseline does, by type."""
+        return {kind: floors[name].behaviour for kind, floors in self._floors.items()}
 
 
 def _constant(ruled: Ruled) -> Behaviour:
@@ -105,11 +118,6 @@ def _constant(ruled: Ruled) -> Behaviour:
         if ruling.branch != "order":
             tally.update({json.dumps(plain(answer)) for answer in ruling.answers or ([],)})
     return Behaviour(max(tally, key=lambda answer: tally[answer]))
-
-
-def _blind(constant: Behaviour, ruled: Ruled) -> Behaviour:
-    tries = [constant, *_orders(ruled)]
-    return max(tries, key=lambda one: sum(_is_right(item, ruling, one) for item, ruling in ruled))
 
 
 def _orders(ruled: Ruled) -> Iterator[Behaviour]:
