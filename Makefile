@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := PIP_CONSTRAINT=constraints/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: install run test test-long test-openai2 lint format clean hapi-diff clients integrations browser release docs
+.PHONY: install run test test-long test-openai2 lint format clean hapi-diff clients integrations images release docs
 
 install: .venv/.installed
 run: install
@@ -16,9 +16,9 @@ test: .venv/.test-installed
 test-long: .venv/.test-installed
 	$(BIN)/python -m pytest -m long -n 2 $(if $(PART),--part $(PART))
 
-# Installs axe-core, which checks the accessibility of the HTML report in its tests. Needs npm.
-browser: .venv/.test-installed
-	npm install --silent --no-save --prefix .venv/axe axe-core@4.11
+# Draws docs/images from commands: make images [ONLY="terminal.svg report-run.png"]. Needs Chromium.
+images: .venv/.test-installed
+	$(BIN)/python -m tools.pictures $(ONLY)
 
 # Tests the code for models, and runs, with the oldest supported openai in a separate environment.
 test-openai2: .venv-openai2/.test-installed

@@ -18,7 +18,7 @@ from medagent.core.suggest import did_you_mean
 from medagent.core.writing import write_parts
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import Journals, Run
-from medagent.engine.patient_data import has_patient_data, scores_only
+from medagent.engine.patient_data import has_patient_data, shown_elsewhere
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import ItemOutcome
 from medagent.engine.results import GradedFile, GradedRun, graded_report, last_report, report_of
@@ -157,10 +157,7 @@ def write_page(
 
 def _kept_here(page: RunPage, path: Path) -> RunPage:
     """A page without the texts of a run over a hospital's own data."""
-    if not has_patient_data(path):
-        return page
-    report = scores_only(page.report).model_copy(update={"notes": [], "stopped": None})
-    return replace(page, report=report, scores_only=True)
+    return replace(page, report=shown_elsewhere(page.report, path), scores_only=has_patient_data(path))
 
 
 def _page(path: Path, code: Code | None, scorer: str | None, options: Mapping[str, Any], stack: ExitStack) -> RunPage:

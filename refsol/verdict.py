@@ -127,12 +127,12 @@ class Verdict:
     @property
     def branch(self) -> Branch | None:
         """See `Basis.branch`."""
-        return self.basis and self.basis.branch
+        return None if self.basis is None else self.basis.branch
 
     @cached_property
     def because(self) -> Because | None:
         """See `Basis.because`."""
-        return self.basis and self.basis.because
+        return None if self.basis is None else self.basis.because
 
     @property
     def accepted(self) -> tuple[Any, ...]:

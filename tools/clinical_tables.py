@@ -200,8 +200,9 @@ CRITICAL: dict[str, tuple[float, float]] = {
 REPLACES = {"K": "potassium chloride", "MG": "magnesium sulfate"}
 """By test: the drug that replaces a low value."""
 _ANTIBIOTICS = ("ceftriaxone", "azithromycin", "vancomycin", "piperacillin", "cefepime", "cefazolin", "metronidazole")
+_INFECTIONS = ("pneumonia", "urinary tract", "sepsis", "cellulitis", "unspecified acute appendicitis")
 SHOWN: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("pneumonia", "urinary tract", "sepsis", "cellulitis", "unspecified acute appendicitis"), _ANTIBIOTICS),
+    **dict.fromkeys(_INFECTIONS, _ANTIBIOTICS),
     "non-st elevation": ("heparin", "enoxaparin", "apixaban", "warfarin"),
 }
 """By beginning of a stay's reason: the drugs of which one must be ordered in it."""

@@ -22,7 +22,7 @@ NEEDS: tuple[tuple[str, str], ...] = (
     (r"\bserve\b|medagent view|-m fhir_server|^curl ", "a separate terminal for the server"),
     (r"^medagent (mcp|a2a)\b|^inspect |export inspect", "the extra that the page names"),
     (r"--open\b", "a browser"),
-    (r"^make (clients|hapi-diff|browser|integrations|release|docs|test-openai2)", "the tools that the page names"),
+    (r"^make (clients|hapi-diff|images|integrations|release|docs|test-openai2)", "the tools that the page names"),
     (r"^(pip|pipx|uvx) ", "a package index that has medagent"),
     (r"^(make|git) |-m pytest|-m benchmarks|^python tools", "a checkout"),
     (r"[a-z_\d]+\.(?:py|jsonl?)\b|\b[A-Z]{3,}(_[A-Z]+)*\b|\bmimic\b", "your own files"),

@@ -1,6 +1,6 @@
 """Makes docs/images/terminal.svg: a terminal with the output of real commands, run in an empty folder.
 
-python tools/recording.py
+`python -m tools.pictures` writes it.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
+from io import StringIO
 from pathlib import Path
 
 from rich._export_format import CONSOLE_SVG_FORMAT
@@ -32,7 +33,7 @@ WIDTH = 118
 
 def picture() -> str:
     """The SVG. It names no font of others' servers."""
-    console = Console(record=True, width=WIDTH, file=open("/dev/null", "w", encoding="utf-8"))  # noqa: SIM115
+    console = Console(record=True, width=WIDTH, file=StringIO())
     with tempfile.TemporaryDirectory(prefix="medagent-recording-") as folder:
         for command in COMMANDS:
             console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
@@ -40,7 +41,3 @@ def picture() -> str:
                 console.print(Text(line))
     plain = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     return console.export_svg(title="medagent", code_format=plain.replace("Fira Code, monospace", "monospace"))
-
-
-if __name__ == "__main__":
-    PICTURE.write_text(picture(), encoding="utf-8")

@@ -5,6 +5,7 @@ The functions that invariants and search parameters call take the nodes before t
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -228,28 +229,28 @@ def _members(focus: Nodes, name: str, is_first: bool) -> Nodes:
     return [child for node in focus for child in node.child(name)]
 
 
-def _binary(operator: str, left: Nodes, later: Callable[[], Nodes], environment: Environment) -> Nodes:
-    if operator in _LOGIC:
-        value = _LOGIC[operator](truth(left), truth(later()))
+def _binary(symbol: str, left: Nodes, later: Callable[[], Nodes], environment: Environment) -> Nodes:
+    if symbol in _LOGIC:
+        value = _LOGIC[symbol](truth(left), truth(later()))
         return [] if value is None else [literal(value)]
     right = later()
-    if operator == "|":
+    if symbol == "|":
         return distinct([*left, *right], environment)
-    if operator == "&":
+    if symbol == "&":
         return _joined([*left, *right], environment)
-    if operator in ("in", "contains"):
-        one, many = (left, right) if operator == "in" else (right, left)
+    if symbol in ("in", "contains"):
+        one, many = (left, right) if symbol == "in" else (right, left)
         return [literal(all(_is_among(each, many, environment) for each in one))]  # an empty list is in each list
     if not left or not right:
         return []
-    if operator in ("=", "!=", "~", "!~"):
+    if symbol in ("=", "!=", "~", "!~"):
         same = len(left) == len(right) and all(map(equal, left, right))
-        return [literal(same == (operator in ("=", "~")))]
-    if operator in _COMPARISONS:
-        return _compared(_COMPARISONS[operator], left[0], right[0])
-    if operator == "+" and isinstance(left[0].value, str):
+        return [literal(same == (symbol in ("=", "~")))]
+    if symbol in _COMPARISONS:
+        return _compared(_COMPARISONS[symbol], left[0], right[0])
+    if symbol == "+" and isinstance(left[0].value, str):
         return _joined([left[0], right[0]], environment)
-    return [literal(_ARITHMETIC[operator](number(left[0]), number(right[0])))]
+    return [literal(_ARITHMETIC[symbol](number(left[0]), number(right[0])))]
 
 
 def _and(left: bool | None, right: bool | None) -> bool | None:
@@ -279,18 +280,18 @@ _LOGIC: Mapping[str, Callable[[bool | None, bool | None], bool | None]] = {
     "implies": _implies,
 }
 _COMPARISONS: Mapping[str, Callable[[Json, Json], bool]] = {
-    "<": lambda left, right: bool(left < right),
-    "<=": lambda left, right: bool(left <= right),
-    ">": lambda left, right: bool(left > right),
-    ">=": lambda left, right: bool(left >= right),
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 _ARITHMETIC: Mapping[str, Callable[[Decimal, Decimal], Decimal]] = {
-    "+": lambda left, right: left + right,
-    "-": lambda left, right: left - right,
-    "*": lambda left, right: left * right,
-    "/": lambda left, right: left / right,
-    "div": lambda left, right: left // right,
-    "mod": lambda left, right: left % right,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "div": operator.floordiv,
+    "mod": operator.mod,
 }
 
 

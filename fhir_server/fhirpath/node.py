@@ -42,6 +42,12 @@ class Node(NamedTuple):
                 elif value is not None or extra is not None:
                     yield Node(value, type_name, extra if isinstance(extra, dict) else None, (members, name, place))
 
+    def contained(self, reference: str) -> Node | None:
+        """The contained resource that a reference (`#x`) names, or None."""
+        inside = self.value.get("contained", ()) if reference.startswith("#") else ()
+        one = next((one for one in inside if one.get("id") == reference[1:]), None)
+        return None if one is None else Node(one, str(one.get("resourceType")))
+
     def _object(self) -> dict[str, Json]:
         if isinstance(self.value, dict):
             return self.value

@@ -11,23 +11,61 @@ from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.search import run, understood
 from fhir_server.resources.normalise import Resource
 from fhir_server.search.parameters import resource_types
+from fhir_server.store import Version
 from fhir_server.wire.http import parse_query
 from fhir_server.wire.json_values import Json
 
 
-def matching(context: RequestContext, kind: str, query: str, limit: int = 2, shown: str = "") -> list[int]:
-    """The numbers of the first resources that match the query part of a match URL. Errors repeat the URL as `shown`."""
-    shown = shown or f"{kind}?{query}"
-    pairs = parse_query(query)
-    for name, _ in pairs:
-        base = name.partition(":")[0].partition(".")[0]
-        if not base.startswith("_") and base not in context.registry.parameters(kind):
-            problem = f"Resource type {kind} does not have a parameter with name: {base}"
-            raise FhirError(400, f"HAPI-0488: Failed to parse match URL[{shown}] - {problem}")
-    parsed, planned = understood(context, kind, pairs) if pairs else (None, None)
-    if parsed is None or planned is None or not parsed.criteria:
-        raise FhirError(400, f"HAPI-0518: Invalid match URL[{shown}] - URL has no search parameters")
-    return list(run(context, planned, limit))
+class MatchUrl:
+    """A match URL: a type and the query of a condition. Errors repeat it as `shown`."""
+
+    def __init__(self, context: RequestContext, kind: str, query: str, shown: str = "") -> None:
+        self._context, self._kind, self._shown = context, kind, shown or f"{kind}?{query}"
+        pairs = parse_query(query)
+        for name, _ in pairs:
+            base = name.partition(":")[0].partition(".")[0]
+            if not base.startswith("_") and base not in context.registry.parameters(kind):
+                problem = f"Resource type {kind} does not have a parameter with name: {base}"
+                raise FhirError(400, f"HAPI-0488: Failed to parse match URL[{self._shown}] - {problem}")
+        parsed, self._planned = understood(context, kind, pairs)
+        self._criteria = parsed.criteria
+        if not parsed.criteria:
+            raise FhirError(400, f"HAPI-0518: Invalid match URL[{self._shown}] - URL has no search parameters")
+
+    def numbers(self, limit: int = 2) -> list[int]:
+        """The numbers of the first resources that match."""
+        return list(run(self._context, self._planned, limit))
+
+    def only(self, operation: str) -> Version | None:
+        """The resource that matches, or None. Raises HAPI's error for an operation if several match."""
+        numbers = self.numbers()
+        if len(numbers) > 1:
+            raise several_match(operation, self._kind, self._shown, len(numbers))
+        return self._context.store.rows(numbers)[0] if numbers else None
+
+    def check_satisfied(self) -> None:
+        """Refuses a conditionally created resource that does not match its own condition.
+
+        Conditions that HAPI cannot evaluate in memory are ignored.
+
+        Raises:
+            FhirError: 400 with HAPI-0929; in a Bundle 412 with HAPI-0539, which repeats the condition.
+        """
+        parameters = self._context.registry.parameters(self._kind)
+        for one in self._criteria:
+            known = parameters.get(one.name)
+            if one.chain or one.modifier in _NOT_IN_MEMORY or (known and known.kind == "composite"):
+                return
+            if one.name.startswith("_has") or one.name == "_lastUpdated":
+                return
+        # When HAPI checks `_id`, there is no id yet.
+        if all(one.name != "_id" for one in self._criteria) and self.numbers(1):
+            return
+        if self._context.in_transaction:
+            problem = f'Invalid conditional URL "{self._shown}". The given resource is not matched by this URL.'
+            raise FhirError(412, f"HAPI-0539: {problem}")
+        problem = "Failed to process conditional create. The supplied resource did not satisfy the conditional URL."
+        raise FhirError(400, f"HAPI-0929: {problem}")
 
 
 def several_match(operation: str, kind: str, shown: str, count: int) -> FhirError:
@@ -37,34 +75,6 @@ def several_match(operation: str, kind: str, shown: str, count: int) -> FhirErro
 
 
 _SEVERAL_MATCH = {"CREATE": "0958", "UPDATE": "0988", "PATCH": "0972", "DELETE": "0962"}
-
-
-def check_satisfied(context: RequestContext, kind: str, query: str, shown: str) -> None:
-    """Refuses a conditionally created resource that does not match its own condition.
-
-    Conditions that HAPI cannot evaluate in memory are ignored.
-
-    Raises:
-        FhirError: 400 with HAPI-0929; in a Bundle 412 with HAPI-0539, which repeats the condition as `shown`.
-    """
-    parsed, planned = understood(context, kind, parse_query(query))
-    parameters = context.registry.parameters(kind)
-    for one in parsed.criteria:
-        known = parameters.get(one.name)
-        if one.chain or one.modifier in _NOT_IN_MEMORY or (known and known.kind == "composite"):
-            return
-        if one.name.startswith("_has") or one.name == "_lastUpdated":
-            return
-    if any(one.name == "_id" for one in parsed.criteria) or not run(
-        context, planned, 1
-    ):  # when HAPI checks `_id`, there is no id yet
-        if context.in_transaction:
-            problem = f'Invalid conditional URL "{shown}". The given resource is not matched by this URL.'
-            raise FhirError(412, f"HAPI-0539: {problem}")
-        problem = "Failed to process conditional create. The supplied resource did not satisfy the conditional URL."
-        raise FhirError(400, f"HAPI-0929: {problem}")
-
-
 _NOT_IN_MEMORY = ("exact", "contains", "text", "above", "below")
 
 
@@ -73,7 +83,7 @@ def matched(context: RequestContext, url: str) -> str:
     kind, _, query = url.partition("?")
     if kind not in resource_types():
         return url
-    matches = matching(context, kind, query)
+    matches = MatchUrl(context, kind, query).numbers()
     if not matches:
         raise FhirError(404, f'HAPI-1091: Invalid match URL "{url}" - No resources match this search')
     if len(matches) > 1:

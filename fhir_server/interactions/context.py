@@ -10,17 +10,17 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from fhir_server.clock import Clock, http_date
+from fhir_server.definitions import is_resource_type
 from fhir_server.errors import FhirError
 from fhir_server.ids import IdSource
 from fhir_server.interactions.exports import Exports
-from fhir_server.search import names
 from fhir_server.search.paging import Searches
 from fhir_server.search.parameters import ParameterRegistry, resource_types
 from fhir_server.store import Store, Version
 from fhir_server.terminology import HL7
-from fhir_server.wire.bundle import Bundle, compact
+from fhir_server.wire.bundle import Bundle
 from fhir_server.wire.http import Pairs, Request, Response, parse_query, path_segments, split_target
-from fhir_server.wire.json_text import decode
+from fhir_server.wire.json_text import compact, decode
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.xml import to_xml
 
@@ -128,8 +128,9 @@ class RequestContext:
             return to_xml(decode(text), pretty=self.layout.pretty)
         return text if self.layout.pretty else compact(text)
 
-    def bundle(self, bundle: Bundle, headers: Sequence[tuple[str, str]] = ()) -> Response:
-        """A response with a Bundle."""
+    def bundle(self, bundle: Bundle, *, addressed: bool = True) -> Response:
+        """A response with a Bundle, and with its address if it is `addressed`."""
+        headers = [("Content-Location", f"{self.base}/Bundle/{bundle.id}")] if addressed else []
         return self.respond(200, bundle.render(), [*headers, ("Last-Modified", http_date(self.now // 1000))])
 
 
@@ -235,13 +236,8 @@ def named_base(base: str, host: str | None) -> str:
 
 def check_type(kind: str) -> None:
     """Raises HAPI-0302 if `kind` is not a resource type of R4."""
-    if kind not in _known_types():
+    if not is_resource_type(kind):
         raise FhirError(404, _unknown_type(kind))
-
-
-@lru_cache(maxsize=1)
-def _known_types() -> frozenset[str]:
-    return frozenset(resource_types())
 
 
 @lru_cache(maxsize=256)
@@ -266,10 +262,9 @@ class StoredLibrary:
 
     def find(self, kind: str, url: str) -> Json | None:
         """The last stored resource of a type with this URL, or None. The URL may also be `Type/id`."""
-        store, number = self._server.store, self._server.store.registry.number(kind, "url")
+        store = self._server.store
         if url.startswith(f"{kind}/"):
             row = store.find(kind, url.removeprefix(f"{kind}/"))
             return row.resource or None if row is not None else None
-        sql = "SELECT row_id FROM uris WHERE param = ? AND value = ? ORDER BY row_id DESC"
-        rows = store.rows([match[0] for match in store.query(sql, (number, names.number(url)))])
-        return rows[0].resource if rows else None
+        rows = store.with_url(kind, url)
+        return rows[-1].resource if rows else None

@@ -50,7 +50,7 @@ def history(context: RequestContext, kind: str | None = None, resource_id: str |
     cut = count == 0 or selected.summary in ("true", "data", "count")
     shown = None if limits else total  # with a time, HAPI returns no total
     bundle = Bundle(context.server.ids.uuid(), "history", context.now, shown, links, entries, subsetted=cut)
-    return context.bundle(bundle, [("Content-Location", f"{context.base}/Bundle/{bundle.id}")])
+    return context.bundle(bundle)
 
 
 def _times(context: RequestContext) -> tuple[str, tuple[int, ...]]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from fhir_server.interactions.context import RequestContext
 from fhir_server.resources.references import without_version
+from fhir_server.search.condition import placeholders
 from fhir_server.search.hashing import id_hash, java_order
 from fhir_server.search.indexer import references
 from fhir_server.search.parameters import resource_types
@@ -90,10 +91,5 @@ def referring(context: RequestContext, rows: Sequence[Version], include: Include
         if parameter.kind == "reference" and include.param in ("*", name)
     ]
     targets = [row.reference for row in rows if not include.target or row.type == include.target]
-    row_ids: set[int] = set()
-    for target in targets:
-        for start in range(0, len(numbers), 500):
-            part = numbers[start : start + 500]
-            sql = f"SELECT row_id FROM links WHERE param IN ({','.join('?' * len(part))}) AND target = ?"
-            row_ids.update(row[0] for row in context.store.query(sql, (*part, target)))
-    return sorted(row_ids)
+    sql = f"SELECT row_id FROM links WHERE param IN ({placeholders(numbers)}) AND target = ?"
+    return sorted({row_id for target in targets for (row_id,) in context.store.query(sql, (*numbers, target))})

@@ -92,12 +92,6 @@ def check_not_referred_to(context: RequestContext, row: Version) -> None:
 def first_referring(context: RequestContext, row: Version) -> Version | None:
     """The first other resource, in insertion order, that refers to this one; None if there is none."""
     numbers = context.registry.references
-    row_ids: list[int] = []
-    for start in range(0, len(numbers), 400):
-        part = numbers[start : start + 400]
-        sql = f"SELECT min(row_id) FROM links WHERE param IN ({placeholders(part)}) AND target = ? AND row_id <> ?"
-        first = context.store.query(sql, (*part, row.reference, row.row_id)).fetchone()[0]
-        if first is not None:
-            row_ids.append(first)
-    rows = context.store.rows([min(row_ids)]) if row_ids else []
-    return rows[0] if rows else None
+    sql = f"SELECT row_id FROM links WHERE param IN ({placeholders(numbers)}) AND target = ? ORDER BY row_id LIMIT 2"
+    others = [row_id for (row_id,) in context.store.query(sql, (*numbers, row.reference)) if row_id != row.row_id]
+    return next(iter(context.store.rows(others)), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fhir_server.errors import FhirError
-from fhir_server.interactions._matching import matching, several_match
+from fhir_server.interactions._matching import MatchUrl
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.read import etag, gone_response, not_known
 from fhir_server.interactions.write import Written, put, versioned, written_response
@@ -35,22 +35,21 @@ def patch(context: RequestContext, kind: str, resource_id: str) -> Response:
     if version and version != str(row.version):
         problem = f"Version {version} is not the most recent version of this resource, unable to apply patch"
         raise FhirError(409, f"HAPI-0550: HAPI-0974: {problem}")
-    with context.store.transaction():
-        written, stored = patch_resource(context, row, content_type, context.request.body)
-    return written_response(context, written, stored, "ETag Location")
+    return _patched(context, row, content_type)
 
 
 def patch_by_condition(context: RequestContext, kind: str) -> Response:
     """`PATCH Type?…`: patches the match, if it is the only one."""
     content_type = _checked_type(context)
     _, query = split_target(context.request.target)
-    matches = matching(context, kind, query)
-    if len(matches) > 1:
-        raise several_match("PATCH", kind, f"{kind}?{query}", len(matches))
-    if not matches:
+    row = MatchUrl(context, kind, query).only("PATCH")
+    if row is None:
         raise FhirError(404, f'HAPI-0973: Invalid match URL "{kind}?{query}" - No resources match this search')
+    return _patched(context, row, content_type)
+
+
+def _patched(context: RequestContext, row: Version, content_type: str) -> Response:
     with context.store.transaction():
-        row = context.store.rows(matches)[0]
         written, stored = patch_resource(context, row, content_type, context.request.body)
     return written_response(context, written, stored, "ETag Location")
 

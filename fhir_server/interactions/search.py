@@ -27,7 +27,7 @@ def search(context: RequestContext, kind: str) -> Response:
     query, planned = understood(context, kind, context.pairs)
     if query.subset.summary == "count" or query.count == 0:
         bundle_id, matching = context.server.ids.uuid(), _total(context, planned)
-        return context.bundle(Bundle(bundle_id, "searchset", context.now, matching, subsetted=True))
+        return context.bundle(Bundle(bundle_id, "searchset", context.now, matching, subsetted=True), addressed=False)
     count = DEFAULT_COUNT if query.count is None else query.count
     if count < 0:
         return _nothing_asked(context, query, planned, count)
@@ -44,7 +44,7 @@ def search(context: RequestContext, kind: str) -> Response:
         stored.loading.rows = len(context.store.query(sql, (*values, json.dumps(list(row_ids)), full)).fetchall())
     total = stored.total_at(count)
     links = [("self", _self_link(context)), *_next_link(context, stored, count)]
-    return context.bundle(_bundle(stored.id, context.now, query, total, links, entries))
+    return _answer(context, query, stored.id, total, links, entries)
 
 
 def _next_link(context: RequestContext, stored: Search, count: int) -> list[tuple[str, str]]:
@@ -88,7 +88,7 @@ def _nothing_asked(context: RequestContext, query: Query, planned: Planned, coun
     if len(row_ids) < STAGES[0]:
         stored.total = len(row_ids)
         links += _next_link(context, stored, count)
-    return context.bundle(Bundle(stored.id, "searchset", context.now, stored.total, links))
+    return context.bundle(Bundle(stored.id, "searchset", context.now, stored.total, links), addressed=False)
 
 
 def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, Planned]:
@@ -111,10 +111,7 @@ def first_page(context: RequestContext, stored: Search, count: int, total: int |
     stored.total_at(count)
     links = [("self", link(context.address, by_name(context.pairs))), *_next_link(context, stored, count)]
     entries = entries_of(context, stored.row_ids[:count], (), selected)
-    address = f"{context.base}/Bundle/{stored.id}"
-    return context.bundle(
-        Bundle(stored.id, "searchset", context.now, total, links, entries), [("Content-Location", address)]
-    )
+    return context.bundle(Bundle(stored.id, "searchset", context.now, total, links, entries))
 
 
 def page(context: RequestContext) -> Response:
@@ -140,18 +137,16 @@ def page(context: RequestContext) -> Response:
     links += page_links(partial(page_link, context, stored, count), count, offset, more=more)
     selected = subset(context.pairs)
     entries = entries_of(context, stored.row_ids[offset:end], stored.includes, selected)
-    headers = [("Content-Location", f"{context.base}/Bundle/{stored.id}")]
     subsetted = selected.summary in ("true", "data")
     bundle = Bundle(stored.id, "searchset", stored.updated, total, links, entries, subsetted=subsetted)
-    return context.bundle(bundle, headers)
+    return context.bundle(bundle)
 
 
 def _nothing_more(context: RequestContext, stored: Search, offset: int, count: int) -> Response:
     """The page after that of a negative `_count`. Its next page is itself."""
     address = page_link(context, stored, count, offset)
-    headers = [("Content-Location", f"{context.base}/Bundle/{stored.id}")]
     links = [("self", address), ("next", address)]
-    return context.bundle(Bundle(stored.id, "searchset", stored.updated, stored.total, links), headers)
+    return context.bundle(Bundle(stored.id, "searchset", stored.updated, stored.total, links))
 
 
 def page_link(context: RequestContext, stored: Search, count: int, offset: int) -> str:
@@ -193,16 +188,17 @@ def entries_of(
     return entries
 
 
-def _bundle(
-    search_id: str,
-    updated: int,
+def _answer(
+    context: RequestContext,
     query: Query,
-    total: int | None = None,
-    links: Sequence[tuple[str, str]] = (),
-    entries: Sequence[bytes] = (),
-) -> Bundle:
+    search_id: str,
+    total: int | None,
+    links: Sequence[tuple[str, str]],
+    entries: Sequence[bytes],
+) -> Response:
     subsetted = query.subset.summary in ("true", "data")
-    return Bundle(search_id, "searchset", updated, total, links, entries, subsetted=subsetted)
+    bundle = Bundle(search_id, "searchset", context.now, total, links, entries, subsetted=subsetted)
+    return context.bundle(bundle, addressed=False)
 
 
 def offset_link(context: RequestContext, count: int, offset: int) -> str:
@@ -232,4 +228,4 @@ def _single_page(context: RequestContext, query: Query, planned: Planned, count:
     more = limit is None and len(row_ids) > size
     links = [("self", _self_link(context)), *page_links(partial(offset_link, context, count), count, offset, more=more)]
     entries = entries_of(context, shown, query.includes, query.subset, limit and count)
-    return context.bundle(_bundle(context.server.ids.uuid(), context.now, query, total, links, entries))
+    return _answer(context, query, context.server.ids.uuid(), total, links, entries)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from fhir_server.clock import instant
 from fhir_server.errors import FhirError
 from fhir_server.interactions import patch, write
-from fhir_server.interactions._matching import is_placeholder, matching, resolved, source
+from fhir_server.interactions._matching import MatchUrl, is_placeholder, resolved, source
 from fhir_server.interactions.context import RequestContext, check_type
 from fhir_server.interactions.integrity import check_deleted, check_references
 from fhir_server.interactions.read import not_known
@@ -246,7 +246,7 @@ def _announce(context: RequestContext, order: list[Entry]) -> dict[str, str]:
             known[one.source] = known[source(one.full_url)] = f"{one.kind}/{one.id}"
             continue
         query = (one.condition or "").rpartition("?")[2] if one.method == "POST" else one.query
-        matches = matching(context, one.kind, query) if query else []
+        matches = MatchUrl(context, one.kind, query).numbers() if query else []
         if matches:
             reference = context.store.rows(matches)[0].reference
         else:

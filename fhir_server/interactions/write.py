@@ -11,14 +11,14 @@ from typing import Literal
 from fhir_server.clock import http_date, instant
 from fhir_server.errors import FhirError
 from fhir_server.interactions import subscriptions
-from fhir_server.interactions._matching import check_satisfied, matching, resolved, several_match
+from fhir_server.interactions._matching import MatchUrl, resolved, several_match
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.integrity import check_not_referred_to, check_references, leads_somewhere
 from fhir_server.interactions.read import asks_for_fhir, content, etag, location
 from fhir_server.resources.normalise import Resource, labels, normalise
 from fhir_server.resources.primitives import VALID_ID
 from fhir_server.resources.references import check_targets
-from fhir_server.search import names, own_parameters
+from fhir_server.search import own_parameters
 from fhir_server.search.indexer import TableRows, table_rows
 from fhir_server.search.indexer import index as search_index
 from fhir_server.search.kinds.kind import ReferenceRow
@@ -129,10 +129,7 @@ def _check_storable(context: RequestContext, resource: Resource, old: Version | 
         return
     if url is None and kind in _NAMED:
         raise FhirError(422, f"HAPI-1766: {kind} has no value for {kind}.url")
-    sql = "SELECT row_id FROM uris WHERE param = ? AND value = ?"
-    values = context.registry.number(kind, "url"), names.number(url or "")
-    numbers = [row[0] for row in context.store.query(sql, values)]
-    for other in context.store.rows(numbers):
+    for other in context.store.with_url(kind, url or ""):
         same = other.resource.get("version") == resource.get("version")
         if same and (old is None or other.row_id != old.row_id):
             version = f' and {kind}.version "{resource["version"]}"' if "version" in resource else ""
@@ -225,17 +222,14 @@ def create_resource(
     """Creates a resource, unless one matches the condition. The new id is `row_id` or the next number."""
     kind = str(resource["resourceType"])
     if condition:
-        query = condition.partition("?")[2] if "?" in condition else condition
-        matches = matching(context, kind, query, shown=condition)
-        if len(matches) > 1:
-            raise several_match("CREATE", kind, condition, len(matches))
-        if matches:
-            row = context.store.rows(matches)[0]
+        url = MatchUrl(context, kind, condition[condition.find("?") + 1 :], condition)
+        row = url.only("CREATE")
+        if row is not None:
             return Written(row, "same"), outcome.found_conditionally(versioned(row), condition)
     written = put(context, resource, None, row_id=row_id)
     reference = versioned(written.row)
     if condition:
-        check_satisfied(context, kind, query, condition)
+        url.check_satisfied()
         return written, outcome.created_conditionally(reference, condition)
     return written, outcome.created(reference)
 
@@ -319,11 +313,9 @@ def conditional_update(
 ) -> tuple[Written, Stored]:
     """Updates the one resource that matches a condition, or creates one. Messages repeat the condition as `shown`."""
     kind = str(resource["resourceType"])
-    matches = matching(context, kind, query)
-    if len(matches) > 1:
-        raise several_match("UPDATE", kind, shown, len(matches))
-    if matches:
-        row = context.store.rows(matches)[0]
+    url = MatchUrl(context, kind, query, shown)
+    row = url.only("UPDATE")
+    if row is not None:
         written = put(context, {**resource, "id": row.id}, row, row.id)
         report = outcome.unchanged_conditionally if written.change == "same" else outcome.updated_conditionally
         return written, report(versioned(written.row), shown)
@@ -332,7 +324,7 @@ def conditional_update(
         written, _ = update_resource(context, resource, str(body_id), None)
     else:
         written = put(context, resource, None, row_id=row_id)
-    check_satisfied(context, kind, query, shown)
+    url.check_satisfied()
     return written, outcome.created_by_conditional_update(versioned(written.row), shown)
 
 
@@ -462,7 +454,7 @@ def delete_matches(context: RequestContext, kind: str, query: str) -> Stored:
     """Deletes the one resource that matches a condition. In a Bundle without a condition, deletes none."""
     shown = f"{kind}?{query or 'null'}"
     number = context.store.count().get(kind, 0)
-    matches = matching(context, kind, query, limit=-1) if query or number == 1 else ()
+    matches = MatchUrl(context, kind, query).numbers(-1) if query or number == 1 else ()
     number = len(matches) if query else number
     if number > 1:
         raise several_match("DELETE", kind, shown, number)

@@ -126,4 +126,4 @@ def document(context: RequestContext, kind: str, resource_id: str) -> Response:
     entries = in_groups(search_entries(context.base, mode, some) for mode, some in groups)
     links = [("self", link(context.address, by_name(context.pairs)))]
     bundle = Bundle(context.server.ids.uuid(), "document", context.now, len(rows[:1]), links, entries)
-    return context.bundle(bundle, [("Content-Location", f"{context.base}/Bundle/{bundle.id}")])
+    return context.bundle(bundle)

@@ -20,9 +20,8 @@ from fhir_server.operations._parameters import Arguments
 from fhir_server.resources.normalise import normalise
 from fhir_server.validation.check import issues
 from fhir_server.validation.structure import Issue
-from fhir_server.wire.bundle import compact
 from fhir_server.wire.http import Response
-from fhir_server.wire.json_text import render
+from fhir_server.wire.json_text import compact, render
 from fhir_server.wire.json_values import Json
 
 _EXTENSION = "http://hl7.org/fhir/StructureDefinition/operationoutcome-issue-"

@@ -22,9 +22,8 @@ from fhir_server.interactions.subscriptions import Hook, allowed, hooks, matchin
 from fhir_server.processes.http import say
 from fhir_server.server import Server
 from fhir_server.store import Version
-from fhir_server.wire.bundle import compact
 from fhir_server.wire.http import Request, Response, escape
-from fhir_server.wire.json_text import decode
+from fhir_server.wire.json_text import compact, decode
 from fhir_server.wire.xml import to_xml
 
 PAUSES = (1.0, 4.0, 16.0)

@@ -15,7 +15,7 @@ from pathlib import Path
 from fhir_server.errors import ServerError
 from fhir_server.interactions.exports import MANIFEST, Order
 from fhir_server.store import BaseStore
-from fhir_server.wire.bundle import compact
+from fhir_server.wire.json_text import compact
 
 LENGTH = 8 << 20
 """A file is closed when it has at least this many bytes, since each file is sent as one response."""

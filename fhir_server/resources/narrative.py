@@ -26,20 +26,27 @@ _ELEMENTS: Final = frozenset(
 """The elements that a narrative may have: chapters 7 to 11 and 15 of HTML 4.0, links, images and tables."""
 _ATTRIBUTES: Final = frozenset(("title", "style", "class", "id", "lang", "dir", "accesskey", "tabindex"))
 _SPECIAL: Final = frozenset(
-    [("a", key) for key in ("href", "name", "charset", "type", "hreflang", "rel", "rev", "shape", "coords", "target")]
-    + [("img", key) for key in ("src", "alt", "height", "width", "usemap", "longdesc", "border", "align")]
-    + [(one, "cite") for one in ("blockquote", "q", "ins", "del")]
-    + [(one, "span") for one in ("col", "colgroup")]
-    + [("table", key) for key in ("width", "border", "cellpadding", "cellspacing", "summary", "frame", "rules")]
-    + [
-        (one, key)
-        for one in ("td", "th", "tr", "col", "colgroup", "thead", "tbody", "tfoot", "table", "p", "div", "li", "ul")
-        for key in ("align", "valign", "width", "bgcolor", "colspan", "rowspan", "abbr", "axis", "headers", "scope")
-    ]
-    + [(one, key) for one in ("td", "th") for key in ("nowrap", "height", "char", "charoff")]
-    + [("ol", "type"), ("ol", "start"), ("ul", "type"), ("li", "value"), ("bdo", "dir"), ("area", "shape")]
-    + [("area", key) for key in ("coords", "href", "alt", "nohref")]
-    + [("map", "name"), ("br", "clear"), ("hr", "width"), ("hr", "size")]
+    (element, key)
+    for elements, keys in {
+        "a": "href name charset type hreflang rel rev shape coords target",
+        "img": "src alt height width usemap longdesc border align",
+        "blockquote q ins del": "cite",
+        "col colgroup": "span",
+        "table": "width border cellpadding cellspacing summary frame rules",
+        "td th tr col colgroup thead tbody tfoot table p div li ul": "align valign width bgcolor colspan rowspan abbr"
+        " axis headers scope",
+        "td th": "nowrap height char charoff",
+        "ol": "type start",
+        "ul": "type",
+        "li": "value",
+        "bdo": "dir",
+        "area": "shape coords href alt nohref",
+        "map": "name",
+        "br": "clear",
+        "hr": "width size",
+    }.items()
+    for element in elements.split()
+    for key in keys.split()
 )
 """Attributes that only some elements may have."""
 _ERROR: Final = "org.hl7.fhir.exceptions.FHIRFormatError: "

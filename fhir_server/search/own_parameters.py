@@ -143,10 +143,8 @@ def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) ->
     node = Node(resource, resource["resourceType"])
 
     def resolve(reference: str) -> Node | None:
-        inside = resource.get("contained", ()) if reference.startswith("#") else ()
-        contained = next((one for one in inside if one.get("id") == reference[1:]), None)
-        kind = target(reference).type if contained is None else str(contained.get("resourceType"))
-        return Node(contained or {}, kind) if kind else None
+        kind = target(reference).type
+        return node.contained(reference) or (Node({}, kind) if kind else None)
 
     environment = Environment(node, node, resolve)
     for parameter in own:

@@ -76,9 +76,9 @@ class Search:
     total: int | None = None
     """The total, if the request had `_total=accurate`."""
 
-    def total_at(self, end: int, known_matches: int | None = None) -> int | None:
+    def total_at(self, end: int) -> int | None:
         """The total of a page that ends with the `end`-th result; None if HAPI would not know it."""
-        matches = len(self.row_ids) if known_matches is None else known_matches
+        matches = len(self.row_ids)
         self.loading.load(end, matches)
         if self.total is not None:
             return self.total

@@ -186,15 +186,18 @@ def criteria(
         why = "chains are not supported for this parameter (chaining is only allowed on reference parameters)"
         problem = f'Invalid search parameter "{name}". Parameter contains a chain (.{chain})'
         raise FhirError(400, f"HAPI-1935: {problem} and {why}")
+    kind = KINDS[parameter.kind]
     as_given = base == "_id" or modifier == "text"
-    parts = (part if as_given and part.strip() else KINDS[parameter.kind].cleaned(part) for part in split(value, ","))
+    bar = "|" if base == "_id" else ""  # HAPI ignores an empty system before an id
+    listed = (part.removeprefix(bar) for part in split(value, ","))
+    parts = (part if as_given and part.strip() else kind.cleaned(part) for part in listed)
     values = tuple(filter(None, parts))
     if base in _LABELS and any(part.endswith("|") for part in values):
         problem = f"Missing {base} parameter (must supply a value/code and not just a system): {value}"
         raise FhirError(400, f"HAPI-1218: {problem}")
     if not values:
-        return KINDS[parameter.kind].without_value(Criterion(base, modifier, (), chain))
-    if KINDS[parameter.kind].combines and len(values) > 1 and modifier != "missing" and not dot and not nested:
+        return kind.without_value(Criterion(base, modifier, (), chain))
+    if kind.combines and len(values) > 1 and modifier != "missing" and not dot and not nested:
         raise FhirError(400, "HAPI-1930: DateRange parameter does not support OR queries")
     return [Criterion(base, modifier, values, chain)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from fhir_server.search import names, own_parameters, pairs
+from fhir_server.search import own_parameters, pairs
 from fhir_server.search.indexer import index, table_rows
 from fhir_server.search.kinds.kind import IndexRows
 from fhir_server.store.store import Store
@@ -29,11 +29,10 @@ def put_in_force(store: Store, codes: Iterable[str] | None = None) -> None:
     Raises:
         FhirError: a composite has unknown components.
     """
-    numbers = store.registry.of("SearchParameter")
     own = store.registry.own
     new = {key: definition for key, definition in own.items() if codes is not None and key[1] not in codes}
     for resource in _stored(store, codes):
-        new |= own_parameters.defined(resource, lambda url: _by_url(store, numbers["url"], url))
+        new |= own_parameters.defined(resource, lambda url: _by_url(store, url))
     changed = {key for key in new.keys() | own.keys() if new.get(key, _R4) != own.get(key, _R4)}
     if changed:
         store.define(new, changed)
@@ -56,11 +55,8 @@ def _stored(store: Store, codes: Iterable[str] | None) -> list[Json]:
     return [row.resource for row in store.rows(sorted(row_ids)) if row.text is not None]
 
 
-def _by_url(store: Store, number: int, url: str) -> Json | None:
-    values = number, names.number(url)
-    matches = store.query("SELECT row_id FROM uris WHERE param = ? AND value = ?", values).fetchall()
-    rows = store.rows([row[0] for row in matches])
-    return rows[0].resource or None if rows else None
+def _by_url(store: Store, url: str) -> Json | None:
+    return next((row.resource for row in store.with_url("SearchParameter", url)), None)
 
 
 def _index(store: Store, resource_type: str, names: set[str]) -> None:

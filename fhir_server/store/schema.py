@@ -29,13 +29,17 @@ NAMED = {kind.table: kind.columns.index(kind.named) for kind in KINDS.values() i
 INDEXES = tuple(name for name in COLUMNS if name not in ("resources", "versions"))
 DELETED = "CREATE INDEX IF NOT EXISTS main.resources_deleted ON resources (type) WHERE text IS NULL"
 """An index of the deleted resources, for `$expunge`."""
-ORDERED = tuple(
-    f"CREATE INDEX IF NOT EXISTS main.{kind.table}_by_{name} ON {kind.table} (param + 0, {order}, row_id)"
-    for kind in KINDS.values()
-    for name, order in kind.orders.items()
+ORDERED = (
+    "CREATE INDEX IF NOT EXISTS main.resources_by_time ON resources (updated, text IS NULL)",
+    "CREATE INDEX IF NOT EXISTS main.resources_of_type_by_time ON resources (type, updated, text IS NULL)",
+    *(
+        f"CREATE INDEX IF NOT EXISTS main.{kind.table}_by_{name} ON {kind.table} (param + 0, {order}, row_id)"
+        for kind in KINDS.values()
+        for name, order in kind.orders.items()
+    ),
 )
-"""Indexes in the order of values. With them, a sorted search can stop at the end of its page (see
-`search.plan.by_index`). An overlay's own rows are few and need none."""
+"""Indexes in the order of values. With them, a sorted search (see `search.plan.by_index`) and a history can stop at
+the end of its page. An overlay's own rows are few and need none."""
 COUNTS = "CREATE TABLE main.counts (type TEXT PRIMARY KEY, live INTEGER) WITHOUT ROWID"
 """The number of live resources of each type."""
 

@@ -7,6 +7,7 @@ written before index tables are read, and before a transaction or a nested one e
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -18,7 +19,6 @@ from typing import Any, Final, NamedTuple
 
 from fhir_server.bounds import Meter
 from fhir_server.search import names, pairs
-from fhir_server.search.condition import placeholders
 from fhir_server.search.indexer import TableRows
 from fhir_server.search.kinds.kind import TableRow
 from fhir_server.search.parameters import Key, Own, ParameterRegistry
@@ -120,9 +120,6 @@ def _counting(prefix: str) -> str:
     return f"INSERT INTO {prefix}counts VALUES (?, ?) ON CONFLICT (type) DO UPDATE SET live = live + excluded.live"
 
 
-MAX_PARAMETERS = 500
-
-
 class Version(NamedTuple):
     """A version of a resource. `text` is None for a deletion. `updated` is in milliseconds since 1970."""
 
@@ -204,21 +201,26 @@ class Store(ABC):
 
     def rows(self, row_ids: Sequence[int]) -> list[Version]:
         """The current versions with these numbers, in this order. Deleted and missing ones are left out."""
-        versions: dict[int, Version] = {}
-        for start in range(0, len(row_ids), MAX_PARAMETERS):
-            part = row_ids[start : start + MAX_PARAMETERS]
-            sql = f"{_ROW} resources WHERE row_id IN ({placeholders(part)}) AND text IS NOT NULL"
-            rows = self._counted([Version(*values) for values in self.query(sql, part)])
-            versions |= {row.row_id: row for row in rows}
+        sql = f"{_ROW} resources WHERE row_id IN (SELECT value FROM json_each(?)) AND text IS NOT NULL"
+        rows = self._counted([Version(*values) for values in self.query(sql, (json.dumps([*row_ids]),))])
+        versions = {row.row_id: row for row in rows}
         return [versions[row_id] for row_id in row_ids if row_id in versions]
+
+    def with_url(self, resource_type: str, url: str) -> list[Version]:
+        """The resources of a type with this canonical URL, in the order of creation."""
+        sql = "SELECT row_id FROM uris WHERE param = ? AND value = ?"
+        numbers = self.registry.number(resource_type, "url"), names.number(url)
+        return self.rows([row_id for (row_id,) in self.query(sql, numbers)])
 
     def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Version]:
         """Versions that match a condition on type, id or row_id, newest first."""
+        rows = "SELECT *, text IS NULL AS gone FROM"  # a column, as in the indexes, so that SQLite reads them in order
         sql = (
-            f"SELECT * FROM ({_ROW} resources WHERE {where} UNION ALL {_ROW} versions WHERE {where})"
-            " ORDER BY updated DESC, text IS NULL DESC, row_id DESC, version DESC LIMIT ? OFFSET ?"
+            f"{rows} resources WHERE {where} UNION ALL {rows} versions WHERE {where}"
+            " ORDER BY updated DESC, gone DESC, row_id DESC, version DESC LIMIT ? OFFSET ?"
         )  # in a transaction HAPI reads the clock for each deletion, but once for all other writes
-        return self._counted([Version(*row) for row in self.query(sql, (*values, *values, limit, offset))])
+        versions = self.query(sql, (*values, *values, limit, offset))
+        return self._counted([Version(*row[:-1]) for row in versions])
 
     def _counted(self, rows: list[Version]) -> list[Version]:
         """Counts the rows' texts as read and returns the rows."""

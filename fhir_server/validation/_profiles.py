@@ -8,25 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from fhir_server import definitions
 from fhir_server.fhirpath.evaluator import Budget, Environment, budget, holds
 from fhir_server.fhirpath.node import Node
 from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError
-from fhir_server.terminology import Library, concepts, contains
+from fhir_server.validation._codes import StoredLibrary, check_bound, codings_of
 from fhir_server.validation.structure import Report
 from fhir_server.wire.json_values import Json
 
 _HL7 = "http://hl7.org/fhir/StructureDefinition/"
 _UNKNOWN = "VALIDATION_VAL_PROFILE_UNKNOWN_NOT_POLICY"
-
-
-class ProfileLibrary(Library, Protocol):
-    """A library that has StructureDefinitions too."""
-
-    def find(self, kind: str, url: str) -> Json | None:
-        """The stored resource of a type with this canonical URL, or None."""
 
 
 @dataclass(slots=True)
@@ -83,7 +76,7 @@ def read(definition: Json) -> Profile | None:
     return Profile(name, str(definition.get("type")), root)
 
 
-def check_profiles(root: Node, location: str, named: Sequence[str], library: ProfileLibrary, report: Report) -> None:
+def check_profiles(root: Node, location: str, named: Sequence[str], library: StoredLibrary, report: Report) -> None:
     """Checks a resource against the profiles in its `meta.profile`, and against the `named` ones."""
     meta = root.value.get("meta")
     listed = meta.get("profile") if isinstance(meta, dict) else None
@@ -114,7 +107,7 @@ class _Check:
 
     profile: str
     root: Node
-    library: ProfileLibrary
+    library: StoredLibrary
     report: Report
     budget: Budget = field(default_factory=budget)
     """The steps that all invariants of the request may take together. The remaining invariants are skipped."""
@@ -202,8 +195,7 @@ class _Check:
 
     def _concept(self, value: Json, expected: Json, location: str) -> None:
         """Checks a pattern of a CodeableConcept: each coding of the pattern must match a coding of the value."""
-        listed = value.get("coding") if isinstance(value, dict) else None
-        codings = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        codings = codings_of(value)
         patterns = expected.get("coding", [])
         if len(codings) < len(patterns):
             message = f"Expected {len(patterns)} but found {len(codings)} coding elements"
@@ -227,53 +219,8 @@ class _Check:
         if value_set is None:
             return
         version = value_set.get("version")
-        name = f"'{value_set.get('title') or value_set.get('name')}' ({value_set.get('url')}"
-        name += f"|{version})" if version else ")"
-        match kind:
-            case "code" | "string" | "uri":
-                self._code(value, value_set, name, location)
-            case "CodeableConcept":
-                self._bound(value, value_set, name, location)
-            case "Coding" | "Quantity":
-                if isinstance(value, dict) and _is_outside(value, value_set, self.library):
-                    message = (
-                        f"The {kind} provided ({value.get('system')}#{value.get('code')}) was not found in the value"
-                    )
-                    self.report.error(f"{message} set {name}, and a code is required from this value set.", location)
-
-    def _code(self, value: Json, value_set: Json, name: str, location: str) -> None:
-        if not isinstance(value, str) or contains(value_set, None, value, self.library) is not False:
-            return
-        systems = [part.get("system") for part in (value_set.get("compose") or {}).get("include", ())]
-        system = str(systems[0]) if len(systems) == 1 else "null"
-        why = f"Unknown code '{system}#{value}' for in-memory expansion of ValueSet '{value_set.get('url')}'"
-        message = (
-            f"The value provided ('{value}') was not found in the value set {name}, and a code is required from this"
-        )
-        self.report.error(f"{message} value set  (error message = {why})", location, "Terminology_TX_NoValid_16")
-
-    def _bound(self, value: Json, value_set: Json, name: str, location: str) -> None:
-        listed = value.get("coding") if isinstance(value, dict) else None
-        codings = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-        if not codings:
-            message = f"No code provided, and a code is required from the value set {name}"
-            self.report.error(message, location, "Terminology_TX_Code_ValueSet")
-            return
-        for coding in codings:
-            self._known(coding.get("system"), coding.get("code"), location)
-        if any(_is_outside(one, value_set, self.library) for one in codings):  # HAPI: all of them must be valid
-            shown = ", ".join(f"{one.get('system', 'null')}#{one.get('code', 'null')}" for one in codings)
-            message = f"None of the codings provided are in the value set {name}, and a coding from this value set is"
-            self.report.error(f"{message} required) (codes = {shown})", location, "Terminology_TX_NoValid_1_CC")
-
-    def _known(self, system: Json, code: Json, location: str) -> None:
-        """Reports a code that a stored code system does not contain. HL7's code systems are checked in `check`."""
-        if not isinstance(system, str) or not isinstance(code, str):
-            return
-        stored = self.library.find("CodeSystem", system)
-        if stored is not None and stored.get("content") == "complete" and code not in concepts(stored):
-            message = f"Unable to validate code {system}#{code} - Code is not found in CodeSystem: {system}"
-            self.report.error(message, location, "Terminology_PassThrough_TX_Message")
+        url = str(value_set.get("url")) + (f"|{version}" if version else "")
+        check_bound(value, kind, value_set, url, location, self.library, self.report)
 
     def _invariants(self, value: Json, element: Element, kind: str, location: str) -> None:
         """Checks the invariants that the profile adds to those of R4."""
@@ -354,14 +301,6 @@ def _differences(coding: Json, pattern: Json, location: str, profile: str) -> It
         elif not _fits(coding[key], one, exact=False):
             message = f"Value is '{_text(coding[key])}' but must be '{_text(one)}'"
             yield f"{level}={location}.coding.{key},message={message}]"
-
-
-def _is_outside(coding: Json, value_set: Json, library: Library) -> bool:
-    """Whether a value set certainly does not contain a coding."""
-    system, code = coding.get("system"), coding.get("code")
-    if not isinstance(system, str) or not isinstance(code, str):
-        return True
-    return contains(value_set, system, code, library) is False
 
 
 def _text(value: Json) -> str:

@@ -7,19 +7,20 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from fhir_server import definitions
-from fhir_server.definitions import Binding, Constraint
+from fhir_server.definitions import Constraint
 from fhir_server.fhirpath.evaluator import Budget, Environment, holds
 from fhir_server.fhirpath.node import Node
 from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError
-from fhir_server.terminology import HL7, UCUM, concepts, contains, is_unit
-from fhir_server.validation._profiles import ProfileLibrary, check_profiles
+from fhir_server.terminology import HL7
+from fhir_server.validation._codes import StoredLibrary, check_bound, check_system, codings_of
+from fhir_server.validation._profiles import check_profiles
 from fhir_server.validation.structure import Issue, Place, Report, places
 from fhir_server.wire.json_values import Json
 
 _BASE = "(from http://hl7.org/fhir/StructureDefinition/"
 
 
-def issues(resource: Json, library: ProfileLibrary, profiles: Sequence[str] = (), location: str = "") -> list[Issue]:
+def issues(resource: Json, library: StoredLibrary, profiles: Sequence[str] = (), location: str = "") -> list[Issue]:
     """The problems of a resource whose type R4 has; none of them is an error if the resource is valid. Their locations
     begin with `location`, by default the type.
 
@@ -40,7 +41,7 @@ def issues(resource: Json, library: ProfileLibrary, profiles: Sequence[str] = ()
     for place in [*elements[1:], elements[0]]:  # problems of the resource as a whole come last
         check_value(place, report)
         check_invariants(place, root, report)
-        check_codes(place, report)
+        check_codes(place, library, report)
     check_ids(elements, report)
     check_resource(root, elements, report)
     if not location:
@@ -206,13 +207,7 @@ def check_invariants(place: Place, root: Node, report: Report) -> None:
     if not listed or place.node.value is None:
         return
     resource = place.resource or root
-
-    def resolve(reference: str) -> Node | None:
-        contained = root.value.get("contained", []) if reference.startswith("#") else []
-        target = next((one for one in contained if one.get("id") == reference[1:]), None)
-        return None if target is None else Node(target, str(target.get("resourceType")))
-
-    environment = Environment(resource, root, resolve, budget=Budget())  # R4's own expressions, which are short
+    environment = Environment(resource, root, root.contained, budget=Budget())  # R4's own expressions, which are short
     for one in listed:
         try:
             if holds(one.expression, place.node, environment):
@@ -230,98 +225,26 @@ def check_invariants(place: Place, root: Node, report: Report) -> None:
             report.warn(message + best, place.location, message_id)
 
 
-def check_codes(place: Place, report: Report) -> None:
+def check_codes(place: Place, library: StoredLibrary, report: Report) -> None:
     """Reports codes that their system or a required value set does not contain."""
-    value = place.node.value
-    match place.node.type_name:
-        case "CodeableConcept" if isinstance(value, dict):
-            _check_concept(value, place, report)
+    value, kind, location = place.node.value, place.node.type_name, place.location
+    binding = definitions.binding(place.path)
+    match kind:
+        case "CodeableConcept":
+            for one in codings_of(value):
+                check_system(one, location, library, report)
         case "Coding" if isinstance(value, dict) and not place.path.endswith("CodeableConcept.coding"):
-            _check_coding(value, place, report)
-        case "code" if isinstance(value, str) and place.codes is None:
-            _check_code(value, place, report)
+            if binding is None or binding.strength == "required":  # others are only advice, as in HAPI
+                check_system(value, location, library, report)
+            if binding is None and not ABSOLUTE.match(str(value.get("system", "a:"))):
+                report.error("Coding.system must be an absolute reference, not a local reference", location)
+        case "code" if place.codes is None:
+            pass
         case "Quantity" | "Age" | "Duration" | "Distance" | "Count" if isinstance(value, dict):
-            _check_system(value, place.location, report)
-
-
-def _check_concept(value: Json, place: Place, report: Report) -> None:
-    codings = [one for one in _listed(value.get("coding")) if isinstance(one, dict)]
-    known = [_check_system(one, f"{place.location}.coding[{at}]", report) for at, one in enumerate(codings)]
-    binding = definitions.binding(place.path)
-    if binding is None or binding.strength != "required" or not codings or not all(known):
-        return
-    if any(_is_outside(one, binding) for one in codings):  # HAPI: all of them must be valid
-        value_set = HL7.value_set(binding.value_set)
-        shown = ", ".join(f"{one.get('system', 'null')}#{one.get('code', 'null')}" for one in codings)
-        message = f"None of the codings provided are in the value set '{_name(value_set)}' ({binding.value_set}|4.0.1)"
-        report.error(f"{message}, and a coding from this value set is required) (codes = {shown})", place.location)
-
-
-def _check_coding(value: Json, place: Place, report: Report) -> None:
-    binding = definitions.binding(place.path)
-    known = _check_system(value, place.location, report)
-    if binding is None and not ABSOLUTE.match(str(value.get("system", "a:"))):
-        report.error("Coding.system must be an absolute reference, not a local reference", place.location)
-    if binding is not None and binding.strength == "required" and known and _is_outside(value, binding):
-        value_set = HL7.value_set(binding.value_set)
-        message = f"The Coding provided ({value.get('system')}#{value.get('code')}) was not found in the value set"
-        needed = f"'{_name(value_set)}' ({binding.value_set}|4.0.1), and a code is required from this value set"
-        report.error(f"{message} {needed}.", place.location)
-
-
-def _check_code(value: str, place: Place, report: Report) -> None:
-    binding = definitions.binding(place.path)
-    value_set = HL7.value_set(binding.value_set) if binding else None
-    if binding is None or binding.strength != "required" or value_set is None:
-        return
-    if contains(value_set, None, value, HL7) is False:
-        message = f"The value provided ('{value}') was not found in the value set '{_name(value_set)}'"
-        report.error(
-            f"{message} ({binding.value_set}|4.0.1), and a code is required from this value set", place.location
-        )
-
-
-def _check_system(value: Json, location: str, report: Report) -> bool:
-    """Whether the system may contain the code; reports a code that it does not contain."""
-    system, code = value.get("system"), value.get("code")
-    if not isinstance(system, str) or not isinstance(code, str | None):
-        return True
-    if code is None:
-        code_system = HL7.code_system(system)
-        if code_system is None or code_system.get("content") != "complete":
-            return True
-        report.error(f"Unknown code '{system}#null'", location)
-        return False
-    if system == UCUM:
-        if not is_unit(code):
-            message = f"Error processing unit '{code}': The unit '{code}' is unknown' at position 0"
-            report.error(f"{message} (for '{UCUM}#{code}')", location)
-        return True
-    code_system = HL7.code_system(system)
-    if code_system is None or code_system.get("content") != "complete":
-        return True
-    if code in concepts(code_system):
-        return True
-    if not code_system.get("caseSensitive", True) and code.lower() in map(str.lower, concepts(code_system)):
-        return True
-    report.error(f"Unknown code '{system}#{code}'", location)
-    return False
-
-
-def _is_outside(coding: Json, binding: Binding) -> bool:
-    """Whether a value set certainly does not contain a coding."""
-    value_set = HL7.value_set(binding.value_set)
-    if value_set is None:
-        return False
-    system, code = coding.get("system"), coding.get("code")
-    if not isinstance(code, str):
-        return True
-    return not isinstance(system, str) or contains(value_set, system, code, HL7) is False
-
-
-def _name(value_set: Json) -> str:
-    return str(value_set.get("title") or value_set.get("name")) if value_set else ""
-
-
-def _listed(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
+            check_system(value, location, library, report)
+            return
+        case _:
+            return
+    if binding is not None and binding.strength == "required":
+        value_set, url = HL7.value_set(binding.value_set), f"{binding.value_set}|4.0.1"
+        check_bound(value, kind, value_set, url, location, HL7, report)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,8 +15,6 @@ SUBSETTED = """{
       "display": "Resource encoded in summary mode"
     }"""
 """A tag in a meta."""
-
-_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
 
 @dataclass(slots=True)
@@ -112,12 +109,3 @@ def members(fields: Iterable[tuple[str, str]]) -> str:
     """A JSON object, from names and rendered values."""
     listed = ",\n".join(f'  "{name}": {indented(value, "  ")}' for name, value in fields)
     return f"{{\n{listed}\n}}"
-
-
-def compact(text: str) -> str:
-    """The text without indentation and line breaks (`_pretty=false`)."""
-    if "\\" not in text:  # every second part is inside a string
-        parts = text.split('"')
-        parts[::2] = ["".join(part.split()) for part in parts[::2]]
-        return '"'.join(parts)
-    return _SPACE.sub(lambda match: match.group(1) or "", text)

@@ -21,6 +21,7 @@ from fhir_server.wire.json_values import DEPTH_LIMIT, Json, JsonTextError, numbe
 _BODY: Final = "HAPI-0450: Failed to parse request body as JSON resource. Error was: "
 _RISKY_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
+_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'"[]{}'))
 _BLANKS: Final = " \t\n\r"
 _BRACES: Final = bytes.maketrans(b"[]", b"{}")
@@ -126,11 +127,20 @@ def _refusal(message: str) -> FhirError:
     return FhirError(400, f"{_BODY}HAPI-1861: Failed to parse JSON encoded FHIR content: {message}")
 
 
-def render(value: Json, pretty: bool = True) -> str:
-    """Writes JSON in HAPI's layout: objects indented by two blanks per level, lists inline. Or compact."""
-    text = _pretty(value, "\n") if pretty else _compact(value)
+def render(value: Json) -> str:
+    """Writes JSON in HAPI's layout: objects indented by two blanks per level, lists inline."""
+    text = _pretty(value, "\n")
     # Jackson writes these hex digits in upper case. The pattern matches all escapes, to skip escaped backslashes.
     return _ESCAPE.sub(_upper_hex, text) if "\\u00" in text else text
+
+
+def compact(text: str) -> str:
+    """The text without indentation and line breaks (`_pretty=false`)."""
+    if "\\" not in text:  # every second part is inside a string
+        parts = text.split('"')
+        parts[::2] = ["".join(part.split()) for part in parts[::2]]
+        return '"'.join(parts)
+    return _SPACE.sub(lambda match: match.group(1) or "", text)
 
 
 def member(key: str, value: Json) -> str:
@@ -176,15 +186,4 @@ def _pretty(value: Json, margin: str) -> str:
         return "{" + inner + ("," + inner).join(lines) + margin + "}"
     if kind is list:
         return "[ " + ", ".join([_pretty(item, margin) for item in value]) + " ]" if value else "[ ]"
-    return _scalar(value)
-
-
-def _compact(value: Json) -> str:
-    kind = type(value)
-    if kind is str:
-        return encode_basestring(value)
-    if kind is dict:
-        return "{" + ",".join([f"{encode_basestring(key)}:{_compact(item)}" for key, item in value.items()]) + "}"
-    if kind is list:
-        return "[" + ",".join([_compact(item) for item in value]) + "]"
     return _scalar(value)

@@ -57,6 +57,7 @@ def command(
     import medagent._api as api
     from medagent.core.errors import UserError
     from medagent.core.writing import write_whole
+    from medagent.engine.patient_data import shown_elsewhere
     from medagent.reports.compare_views import document, junit, markdown, print_compared
 
     if len(runs) < 2:
@@ -67,6 +68,7 @@ def command(
     comparisons = {other: api.compare(first, other, benchmark=benchmark, scorer=scorer, **facts) for other in others}
     if as_markdown or junit_file is not None:
         reports = {other: api.grade(other, benchmark=benchmark, scorer=scorer, **facts) for other in comparisons}
+        reports = {other: shown_elsewhere(one, other) for other, one in reports.items()}
         if junit_file is not None:
             write_whole(junit_file, junit(first, comparisons, reports))
         if as_markdown:

@@ -9,8 +9,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from medagent.benchmarks.ward.settings import HospitalSettings
 from medagent.core.writing import writing
 from medagent.terminal.groups import group
+from medagent.terminal.settings import fields_of, with_options
 
 app = group(
     "Data of the benchmarks: task sets, published files, new sets from a seed, answer keys. Without a subcommand: list "
@@ -18,6 +20,8 @@ app = group(
     "Example: medagent data new fresh && medagent run --dataset fresh --agent reference",
     no_args_is_help=False,
 )
+
+_OF_PATIENTS = "ehr fhir patient_ids group now id_system concurrency fhir_header ca_file"
 
 
 @app.callback(invoke_without_command=True)
@@ -156,7 +160,9 @@ def key(
 
 
 @app.command("new")
+@with_options(fields_of(HospitalSettings, *_OF_PATIENTS.split()))
 def new(
+    values: dict[str, Any],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
     seed: Annotated[
         str | None, typer.Option(help="Any text; by default 128 secret random bits, stored in DIR/seed.txt.")
@@ -180,15 +186,15 @@ def new(
         str | None,
         typer.Option("--from", metavar="FILE.py", help="Your own file of task types, or one of them: FILE.py:Name."),
     ] = None,
-    ehr: Annotated[
-        Path | None, typer.Option(help="With --from: the patients (NDJSON, or a file from medagent ehr import).")
-    ] = None,
 ) -> None:
     """Make a new hospital with tasks (v1 and v2, with answer keys) from a seed.
 
-    The same seed gives the same bytes on every machine.
+    The same seed gives the same bytes on every machine. With --from FILE.py --fhir URL, the tasks are about patients of
+    a hospital's own server. Run the command again to continue after an interruption.
 
     Example: medagent data new fresh --from ward7.py --per-type 20
+
+    Example: medagent data new ward --from ward7.py --fhir http://localhost:8085/fhir --patients 500
 
     Example: medagent data new fresh --like shift
 
@@ -197,22 +203,50 @@ def new(
     Example: medagent data new fresh --like fhir-agentbench
     """
     from medagent.core.errors import UserError
+    from medagent.core.options import checked, refuse_idle
 
-    if types is None and ehr is not None:
-        raise UserError("--ehr needs --from FILE.py")
+    server = checked(HospitalSettings, values)
+    refuse_idle(server)
+    if types is None and (one := next((name for name in ("fhir", "ehr") if name in values), None)):
+        raise UserError(f"--{one} needs --from FILE.py")
     if types is not None and (like is not None or split is not None):
         raise UserError("--from FILE.py cannot be used with --like or --split")
     if types is None:
         benchmark, name, made = _generated(folder, like, split, seed, patients, per_type)
         _describe(folder, benchmark, name, made, 10 * made.per_type)
-        return
+    else:
+        _of_types(types, folder, seed, patients, per_type, server)
+
+
+def _of_types(
+    types: str, folder: Path, seed: str | None, patients: int, per_type: int, server: HospitalSettings
+) -> None:
+    """Make a set of own task types: over a new hospital, a file's patients, or a hospital's own server."""
     from medagent.benchmarks.made_folders import Order
     from medagent.benchmarks.ward.benchmark import types_named
+    from medagent.benchmarks.ward.hospital import FromServer
     from medagent.benchmarks.ward.made import make
+    from medagent.cli._ehr import Counter
+    from medagent.fhir_episodes.benchmark import token_warnings
+    from medagent.reports.tables import say
 
-    own = make(types_named(types), folder, Order(seed, patients, per_type), ehr)
-    print("\n".join(own.branches))
-    _describe(folder, f"{types} ", own.manifest.name, own.manifest.made, len(own.tasks))
+    order, own = Order(seed, patients, per_type), types_named(types)
+    if server.fhir is None:
+        made = make(own, folder, order, server.ehr)
+        print("\n".join(made.branches))
+        _describe(folder, f"{types} ", made.manifest.name, made.manifest.made, len(made.tasks))
+        return
+    for warning in token_warnings():
+        say(f"warning: {warning}")
+    private = server.model_copy(update={"writes": "private"})
+    made = FromServer(own, folder, order, private, say, Counter("patients")).make()
+    print("\n".join(made.branches))
+    manifest = made.manifest
+    print(
+        f"{folder}: {manifest.name}: {len(made.tasks)} tasks from {manifest.made.patients} patients, at {manifest.now}"
+    )
+    print("The folder has patients' data, which only you can read (mode 0600). Keep it on this machine.")
+    print(f"Run it: medagent run {types} --dataset {folder} --fhir {server.fhir} --writes private --agent reference")
 
 
 def _describe(folder: Path, benchmark: str, name: str, made: Any, tasks: int) -> None:
@@ -346,11 +380,13 @@ def verify(
     from medagent.benchmarks.twins import is_of_twins
     from medagent.benchmarks.ward.benchmark import types_named
     from medagent.benchmarks.ward.made import differing as own_differing
-    from medagent.benchmarks.ward.tasks import TASKS
+    from medagent.benchmarks.ward.tasks import TASKS, hospital_reads
     from medagent.core.errors import UserError
 
     if is_of_twins(folder):
         raise UserError(f"{folder}: follows from its set, not from a seed; make it again with medagent data twins")
+    if hospital_reads(folder) is not None:
+        raise UserError(f"{folder}: follows from a hospital's server, not from a seed")
     text = seed if seed is not None else kept_seed(folder)
     if (folder / TASKS).is_file():
         if types is None:

@@ -125,12 +125,16 @@ def every_eval_ever(
     run: Run,
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; it is made if needed.")],
     benchmark: BenchmarkCode = None,
+    with_patient_data: WithPatientData = False,
 ) -> None:
     """The shared format of Every Eval Ever: one record of the evaluation, and one line for each item and trial.
 
     Example: medagent export every-eval-ever results/v2_r2_gpt-4o-mini shared/
     """
+    from medagent.engine.patient_data import check_exported
     from medagent.export.every_eval_ever import export_every_eval_ever
+
+    check_exported(run, with_patient_data=with_patient_data)
 
     for path in export_every_eval_ever(run, out, benchmark):
         print(path)

@@ -43,11 +43,12 @@ def command(
     import json
 
     import medagent._api as api
+    from medagent.engine.patient_data import shown_elsewhere
     from medagent.reports.end import print_findings
 
     report = api.grade(results, benchmark=benchmark, scorer=scorer, **values)
     if as_json:
-        print(json.dumps(_document(report), indent=1))
+        print(json.dumps(_document(shown_elsewhere(report, results)), indent=1))
     else:
         print_findings(report)
     if report.ungraded or report.unusable:

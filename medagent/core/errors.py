@@ -9,7 +9,14 @@ from __future__ import annotations
 from typing import Literal
 
 EpisodeStatus = Literal[
-    "model_error", "refused", "context_limit", "fhir_error", "time_limit", "token_limit", "cost_limit"
+    "model_error",
+    "refused",
+    "context_limit",
+    "fhir_error",
+    "time_limit",
+    "token_limit",
+    "cost_limit",
+    "chart_changed",
 ]
 
 
@@ -63,6 +70,12 @@ class FhirUnavailableError(EpisodeError):
     """The FHIR server could not be reached, or kept failing after the retries."""
 
     status: EpisodeStatus = "fhir_error"
+
+
+class ChartChangedError(EpisodeError):
+    """A hospital's chart is no longer as the item expects: the item cannot be graded."""
+
+    status: EpisodeStatus = "chart_changed"
 
 
 class SessionEndedError(MedagentError):

@@ -65,9 +65,10 @@ def renewing() -> Any:
 
         def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
             """See `httpx.Auth`."""
-            request.headers["Authorization"] = f"Bearer {self.token}"
+            sent = self.token
+            request.headers["Authorization"] = f"Bearer {sent}"
             response = yield request
-            if response.status_code == 401 and (renewed := bearer_token()) != self.token:
+            if response.status_code == 401 and (renewed := bearer_token()) != sent:
                 self.token = renewed
                 request.headers["Authorization"] = f"Bearer {renewed}"
                 yield request

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 _CREDENTIALS = re.compile(r"(?<=:)//([^/\s]*)@")  # up to the last @, like httpx
 _SHOWN_CREDENTIALS = re.compile(r"(?<=:)//(?:[^/\s]*|[^/\s:@]*:(?!\d+/)\S*)@")
@@ -35,3 +35,12 @@ def split_credentials(url: str) -> tuple[str, tuple[str, str] | None]:
 def secret_parameters(url: str) -> list[str]:
     """The unquoted values of a URL's parameters that grant access."""
     return [unquote(value) for _, value in _SECRET_PARAMETER.findall(url)]
+
+
+def proxy_of(url: str) -> str:
+    """The environment's proxy for a URL; empty if there is none."""
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    proxies = {} if proxy_bypass(parts.hostname or "") else getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all") or ""

@@ -19,7 +19,7 @@ from medagent.core.errors import UserError
 from medagent.core.named_paths import named_path
 from medagent.core.options import by_field, checked, options
 from medagent.core.writing import writing
-from medagent.engine.blocks import AnswerBlock, Block, ChecksBlock, ConversationBlock, Message, TextBlock
+from medagent.engine.blocks import AnswerBlock, Block, ChecksBlock, ConversationBlock, DotsBlock, Message, TextBlock
 from medagent.engine.folder import JournalKind, Run
 from medagent.engine.learning import LEARNED, LEARNING, LearnedRow
 from medagent.engine.plan import JOURNAL, Plan
@@ -162,8 +162,12 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
             yield ConversationBlock(messages)
 
     def panels(self, report: Report, scores: Sequence[Scored]) -> Sequence[Block]:
-        """The blocks of the run as a whole for the report page."""
-        return ()
+        """The blocks of the run as a whole for the report page; default: the scores by group, if there are several."""
+        lines = {line.name: line for section in reversed(report.table) for line in section.lines}
+        groups = [name for name in dict.fromkeys(item.group for item in report.items) if name in lines]
+        title = "By task type" if report.group_names else "By group"
+        dots = [lines[name].dot(name) for name in groups]
+        return [DotsBlock(title, dots, group=True, figure=report.figure)] if len(dots) > 1 else []
 
     def messages(self, row: RowT) -> Sequence[ShownMessage]:
         """The messages of a unit, in order."""

@@ -195,16 +195,20 @@ class VotesBlock(Block):
     votes: Sequence[tuple[str, bool | None, str, str]]
 
 
+Dot: TypeAlias = tuple[str, int, float | None, float | None, float | None]
+"""A value in a chart: name, n, value, and the ends of its interval."""
+
+
 @dataclass(frozen=True, slots=True)
 class DotsBlock(Block):
-    """Figures with intervals, one dot per line: name, n, value, low, high. `marks` are reference lines.
+    """Values with intervals, one dot per line. `marks` are reference lines.
 
     If `group` is set, the names are groups of items, and a click filters by them.
     """
 
     name = "dots"
     title: str
-    lines: Sequence[tuple[str, int, float | None, float | None, float | None]]
+    lines: Sequence[Dot]
     marks: Sequence[tuple[str, float]] = ()
     group: bool = False
     figure: str = "rate"

@@ -6,6 +6,7 @@ This holds for runs with `--writes private`. Published data over `--fhir` are no
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,16 +15,20 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from medagent.core.errors import UserError
-from medagent.core.wire import without_password
+from medagent.core.wire import proxy_of, without_password
 from medagent.engine.folder import read_run
 from medagent.engine.report import ItemOutcome, Report
 
 OPTION = "--send-patient-data"
+NOT_SHOWN = "its text is not shown, as it may quote a chart"
 
 
 def has_patient_data(run: Path) -> bool:
-    """Whether a run's folder has a hospital's data. Raises UserError if its `run.json` cannot be read."""
-    return (run / "run.json").is_file() and read_run(run)["settings"].get("writes") == "private"
+    """Whether a run's folder, or a file in it, has a hospital's data. Raises UserError if its `run.json` cannot be
+    read.
+    """
+    folder = run.parent if run.is_file() else run
+    return (folder / "run.json").is_file() and read_run(folder)["settings"].get("writes") == "private"
 
 
 def check_exported(run: Path, *, with_patient_data: bool, address: str = "", allowed: Sequence[str] = ()) -> None:
@@ -41,9 +46,26 @@ def check_exported(run: Path, *, with_patient_data: bool, address: str = "", all
         )
 
 
-def scores_only(report: Report) -> Report:
-    """A report without the texts that may quote a chart."""
-    return report.model_copy(update={"items": [outcome_only(one) for one in report.items]})
+def shown_elsewhere(report: Report, run: Path) -> Report:
+    """A run's report as it may leave the run's folder: without texts that may quote a hospital's charts."""
+    if not has_patient_data(run):
+        return report
+    items = tuple(outcome_only(one) for one in report.items)
+    fields = {name: getattr(without_errors(report), name) for name in Report.model_fields}
+    return Report.model_construct(**{**fields, "items": items, "notes": (), "stopped": None})
+
+
+def without_errors(report: Report) -> Report:
+    """A report in which a failed unit has its status only, if it is over a hospital's own data."""
+    if not has_patient_data(Path(report.folder)):
+        return report
+    failed = tuple(": ".join([*line.split(": ")[:2], NOT_SHOWN]) for line in report.failed)
+    return report.model_copy(update={"failed": failed})
+
+
+def unquoted(error: str) -> str:
+    """The text of an endpoint's error without the endpoint's own words."""
+    return re.sub(r"( answered \d{3}): .*?( \(\d+ requests in a row were refused\)|$)", rf"\1 ({NOT_SHOWN})\2", error)
 
 
 def outcome_only(one: ItemOutcome) -> ItemOutcome:
@@ -53,15 +75,17 @@ def outcome_only(one: ItemOutcome) -> ItemOutcome:
 
 def check_destinations(addresses: Iterable[tuple[str, str]], allowed: Sequence[str]) -> None:
     """Raises UserError for the first address beyond this machine whose host is not allowed. Each address has a name,
-    such as `the model`.
+    such as `the model`. A proxy reads what is sent by plain HTTP, so it must be allowed too.
     """
     for name, address in addresses:
-        host = (urlsplit(address if "://" in address else f"//{address}").hostname or "").lower()
-        if not _is_loopback(host) and host not in {one.lower() for one in allowed}:
-            shown = without_password(address)
-            raise UserError(
-                f"{name} is at {shown}, and patient data would be sent there; if they may be: {OPTION} {host}"
-            )
+        proxy = proxy_of(address) if address.startswith("http://") else ""
+        for who, place in ((name, address), (f"the environment's proxy for {name}", proxy)):
+            host = (urlsplit(place if "://" in place else f"//{place}").hostname or "").lower()
+            if place and not _is_loopback(host) and host not in {one.lower() for one in allowed}:
+                shown = without_password(place)
+                raise UserError(
+                    f"{who} is at {shown}, and patient data would be sent there; if they may be: {OPTION} {host}"
+                )
 
 
 def check_own_code(name: str, allowed: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
 from medagent.core.writing import write_changed
+from medagent.engine.blocks import Dot
 from medagent.engine.notebook import NotebookViews
 from medagent.engine.rows import Spent
 from medagent.models.base import MadeCall
@@ -77,6 +78,11 @@ class TableLine(BaseModel):
     counts: dict[str, int] = {}
     more: dict[str, int | float | None] = {}
     grounded: GroundedRate | None = None
+
+    def dot(self, name: str) -> Dot:
+        """The line under a name in a chart."""
+        low, high = self.interval or (None, None)
+        return name, self.n, self.value, low, high
 
 
 class TableSection(BaseModel):

@@ -17,6 +17,7 @@ from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import Journals, Run, read_run
 from medagent.engine.learning import LEARNED, LEARNING
 from medagent.engine.pairs import figures_of
+from medagent.engine.patient_data import NOT_SHOWN, has_patient_data
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import (
     ITEMS,
@@ -109,7 +110,7 @@ def compose(
             if unit in owed or status == FAILED:
                 failed.append(f"{unit}: {status}: {error}")
         spending.update({f"{role} {who}".strip(): spent for who, spent in journal.spent_by.items()})
-    run, figures = read_run(folder), graded.figures
+    run, figures, quotes = read_run(folder), graded.figures, not has_patient_data(folder)
     return Report(
         benchmark=benchmark.name,
         folder=str(folder),
@@ -130,7 +131,7 @@ def compose(
         notes=(
             *figures.notes,
             *benchmark.notes(Run(folder, journals)),
-            *ungraded_notes(graded.scores),
+            *ungraded_notes(graded.scores, quotes=quotes),
             *filter(None, [graded.too_many_unread]),
         ),
         finish_reasons=dict(Counter(chain.from_iterable(unusual.values())).most_common()),
@@ -143,7 +144,7 @@ def compose(
         owed=tuple(standing.owed),
         ungraded=sum(_is_ungraded(one) for one in graded.scores)
         - (0 if graded.too_many_unread else len(graded.unread)),
-        unusable=figures.unusable or _all_failed(benchmark.unit_noun, endings, failed),
+        unusable=figures.unusable or _all_failed(benchmark.unit_noun, endings, failed, quotes=quotes),
         stopped=standing.stopped or standing.exceeded,
         command=standing.command,
         reused=standing.reused,
@@ -168,11 +169,14 @@ def _is_ungraded(one: Scored) -> bool:
     return one.status in NO_VERDICT if one.score is None else not one.score.graded
 
 
-def _all_failed(noun: str, endings: Mapping[str, int], failed: Sequence[str]) -> str:
-    """A message with the most common error if the agent failed in all units; otherwise empty."""
+def _all_failed(noun: str, endings: Mapping[str, int], failed: Sequence[str], *, quotes: bool) -> str:
+    """A message with the most common error if the agent failed in all units; otherwise empty. Unless it `quotes`, it
+    has the error's type only.
+    """
     if not failed or set(endings) != {FAILED}:
         return ""
-    ((error, _),) = Counter(line.partition(": ")[2] for line in failed).most_common(1)
+    parts = (line.split(": ")[1:] for line in failed)
+    ((error, _),) = Counter(": ".join(one if quotes else one[:2]) for one in parts).most_common(1)
     return f"All {endings[FAILED]} {noun} ended as {error}. The score is not a measurement. To retry: --retry {FAILED}."
 
 
@@ -317,10 +321,10 @@ def _owed(journals: Journals) -> list[str]:
     return [unit for _, journal in journals.items() for unit in journal.owed()]
 
 
-def ungraded_notes(scores: Sequence[Scored]) -> Iterator[str]:
-    """Notes about units that could not be graded, the first ones by name."""
+def ungraded_notes(scores: Sequence[Scored], *, quotes: bool = True) -> Iterator[str]:
+    """Notes about units that could not be graded, the first ones by name, with the reason if they may have `quotes`."""
     ungraded = [(one.unit, one.score.reason) for one in scores if one.score is not None and not one.score.graded]
-    yield from (f"Not graded: {unit!a}: {reason}" for unit, reason in ungraded[:_LISTED])
+    yield from (f"Not graded: {unit!a}: {reason if quotes else NOT_SHOWN}" for unit, reason in ungraded[:_LISTED])
     if len(ungraded) > _LISTED:
         yield f"Not graded: {len(ungraded) - _LISTED} more"
 

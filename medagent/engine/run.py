@@ -24,7 +24,7 @@ from medagent.engine.learning import LEARNED, Learning, SequentialExecutor, agen
 from medagent.engine.limits import UNLIMITED, Limits, UnitLimits
 from medagent.engine.local import Feed, LocalExecutor
 from medagent.engine.pairs import figures_of
-from medagent.engine.patient_data import owner_only
+from medagent.engine.patient_data import owner_only, unquoted
 from medagent.engine.plan import JOURNAL, Executor, Job, Plan, Stage, U
 from medagent.engine.progress import Progress
 from medagent.engine.report import ITEMS, REPORT, Report, write_report
@@ -57,6 +57,8 @@ class Watch:
     score: Callable[[str], Awaitable[Scored | None]] | None = None
     pending: bool = False
     """Whether the executor has work although no unit is owed."""
+    quotes: bool = True
+    """Whether messages may have the texts of units' errors."""
 
 
 async def run_units(
@@ -87,7 +89,8 @@ async def run_units(
         scored = await watch.score(row.unit) if watch.score is not None else None
         progress.add(row, journal.spent, scored)
         if beginning.is_hopeless(row):
-            feed.stop(f"the first {HOPELESS} units failed in the same way: {row.status}: {row.error}")
+            error = f"{row.status}: {row.error}" if watch.quotes else beginning.kind
+            feed.stop(f"the first {HOPELESS} units failed in the same way: {error}")
 
     def done(row: R) -> Awaitable[None]:
         appended = journal.append(row)
@@ -285,7 +288,8 @@ async def _stages(
         try:
             summary = await _stage(plan, stage, journals, scoring, quiet, say)
         except StopRunError as error:
-            raise StopRunError(f"{error} (the run stopped; finished units are saved)") from None
+            text = unquoted(str(error)) if plan.owner_only else str(error)
+            raise StopRunError(f"{text} (the run stopped; finished units are saved)") from None
         except asyncio.CancelledError:
             say(f"Interrupted. Finished units are saved. Continue: {command}")
             raise
@@ -315,7 +319,7 @@ async def _stage(
         units,
         journals[stage.journal],
         carries_out,
-        Watch(progress, scoring.of_unit if stage.journal == JOURNAL else None, pending),
+        Watch(progress, scoring.of_unit if stage.journal == JOURNAL else None, pending, quotes=not plan.owner_only),
         Limits(
             settings.max_cost,
             settings.max_tokens_total,

@@ -51,13 +51,14 @@ def http_ask(url: str, headers: Mapping[str, str], ca_file: Path | None) -> tupl
     import httpx
 
     from medagent.core.certificates import certificates
+    from medagent.core.fhir_token import renewing
     from medagent.fhir_data.http import BUSY, remember_access
     from medagent.models.retry import EndpointFailure, Retries, RetryPolicy, retry_after
 
     address, credentials = split_credentials(url)
     remember_access(credentials, headers)
     verify = ssl.create_default_context(cafile=ca_file) if ca_file else certificates()
-    client = httpx.Client(headers=dict(headers), auth=credentials, verify=verify, timeout=_TIMEOUT)
+    client = httpx.Client(headers=dict(headers), auth=renewing() or credentials, verify=verify, timeout=_TIMEOUT)
 
     known = threading.Event()  # whether it has answered: a wrong address is reported immediately
 

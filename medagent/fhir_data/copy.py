@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fhir_server.wire.json_text import decode, render
+from fhir_server.wire.json_text import compact, decode, render
 from fhir_server.wire.json_values import JsonTextError
 from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
 from medagent.core.writing import write_whole
@@ -177,7 +177,7 @@ def _page(server: HttpEhr, page: str, bundle: Mapping[str, Any]) -> tuple[list[s
     try:
         entries = [one for one in bundle.get("entry", []) if one.get("search", {}).get("mode", "match") == "match"]
         following = [link["url"] for link in bundle.get("link", []) if link["relation"] == "next"]
-        lines = [render(entry["resource"], pretty=False) for entry in entries]
+        lines = [compact(render(entry["resource"])) for entry in entries]
         return lines, _below_base(server, page, following[0]) if following else None
     except (KeyError, TypeError, AttributeError):
         raise UserError(f"{server.url}{page}: does not answer with a searchset Bundle") from None

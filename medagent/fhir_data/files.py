@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 from urllib.parse import unquote
 
-from fhir_server.wire.json_text import decode, render
+from fhir_server.wire.json_text import compact, decode, render
 from fhir_server.wire.json_values import JsonTextError
 from medagent.core.errors import UserError
 
@@ -165,7 +165,7 @@ def _is_object(line: str) -> bool:
 
 def _line(line: str, place: str) -> Read:
     """An NDJSON line, unchanged unless it escapes slashes, as some programs do: that would hide references."""
-    return Read(render(_resource(line, place), pretty=False) if "\\/" in line else line, place)
+    return Read(compact(render(_resource(line, place))) if "\\/" in line else line, place)
 
 
 def _document(text: str, place: str) -> Iterator[Read]:
@@ -173,7 +173,7 @@ def _document(text: str, place: str) -> Iterator[Read]:
     if resource["resourceType"] == "Bundle" and resource.get("type") in CARRIERS:
         yield from _entries(resource, place)
     else:
-        yield Read(render(resource, pretty=False), place)
+        yield Read(compact(render(resource)), place)
 
 
 def _resource(text: str, place: str) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def _entries(bundle: Mapping[str, Any], place: str) -> Iterator[Read]:
         if isinstance(entry.get("fullUrl"), str)
     }
     for number, resource in enumerate(resources, 1):
-        yield Read(rewrite_references(render(resource, pretty=False), names), f"{place}, entry {number}")
+        yield Read(rewrite_references(compact(render(resource)), names), f"{place}, entry {number}")
 
 
 def _entry(entry: Mapping[str, Any], place: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from fhir_server.synthetic.bundled import hospital
-from fhir_server.wire.json_text import decode, render
+from fhir_server.wire.json_text import compact, decode, render
 from fhir_server.wire.json_values import JsonTextError
 from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
 from medagent.core.paths import cache_dir
@@ -100,7 +100,7 @@ class _Resources:
             return read.line
         resource["id"] = PREFIX + resource["id"]
         self.renamed[name] = f"{resource['resourceType']}/{resource['id']}"
-        return render(resource, pretty=False)
+        return compact(render(resource))
 
     def bundles(self) -> list[list[int]]:
         """The numbers of the resources of each Bundle, targets before the references to them."""

@@ -35,6 +35,7 @@ from medagent.fhir_data.record import ONLY_EMBEDDED
 from medagent.fhir_episodes.code_session import CodeRules
 from medagent.fhir_episodes.episode import (
     Acting,
+    ChartCheck,
     EhrChoice,
     EpisodeJob,
     EpisodeRow,
@@ -171,6 +172,10 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         """One of the benchmark's own agents, if the settings name one. Raises UserError."""
         return None
 
+    def chart_check(self, settings: SettingsT) -> ChartCheck | None:
+        """The check that the charts are still those of the set, if they are a hospital's own and may change."""
+        return None
+
     def acting(self, settings: SettingsT) -> Acting | None:
         """The benchmark's own protocol, if the settings choose one."""
         return None
@@ -226,6 +231,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
             code=code,
             acting=acting,
             own_loop=own_loop is not None,
+            chart_check=self.chart_check(settings),
         )
         data = self.data(settings).model_copy(update={"left_out": tuple(left_out)})
         return Plan(

@@ -141,6 +141,23 @@ class Scripted(ABC):
         yield self.agent(base), ()
 
 
+class ChartCheck(ABC):
+    """Checks that an item's chart is still the one of its set, as a picklable description."""
+
+    @abstractmethod
+    async def check(self, task: FhirTask, ehr: EhrSession) -> None:
+        """Raises ChartChangedError if the chart has changed."""
+
+    @asynccontextmanager
+    async def around(self, task: FhirTask, ehr: Ehr, key: str) -> AsyncIterator[None]:
+        """Check at the start and at the end of an episode. Its writes are not seen."""
+        async with ehr.session(key) as unwritten:
+            await self.check(task, unwritten)
+        yield
+        async with ehr.session(key) as unwritten:
+            await self.check(task, unwritten)
+
+
 @dataclass(frozen=True, slots=True)
 class EhrChoice:
     """The embedded server's file, or an external server's address. `digest` names the file's data in the settings."""
@@ -208,6 +225,7 @@ class EpisodeJob:
     """The benchmark's own protocol, if the run uses it."""
     own_loop: bool = False
     """Whether the agent owns its loop."""
+    chart_check: ChartCheck | None = None
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[EpisodeWorker]:
@@ -217,7 +235,9 @@ class EpisodeJob:
             agent, stats = await stack.enter_async_context(self.agent.open(self.concurrency, self.rules.api_base))
             code = await stack.enter_async_context(open_code(self.code, self.concurrency))
             bases = await stack.enter_async_context(serve_bases(self.rules.api_base)) if self.own_loop else None
-            yield EpisodeWorker(self._told(agent), ehr, self.protocol, self.rules, stats, code, self.acting, bases)
+            yield EpisodeWorker(
+                self._told(agent), ehr, self.protocol, self.rules, stats, code, self.acting, bases, self.chart_check
+            )
 
     @property
     def learns(self) -> bool:
@@ -259,9 +279,15 @@ class EpisodeWorker:
     acting: Acting | None = None
     bases: OwnBases | None = None
     """The HTTP bases for agents that own their loop; None for other agents."""
+    chart_check: ChartCheck | None = None
 
     async def run(self, unit: EpisodeUnit, row: EpisodeRow) -> None:
         """One episode from reset to outcome; on an error the row has the transcript so far."""
+        around = self.chart_check.around(unit.task, self.ehr, unit.key) if self.chart_check else nullcontext()
+        async with around:
+            await self._act(unit, row)
+
+    async def _act(self, unit: EpisodeUnit, row: EpisodeRow) -> None:
         if self.bases is not None:
             await self._solve(unit, row, self.bases)
             return

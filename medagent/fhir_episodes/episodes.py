@@ -192,6 +192,9 @@ class EpisodeContext:
     async def __aenter__(self) -> Episode:
         settings = self._source.settings
         ehr: Ehr = self._source.embedded if settings.fhir is None else await self._server(settings)
+        check = self._source.benchmark.chart_check(settings)
+        if check is not None:
+            await self._stack.enter_async_context(check.around(self._item.task, ehr, self._key))
         record = await self._stack.enter_async_context(ehr.session(self._key, self._item.change))
         return self._opened(Episode, record)
 

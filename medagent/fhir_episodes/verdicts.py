@@ -48,7 +48,7 @@ def conduct_of(row: EpisodeRow) -> dict[str, Any]:
 def conduct_notes(scores: Sequence[Scored]) -> Iterator[str]:
     """Notes for the user on how the episodes ended, and on the kinds of failure."""
     endings = Counter(one.status for one in scores)
-    parts = [one.score.part for one in scores if one.score is not None]
+    parts = [one.score.part for one in scores if one.score and one.score.part]
     if endings["agent_error"]:
         yield (
             f"{endings['agent_error']} episodes ended because the agent raised an error: counted as failed; "
@@ -60,6 +60,8 @@ def conduct_notes(scores: Sequence[Scored]) -> Iterator[str]:
         yield f"{endings['empty']} replies were empty."
     if endings["refused"]:
         yield f"{endings['refused']} episodes were refused by the provider's content filter: not graded."
+    if endings["chart_changed"]:
+        yield f"{endings['chart_changed']} episodes: chart changed; not graded. Make the set again to include them."
     if thinking := sum(bool(part.get("thinking")) for part in parts):
         yield f"{thinking} episodes opened a message with a <think> block; --strip-thinking would have cut it."
     if malformed := sum(part.get("malformed", 0) for part in parts):

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx
@@ -24,7 +23,7 @@ from medagent.core.certificates import certificates
 from medagent.core.errors import UserError
 from medagent.core.scrub import hide, remember
 from medagent.core.version import __version__
-from medagent.core.wire import secret_parameters, split_credentials, without_password
+from medagent.core.wire import proxy_of, secret_parameters, split_credentials, without_password
 from medagent.models.dialects.base import OPENAI, Dialect
 from medagent.models.keys import assign_keys, base_urls, key_of, origin
 from medagent.models.settings import ModelSettings
@@ -258,8 +257,7 @@ def _replica(base_url: str, settings: ModelSettings, dialect: Dialect, environme
 
 def _check_proxy(url: httpx.URL) -> None:
     """Raises UserError if the environment's proxy for a URL cannot be used."""
-    proxies = {} if proxy_bypass(url.host) else getproxies()
-    address = proxies.get(url.scheme) or proxies.get("all")
+    address = proxy_of(str(url))
     if not address:
         return
     try:

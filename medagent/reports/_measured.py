@@ -5,12 +5,13 @@ One model is reported with very different rates on one benchmark. These lines st
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from medagent.core.options import Setting
 from medagent.engine.folder import merged
-from medagent.engine.report import Report
+from medagent.engine.report import DataRef, Report
 from medagent.engine.rows import Spent
 from medagent.reports.tables import named
 from medagent.sandbox.base import Limits
@@ -59,6 +60,20 @@ def who(report: Report) -> str:
         if settings.get(name):
             names.append(f"{settings[name]}({', '.join(listed)})" if listed else str(settings[name]))
     return " with ".join(names) or Path(report.folder).name
+
+
+def title(report: Report) -> str:
+    """The data, the model and the protocol: `MedAgentBench v2, synthetic patients · gpt-4o-mini · text`."""
+    loop = report.settings.get("loop")
+    names = [data_words(report.data) or report.benchmark, who(report), protocol(report)]
+    return " · ".join(filter(None, [*names, f"loop {loop}" if loop not in (None, "published") else ""]))
+
+
+def data_words(data: DataRef) -> str:
+    """The data in words: `MedAgentBench v2, synthetic patients`."""
+    words = " ".join(filter(None, (data.name, data.version)))
+    words, synthetic = re.subn(r"[- ]synthetic\b", "", words, flags=re.IGNORECASE)
+    return words + ", synthetic patients" * synthetic
 
 
 def _listed(value: Setting) -> list[str]:

@@ -234,11 +234,11 @@ def junit(first: Path, compared: Compared, reports: Mapping[Path, Report]) -> st
 
 
 def _reasons(report: Report) -> Mapping[str, str]:
-    """The reason of each wrong item, from its first wrong trial."""
+    """The reason of each wrong item, or the kind of failure, from its first wrong trial."""
     reasons: dict[str, str] = {}
     for item in report.items:
-        if item.correct is not True and item.reason:
-            reasons.setdefault(item.item, item.reason)
+        if item.correct is not True and (reason := item.reason or item.kind):
+            reasons.setdefault(item.item, reason)
     return reasons
 
 

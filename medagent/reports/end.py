@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from medagent.core.figures import dollars, duration, short_key
+from medagent.engine.patient_data import without_errors
 from medagent.engine.report import Report
 from medagent.engine.rows import FAILED, OWED, Spent
 from medagent.models.endings import CUT
@@ -46,7 +47,7 @@ def _closing(report: Report) -> Iterator[str]:
         )
     failures: Counter[tuple[str, str]] = Counter()
     first: dict[tuple[str, str], str] = {}
-    for line in report.failed:
+    for line in without_errors(report).failed:
         unit, status, error = line.split(": ", 2)
         if status != FAILED:
             failures[status, error] += 1

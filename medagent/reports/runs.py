@@ -23,6 +23,7 @@ def carry_out(plan: Any, benchmark: Any, *, as_json: bool, quiet: bool, rewrite:
 
     `rewrite` is called every minute with the run's folder, and at the end.
     """
+    from medagent.engine.patient_data import shown_elsewhere
     from medagent.engine.report import document
     from medagent.engine.run import execute
     from medagent.reports.end import print_end
@@ -44,7 +45,7 @@ def carry_out(plan: Any, benchmark: Any, *, as_json: bool, quiet: bool, rewrite:
             say("standard output was closed during the run")
             sys.stdout = sys.stderr
         if as_json:
-            print(document(report))
+            print(document(shown_elsewhere(report, Path(report.folder))))
         else:
             print_end(report)
         if rewrite is not None:

@@ -94,7 +94,7 @@ def score_charts(report: Report, scores: Sequence[Scored]) -> Iterator[Block]:
     ]
     yield DotsBlock(
         "Mean scores",
-        [(name, line.n, line.value, *(line.interval or (None, None))) for name, line in shown],
+        [line.dot(name) for name, line in shown],
         marks=[("ceiling", lines[CEILING].value or 0.0), ("floor", 0.0)],
         figure="mean score of an item",
     )

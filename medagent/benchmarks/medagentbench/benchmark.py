@@ -239,7 +239,10 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         from medagent.benchmarks.medagentbench.views import run_panels
 
         item = next((one.item for one in scores if isinstance(one.item, TaskItem)), None)
-        return [] if item is None else list(run_panels(report, item.dataset))
+        if item is None:
+            return []
+        first, *more = run_panels(report, item.dataset)
+        return [first, *super().panels(report, scores), *more]
 
     def _own_patients(self, run: Run, source: MedAgentBenchGrading) -> Path | None:
         """The patients of a run, if its data set has no answer key. Raises UserError if they are missing."""

@@ -10,7 +10,7 @@ from medagent.benchmarks.medagentbench.data import TaskItem, dataset_of, open_fa
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.engine.blocks import Block, DotsBlock
-from medagent.engine.report import Report, TableLine
+from medagent.engine.report import Report
 from medagent.fhir_data.facts import embedded_facts
 from medagent.fhir_episodes.views import Shown
 from medagent.reports.published import published_sections
@@ -27,14 +27,14 @@ def shown(item: TaskItem) -> Shown | None:
 
 
 def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:
-    """The rates of a run compared with others, by type, and by what was right to do."""
+    """The rates of a run compared with others, and by what was right to do."""
     if not report.items:
         return
     lines = {line.name: line for section in report.table for line in section.lines}
     overall = report.overall or lines["overall"]
-    first = [_line("this run", overall)]
+    first = [overall.dot("this run")]
     first += [
-        _line(other.removeprefix("baseline "), line) for other, line in lines.items() if other.startswith("baseline ")
+        line.dot(other.removeprefix("baseline ")) for other, line in lines.items() if other.startswith("baseline ")
     ]
     if dataset.bundled:  # only here is the reference agent known to solve all tasks
         n = len({item.item for item in report.items if item.correct is not None})
@@ -45,9 +45,7 @@ def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:
             for one in section.lines
         ]
     yield DotsBlock("Success rate, compared with others", first)
-    types = {item.group for item in report.items}
-    yield DotsBlock("By task type", [_line(kind, line) for kind, line in lines.items() if kind in types], group=True)
-    branches = [_line(words, lines[words]) for words in BRANCHES.values() if words in lines and lines[words].n]
+    branches = [lines[words].dot(words) for words in BRANCHES.values() if words in lines and lines[words].n]
     if branches:
         yield DotsBlock("By what was right to do", branches)
 
@@ -61,11 +59,6 @@ def _readings(source: MedAgentBenchSettings) -> Source:
     from medagent.fhir_data.embedded import bundled_file
 
     return embedded_facts(bundled_file().path)
-
-
-def _line(name: str, line: TableLine) -> tuple[str, int, float | None, float | None, float | None]:
-    low, high = line.interval or (None, None)
-    return name, line.n, line.value, low, high
 
 
 def _ends(right: int, n: int) -> tuple[float | None, float | None]:

@@ -21,7 +21,7 @@ def task_panels(report: Report) -> Iterator[Block]:
         return
     yield DotsBlock(
         "By task",
-        [(line.name.split(" ")[0], line.n, line.value, *(line.interval or (None, None))) for line in tasks],
+        [line.dot(line.name.split(" ")[0]) for line in tasks],
         marks=[(report.overall.name, report.overall.value)] if report.overall and report.overall.value else (),
         group=True,
         figure="F1 or ROUGE-L",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from medagent.core.figures import percent
 from medagent.engine.intervals import above, shown
@@ -25,8 +26,7 @@ def figures(scores: Sequence[Scored]) -> Figures:
     overall = means.overall
     types = {one.item.group: [other for other in scores if other.item.group == one.item.group] for one in scores}
     branches = {
-        words: [one for one in scores if one.score is not None and one.score.part["branch"] == branch]
-        for branch, words in BRANCHES.items()
+        words: [one for one in scores if _part(one).get("branch") == branch] for branch, words in BRANCHES.items()
     }
     sections = [
         [mean_line(type_words(some[0]), some) for some in types.values()],
@@ -48,7 +48,7 @@ def type_words(one: Scored) -> str:
 
 def _baselines(scores: Sequence[Scored]) -> Iterator[TableLine]:
     """The scores of agents that read nothing, on these items."""
-    parts = {one.item.id: one.score.part for one in scores if one.score is not None}
+    parts = {one.item.id: part for one in scores if (part := _part(one))}
     for name in BASELINES:
         known = [part[name] for part in parts.values() if part.get(name) is not None]
         right, n = sum(known), len(known)
@@ -63,8 +63,13 @@ def _baselines(scores: Sequence[Scored]) -> Iterator[TableLine]:
 
 
 def _above_blind(scores: Sequence[Scored], overall: TableLine) -> Iterator[str]:
-    blind = {one.item.id: one.score.part.get("blind") for one in scores if one.score is not None}
+    blind = {one.item.id: part.get("blind") for one in scores if (part := _part(one))}
     margin = above(scores, blind)
     if margin is not None:
         points = shown(margin[1], unit="")
         yield f"Score: {percent(overall.value)}; above blind: {100 * margin[0]:+.1f} points (95 % {points})"
+
+
+def _part(one: Scored) -> Mapping[str, Any]:
+    """What the grader said about a unit besides the verdict; nothing if the grader failed."""
+    return (one.score.part or {}) if one.score else {}

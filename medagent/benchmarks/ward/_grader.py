@@ -50,6 +50,8 @@ class WardGrader(Grader[EpisodeRow]):
         verdict = item.kind.judge(item.chart, replace(reply, changes=changes))
         if row.status == REFUSED or row.status in OWED:
             verdict = Verdict(None, fault=f"the episode ended as {row.status}: not the agent's doing")
+        if row.status == "chart_changed":
+            verdict = Verdict(None, fault="chart changed")
         failure = failure_of(verdict, row.answer, row.status, messages)
         floors = self._baselines.outcomes(item.id)
         return score_of(verdict, failure, grounds(verdict, messages), {**floors, **conduct_of(row)})

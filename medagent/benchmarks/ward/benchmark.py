@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, partial
 from hashlib import sha256
@@ -17,11 +17,13 @@ from typing import Any, ClassVar
 from medagent.benchmarks.clinical import ClinicalBenchmark, Solver
 from medagent.benchmarks.made_folders import HOSPITAL
 from medagent.benchmarks.ward._grader import WardGrader, baselines
+from medagent.benchmarks.ward.reads import asked, read_origin, rules_unquoted, ruling_text
 from medagent.benchmarks.ward.settings import AGENTS, WardGrading, WardSettings
 from medagent.benchmarks.ward.tasks import (
     TASKS,
     TaskSet,
     WardItem,
+    hospital_reads,
     patients_file,
     read_manifest,
     task_of,
@@ -29,7 +31,7 @@ from medagent.benchmarks.ward.tasks import (
     tasks_text,
 )
 from medagent.core import plugins
-from medagent.core.errors import UserError
+from medagent.core.errors import ChartChangedError, UserError
 from medagent.core.options import checked
 from medagent.core.plugins import Plugin, is_import_path
 from medagent.core.writing import write_whole
@@ -40,14 +42,15 @@ from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef
 from medagent.engine.scores import Grader, Score
 from medagent.fhir_data.embedded import EhrFile
-from medagent.fhir_episodes.episode import EpisodeRow
+from medagent.fhir_data.record import EhrSession
+from medagent.fhir_episodes.episode import ChartCheck, EpisodeRow
 from medagent.fhir_episodes.rule_agent import Solve
 from medagent.fhir_episodes.task import FhirItem, FhirTask
 from refsol.clinical.chart import Chart, ref
 from refsol.clinical.evidence import Deciding
 from refsol.clinical.floor import Baselines
 from refsol.clinical.meanings import CLINICAL
-from refsol.clinical.sources import SessionEhr
+from refsol.clinical.sources import SessionEhr, Source
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.trial import check_type, tried, types_of
 from refsol.errors import DataFault
@@ -97,7 +100,8 @@ class Ward(ClinicalBenchmark[WardSettings]):
     def source(self, run: Run, overrides: Mapping[str, Any]) -> WardGrading:
         """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""
         source: WardGrading = super().source(run, {"fhir": None, **overrides})
-        if run.document["settings"].get("fhir") and not overrides.keys() & {"fhir", "ehr"}:
+        by_address = run.document["settings"].get("fhir") and hospital_reads(source.dataset) is None
+        if by_address and not overrides.keys() & {"fhir", "ehr"}:
             raise UserError(f"{run.path}: the run used a FHIR server; name its patients with --fhir URL or --ehr FILE")
         tasks = run.path / TASKS
         return source.model_copy(update={"tasks": tasks}) if tasks.is_file() else source
@@ -107,7 +111,7 @@ class Ward(ClinicalBenchmark[WardSettings]):
         chart = item.chart
         with suppress(DataFault):
             item.kind.ruled(chart)
-        resources = [*chart.touched.values(), {"resourceType": "Patient", "id": item.mrn}]
+        resources = [*chart.touched.values(), {"resourceType": "Patient", "id": item.patient}]
         own = {ref(one): one for one in reversed(resources)}
         packed = {"now": item.now.isoformat(), "api_base": source.api_base}
         return {
@@ -128,18 +132,28 @@ class Ward(ClinicalBenchmark[WardSettings]):
 
     def solver(self, settings: WardSettings) -> Solver:
         """See `ClinicalBenchmark.solver`."""
-        return partial(_solver, self.plugin)
+        reads = hospital_reads(settings.dataset)
+        return partial(_solver, self.plugin, "" if reads is None else read_origin(reads).id_system)
 
     def baselines(self, settings: WardSettings) -> Baselines:
         """See `ClinicalBenchmark.baselines`."""
         return baselines(self.tasks(settings))
 
+    def chart_check(self, settings: WardSettings) -> ChartCheck | None:
+        """See `FhirBenchmark.chart_check`."""
+        if hospital_reads(settings.dataset) is None:
+            return None
+        items = self.tasks(settings).items
+        charts = {item.id: (item.patient, ruling_text(item.kind, item.chart)) for item in items}
+        return HospitalCheck(self.plugin, settings.api_base, charts)
+
     async def plan(self, settings: WardSettings, say: Say) -> Plan:
         """See `FhirBenchmark.plan`. The run's folder lists the tasks, so that a corrected rule can grade it again."""
-        plan = await super().plan(settings, say)
-        tasks = self.tasks(settings)
-        for item in tasks.items if settings.dataset else ():
-            _try(item)
+        with rules_unquoted() if settings.private else nullcontext():
+            plan = await super().plan(settings, say)
+            tasks = self.tasks(settings)
+            for item in tasks.items if settings.dataset else ():
+                _try(item)
         text = tasks_text([task_of(one) for one in tasks.items])
         return replace(
             plan,
@@ -168,7 +182,7 @@ def _shown(item: WardItem) -> Callable[[], Any]:
         chart = item.chart
         item.kind.ruled(chart)
         test = Deciding.of(chart)
-        return None if test is None else Shown(test, item.mrn, chart.now, chart.source)
+        return None if test is None else Shown(test, item.patient, chart.now, chart.source)
 
     return shown
 
@@ -208,13 +222,39 @@ def ward_of(plugin: Plugin) -> Ward:
     return _class_of(plugin)()
 
 
-def _solver(plugin: Plugin, base: str) -> Solve:
-    """Solves tasks by the rules of a plug-in's types, over the session at a FHIR base."""
+def _solver(plugin: Plugin, id_system: str, base: str) -> Solve:
+    """Solves tasks by the rules of a plug-in's types, over the session at a FHIR base. `id_system` is the system of the
+    identifiers that texts show instead of the ids of Patients.
+    """
     types = {kind.name: kind for kind in types_in(plugin)}
     base = base.rstrip("/") + "/"
 
     def solve(task: FhirTask, get: Callable[[str], Any]) -> Solution:
         assert task.now is not None
-        return types[task.type].solve(Chart(SessionEhr(base, get), task.mrn, task.now, CLINICAL, base=base))
+        ehr, patient = SessionEhr(base, get), task.mrn
+        if id_system:
+            patient = str(ehr.search("Patient", identifier=f"{id_system}|{task.mrn}")[0]["id"])
+        return types[task.type].solve(Chart(ehr, patient, task.now, CLINICAL, base=base))
 
     return solve
+
+
+@dataclass(frozen=True, slots=True)
+class HospitalCheck(ChartCheck):
+    """Runs the rules again on the server. `charts` has for each item the Patient's id and the set's ruling."""
+
+    plugin: Plugin
+    base: str
+    charts: Mapping[str, tuple[str, str]]
+
+    async def check(self, task: FhirTask, ehr: EhrSession) -> None:
+        """See `ChartCheck.check`."""
+        (patient, before), now = self.charts[task.id], task.now
+        assert now is not None
+        kind = next(kind for kind in types_in(self.plugin) if kind.name == task.type)
+
+        def ruling(source: Source) -> str:
+            return ruling_text(kind, Chart(source, patient, now, CLINICAL))
+
+        if await asked(ehr, self.base, {}, ruling) != before:
+            raise ChartChangedError("chart changed: the rule gives another ruling than when the set was made")

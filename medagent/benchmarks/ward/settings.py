@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, Field
 
 from medagent.core.options import ALL_USES, Option, Setting
 from medagent.engine.settings import WHICH, Count
@@ -33,6 +33,34 @@ class WardSettings(FhirSettings):
         dataset = None if self.dataset is None else str(self.dataset.resolve())
         now = None if self.now is None else self.now.isoformat()
         return {**super().decides(), "dataset": dataset, "now": now}
+
+
+SERVER = "A hospital's own server"
+
+
+class HospitalSettings(WardSettings):
+    """The options of `medagent data new --from FILE.py` about the patients."""
+
+    fhir: Annotated[str | None, Option(SERVER, kind="address", metavar="URL")] = None
+    """With --from: the tasks are about patients of this FHIR server."""
+    patient_ids: Annotated[Path | None, Option(SERVER, kind="path", metavar="FILE", needs="fhir", without="group")] = (
+        None
+    )
+    """The patients: one id of a Patient per line (default: the first living ones, see --patients)."""
+    group: Annotated[str | None, Option(SERVER, kind="value", metavar="ID", needs="fhir")] = None
+    """The patients: the members of a Group."""
+    now: Annotated[AwareDatetime | None, Option(SERVER, metavar="TIME", kind="value", needs="fhir")] = None
+    """The time of the tasks, e.g. 2024-03-05T14:00:00Z (default: the present time)."""
+    id_system: Annotated[str | None, Option(SERVER, metavar="URI", kind="value", needs="fhir")] = None
+    """Texts show the patient's identifier of this system instead of the id of the Patient."""
+    concurrency: Annotated[Count, Option(SERVER, "effort", kind="value", needs="fhir")] = 4
+    """The most patients that are read at once."""
+    fhir_header: Annotated[list[str], Option(SERVER, "effort", kind="secret", needs="fhir")] = Field(
+        default_factory=list
+    )
+    """'Name: value', a header for the server. For a bearer token, set MEDAGENT_FHIR_TOKEN."""
+    ca_file: Annotated[Path | None, Option(SERVER, "place", kind="path", needs="fhir")] = None
+    """Certificates to trust for the server."""
 
 
 class WardGrading(WardSettings):

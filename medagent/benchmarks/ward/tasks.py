@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +21,7 @@ from fhir_server.synthetic.dice import Dice
 from medagent.benchmarks._task_files import MaybeTwin, TaskId, read_tasks
 from medagent.benchmarks.dealing import HALF, Candidate, Dealt, candidate, deal
 from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST, Made, checked_file, seed_number
+from medagent.benchmarks.ward.reads import READS, Searches, read_origin, read_results
 from medagent.benchmarks.ward.settings import PER_TYPE, WardGrading, WardSettings
 from medagent.core.errors import UserError
 from medagent.core.wire import without_password
@@ -34,7 +35,7 @@ from refsol.clinical.sources import PAGE, Amendment, SearchEhr, Source
 from refsol.clinical.task_type import RuleError, TaskType
 from refsol.clinical.trial import instruction, tried
 from refsol.clinical.twins import changed
-from refsol.errors import DataFault
+from refsol.errors import DataFault, FactsError
 from refsol.files import read_json
 from refsol.json_values import as_object
 from refsol.resources import FhirSearches
@@ -68,6 +69,9 @@ class Task(MaybeTwin):
     id: TaskId
     type: str
     patient: Annotated[str, Field(min_length=1)]
+    """The id of the Patient."""
+    mrn: Annotated[str, Field(exclude_if=lambda one: not one)] = ""
+    """The identifier that the texts show instead of the id."""
 
 
 class WardManifest(BaseModel):
@@ -86,12 +90,14 @@ class WardItem(FhirItem):
     """A task with its type and patient."""
 
     kind: TaskType
+    patient: str
+    """The id of the Patient."""
     tasks: TaskSet
 
     @property
     def chart(self) -> Chart:
         """A new chart of the patient."""
-        return self.tasks.chart(self.mrn, self.change)
+        return self.tasks.chart(self.patient, self.change)
 
 
 class TaskSet:
@@ -100,10 +106,9 @@ class TaskSet:
     def __init__(self, source: WardSettings, types: Mapping[str, TaskType]) -> None:
         self._types, self.missing = types, list[str]()
         self._base = source.api_base.rstrip("/") + "/"
-        base, ask, self.digest = _facts(source)
-        self.facts: Source = SearchEhr(base, ask)
         manifest = None if source.dataset is None else read_manifest(source.dataset)
-        self.now = source.now or (manifest.now if manifest else newest_time(base, ask))
+        self.facts, self.digest, newest = _facts(source)
+        self.now = source.now or (manifest.now if manifest else newest())
         file = source.tasks if isinstance(source, WardGrading) else None
         if file is None and source.dataset is not None and manifest is not None:
             file = checked_file(source.dataset, manifest.files, TASKS)
@@ -123,10 +128,8 @@ class TaskSet:
     def deal(self, kind: TaskType, count: int, seed: str) -> Dealt:
         """Deal the tasks of a type. Raises RuleError for a rule at fault."""
         patients = self.facts.search("Patient", _count=str(PAGE))
-        living = [one for one in patients if "deceasedDateTime" not in one and not one.get("deceasedBoolean")]
-        candidates = [self._candidate(kind, str(one["id"])) for one in living]
-        dice = Dice(seed_number(seed, f"ward {kind.name}"))
-        return deal([one for one in candidates if one is not None], HALF, count, dice)
+        charts = [partial(self.chart, str(one["id"])) for one in patients if is_living(one)]
+        return deal_type(kind, charts, count, seed)
 
     def _dealt(self, count: int) -> Iterator[Task]:
         for kind in self._types.values():
@@ -134,26 +137,20 @@ class TaskSet:
             self.missing += [f"{kind.name}: {words}" for words in dealt.missing]
             yield from tasks_of(kind, dealt)
 
-    def _candidate(self, kind: TaskType, patient: str) -> Candidate | None:
-        try:
-            tried(kind, self.chart(patient))
-        except DataFault:
-            return None
-        one = candidate(kind, chart := self.chart(patient))
-        return one and replace(one, branch=_words(one.branch, chart))
-
     def _item(self, task: Task) -> WardItem:
         kind = self._types.get(task.type)
         if kind is None:
             raise UserError(f"{task.id}: the file has no task type {task.type!r}; its types: {', '.join(self._types)}")
+        mrn = task.mrn or task.patient
         clock = f"The current time is {self.now.isoformat()}."
-        more = kind.context.format(mrn=task.patient)
+        more = kind.context.format(mrn=mrn)
         return WardItem(
             id=task.id,
             group=kind.name,
-            question=instruction(kind, task.patient),
+            question=instruction(kind, mrn),
             context=f"{clock} {more}".rstrip(),
-            mrn=task.patient,
+            mrn=mrn,
+            patient=task.patient,
             now=self.now,
             kind=kind,
             tasks=self,
@@ -172,6 +169,27 @@ def task_set(source: WardSettings, types: tuple[TaskType, ...]) -> TaskSet:
     return opened
 
 
+def is_living(patient: Mapping[str, Any]) -> bool:
+    """Whether a Patient did not die."""
+    return "deceasedDateTime" not in patient and not patient.get("deceasedBoolean")
+
+
+def deal_type(kind: TaskType, charts: Sequence[Callable[[], Chart]], count: int, seed: str) -> Dealt:
+    """Deal the tasks of a type over patients' charts, each made by a function. Raises RuleError for a rule at fault."""
+    candidates = [_candidate(kind, chart) for chart in charts]
+    dice = Dice(seed_number(seed, f"ward {kind.name}"))
+    return deal([one for one in candidates if one is not None], HALF, count, dice)
+
+
+def _candidate(kind: TaskType, make: Callable[[], Chart]) -> Candidate | None:
+    try:
+        tried(kind, make())
+    except DataFault:
+        return None
+    one = candidate(kind, chart := make())
+    return one and replace(one, branch=_words(one.branch, chart))
+
+
 def _words(branch: str, chart: Chart) -> str:
     """A branch in words. If nothing was compared or missing, it is what the rule found."""
     names = (look.what or " or ".join(code.label for code in look.search.codes) for look in chart.looked)
@@ -187,7 +205,8 @@ def tasks_of(kind: TaskType, dealt: Dealt) -> list[Task]:
 
 def task_of(item: WardItem) -> Task:
     """The task of an item."""
-    return Task(id=item.id, type=item.group, patient=item.mrn, twin=item.pair, change=tuple(item.change))
+    mrn = "" if item.mrn == item.patient else item.mrn
+    return Task(id=item.id, type=item.group, patient=item.patient, mrn=mrn, twin=item.pair, change=tuple(item.change))
 
 
 def tasks_text(tasks: Sequence[Task]) -> str:
@@ -206,18 +225,45 @@ def patients_file(source: WardSettings, say: Say = lambda _: None) -> EhrFile:
     """The patients for the embedded server: a user's file, the set's own, or the bundled hospital. Raises UserError."""
     if source.ehr is not None:
         return imported_file(source.ehr, say)
+    if hospital_reads(source.dataset) is not None:
+        raise UserError(_OF_A_HOSPITAL.format(source.dataset))
     if source.dataset is not None:
         return imported_file(checked_file(source.dataset, read_manifest(source.dataset).files, HOSPITAL), say)
     return bundled_file(say)
 
 
-def _facts(source: WardSettings) -> tuple[str, Ask, str]:
-    """The base of a server, GETs of it, and the digest of its data, or of its address. Raises UserError."""
+def hospital_reads(dataset: Path | None) -> Path | None:
+    """What rules have read, if a set was made from a hospital's server; otherwise None."""
+    path = None if dataset is None else dataset / READS
+    return path if path is not None and path.is_file() else None
+
+
+def _facts(source: WardSettings) -> tuple[Source, str, Callable[[], datetime]]:
+    """The facts, the digest of the data or of a server's address, and the newest time. Raises UserError."""
+    if source.dataset is not None and hospital_reads(source.dataset) is not None:
+        if not (source.private or isinstance(source, WardGrading)):
+            raise UserError(_OF_A_HOSPITAL.format(source.dataset))
+        files = read_manifest(source.dataset).files
+        path = checked_file(source.dataset, files, READS)
+        return Searches(read_results(path), unread), files[READS], lambda: read_origin(path).now
     if source.fhir is not None:
-        address = hashlib.sha256(without_password(source.fhir).encode()).hexdigest()
-        return *http_ask(source.fhir, source.fhir_headers, source.ca_file), address
-    file = patients_file(source)
-    return _BASE, server_ask(EmbeddedEhr.open(file.path, _BASE).server, _BASE), file.digest
+        digest = hashlib.sha256(without_password(source.fhir).encode()).hexdigest()
+        base, ask = http_ask(source.fhir, source.fhir_headers, source.ca_file)
+    else:
+        patients = patients_file(source)
+        base, digest = _BASE, patients.digest
+        ask = server_ask(EmbeddedEhr.open(patients.path, base).server, base)
+    return SearchEhr(base, ask), digest, partial(newest_time, base, ask)
+
+
+_OF_A_HOSPITAL = "{}: was made from a hospital's own server; run it with --fhir URL --writes private"
+
+
+def unread(search: str) -> FactsError:
+    """The error for a search that a set does not contain. It names only the type, as a search names a patient."""
+    return FactsError(
+        f"the set has no result of a search of {search.partition('?')[0]}: the rule has changed; make the set again"
+    )
 
 
 def newest_time(base: str, ask: Ask) -> datetime:

@@ -70,7 +70,7 @@ class Page:
         head["link"] = shown + ([] if next_url is None else [{"relation": "next", "url": next_url}])
         if not head["link"]:
             del head["link"]
-        text = render(head, pretty=True)
+        text = render(head)
         if not self.entries:
             return text
         return f'{text[:-2]},\n  "entry": [ {", ".join(one.text for one in self.entries)} ]\n}}'

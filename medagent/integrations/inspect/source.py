@@ -19,6 +19,7 @@ from weakref import finalize
 from pydantic import TypeAdapter
 
 from medagent.benchmarks.base import find
+from medagent.core.errors import UserError
 from medagent.core.options import checked
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
@@ -55,6 +56,8 @@ class Source:
             judge = {"judge": [JUDGE]} if "judge" in fields else {}
             options = {"model": MODEL, **judge, "results_dir": self._aside, **self.options, "trials": trials}
             settings = checked(self.benchmark.Settings, options)
+            if getattr(settings, "private", False):
+                raise UserError("--writes private: Inspect's logs would have patient data; use medagent run")
             self._plans[trials] = blocking(self.benchmark.plan(settings, lambda _: None))
         return self._plans[trials]
 

@@ -153,7 +153,10 @@ class TaskOffer:
             return Answer(str(error), failed=True)
         unit = EpisodeUnit(task.task, run.take_trial(task_id))
         stack = AsyncExitStack()
-        episode = await stack.enter_async_context(open_episode(self._run.source, task, unit.key))
+        try:
+            episode = await stack.enter_async_context(open_episode(self._run.source, task, unit.key))
+        except EpisodeError as failure:
+            return Answer(f"The episode cannot begin: {failure}", failed=True)
         row = EpisodeRow.begin(unit)
         row.started = wall_clock()
         handle = secrets.token_urlsafe(12)
@@ -208,7 +211,10 @@ class TaskOffer:
         opened.row.take(opened.episode.outcome)
         opened.row.status, opened.row.error = status, error
         opened.row.seconds = round(time.monotonic() - opened.began, 3)
-        await opened.stack.aclose()
+        try:
+            await opened.stack.aclose()
+        except EpisodeError as failure:
+            opened.row.status, opened.row.error = failure.status, str(failure)
         await opened.run.keep(opened.row)
 
     async def __aenter__(self) -> Self:

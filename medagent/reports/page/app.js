@@ -1,6 +1,6 @@
 /* The page: what is shown, by the address after #; keys; theme; printing. */
 const KEYS = [["j  k", "next and previous item"], ["Enter", "open the item"], ["Esc", "back to the run, or clear the filters"], ["/", "search in every message"], ["?", "this list"]];
-const NONE = { outcome: "", group: "", kind: "", status: "", check: "", finish: "", text: "", sort: "order" };
+const NONE = { outcome: "", group: "", kind: "", status: "", check: "", finish: "", text: "", sort: WORST };
 
 class App {
   constructor(head, items) {
@@ -8,10 +8,12 @@ class App {
     this.runs = head.runs;
     this.items = items;
     this.byLabel = new Map(this.items.map((item) => [item.label, item]));
+    this.groupNoun = Object.keys(head.groups).length ? "Task type" : "Group";
     this.filters = { ...NONE };
     this.pressed = [];
     this.parts = new Map();
     this.elements = [...document.querySelectorAll("script.part")];
+    this.title = document.title;
     this.current = null;
     this.cursor = null;
     this.list = new List(this);
@@ -19,7 +21,9 @@ class App {
 
   letter(place) { return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[place % 26]; }
   link(item) { return `#${encodeURIComponent(item.label)}`; }
-  context(run) { return { width: 560, measure: this.runs[run].measure, preamble: this.head.preambles[run], filter: (wanted) => { this.filter(wanted); byId("items").scrollIntoView({ block: "start" }); } }; }
+  /* A type of items with its name in words. */
+  named(group) { return this.head.groups[group] ? `${group} ${this.head.groups[group]}` : group; }
+  context(run) { return { width: 560, named: (group) => this.named(group), measure: this.runs[run].measure, preamble: this.head.preambles[run], filter: (wanted) => { this.filter(wanted); byId("items").scrollIntoView({ block: "start" }); } }; }
 
   start() {
     this.list.mount(byId("items"));
@@ -76,7 +80,7 @@ class App {
     for (const row of document.querySelectorAll(".row[aria-current]")) row.removeAttribute("aria-current");
     if (!item) {
       byId("status").textContent = name ? `There is no item ${name} here.` : "";
-      document.title = `${this.runs.map((run) => run.label).join(" · ")} · medagent`;
+      document.title = this.title;
       return;
     }
     byId("status").textContent = "";
@@ -94,12 +98,12 @@ class App {
     const place = this.list.shown.indexOf(item), shown = this.list.shown;
     const blocks = await Promise.all(item.outcomes.map((one) => this.blocks(one)));
     if (this.current !== item) return;
-    document.title = `${item.label} · ${this.runs[0].label} · medagent`;
+    document.title = `${item.label} · ${this.title}`;
     const step = (to, name) => h("button", { type: "button", disabled: !shown[to], onclick: () => { location.hash = this.link(shown[to]); } }, name);
     const article = byId("item"), width = (byId("work").clientWidth || 900) - (innerWidth >= 1080 ? Math.max(300, innerWidth * 0.23) + 30 : 0);
     const views = item.outcomes.map((one, run) => (one ? this.view(item, one, blocks[run], { ...this.context(run), width: this.runs.length > 1 ? Math.max(320, width / this.runs.length - 30) : width }, run) : h("section", null, h("h3", null, `${this.letter(run)} ${this.runs[run].label}`), h("p", { class: "quiet" }, "Not in this run."))));
     article.replaceChildren(...[h("div", { class: "nav" }, h("button", { type: "button", onclick: () => this.home() }, "← The run"), step(place - 1, "Previous"), step(place + 1, "Next"), h("span", { class: "quiet" }, place < 0 ? "not among the filtered items" : `${place + 1} of ${shown.length}`)),
-      this.runs.length > 1 ? h("div", { class: "headline" }, h("h2", { id: "item-title" }, item.label), h("span", { class: "quiet" }, item.group)) : null, h("div", { class: this.runs.length > 1 ? "runs-up" : null }, views)].filter(Boolean));
+      this.runs.length > 1 ? h("div", { class: "headline" }, h("h2", { id: "item-title" }, item.label), h("span", { class: "quiet" }, this.named(item.group))) : null, h("div", { class: this.runs.length > 1 ? "runs-up" : null }, views)].filter(Boolean));
     scrollTo(0, 0);
     article.focus({ preventScroll: true });
     this.highlight();
@@ -107,14 +111,20 @@ class App {
 
   view(item, one, blocks, context, run) {
     const [glyph, word, kind] = one.correct === null && one.score !== null ? ["", `score ${shownFigure(one.score, "score")}`, "na"] : GLYPH[one.correct];
-    const reason = one.because && one.reason.endsWith(one.because) ? one.reason.slice(0, -one.because.length).replace(/[:;]\s*$/, "") : one.reason;
-    const verdict = h("span", { class: `badge ${kind}` }, `${glyph} ${word}`.trim()), several = this.runs.length > 1;
-    const badge = [verdict, one.correct === true && one.grounded !== null ? h("span", { class: `badge grounds ${one.grounded ? "ok" : "na"}` }, one.grounded ? "grounded" : "not read") : null];
-    const lines = [one.kind ? ["Kind", [h("b", null, one.kind), this.head.kinds[one.kind] ? `: ${this.head.kinds[one.kind]}` : ""]] : null, reason && reason !== one.kind ? [one.correct ? "Verdict" : "Why", reason] : null,
-      one.because ? ["Because", one.because] : null, one.reading ? ["Read", one.reading] : null, one.status && one.status !== "completed" ? ["Ended as", one.status] : null,
-      one.tokens !== null || one.seconds >= 0.05 ? ["Took", [one.seconds >= 0.05 ? seconds(one.seconds) : null, one.tokens !== null ? `${thousands(one.tokens)} tokens` : null, one.cost !== null ? dollars(one.cost) : null].filter(Boolean).join(" · ")] : null].filter(Boolean);
-    return h("section", null, h("div", { class: "headline" }, several ? h("h3", null, h("span", { class: "letter" }, this.letter(run)), ` ${this.runs[run].label}`) : [h("h2", { id: "item-title" }, item.label), h("span", { class: "quiet" }, item.group)], badge), lines.length ? h("div", { class: `why-box edge-${kind}` }, h("dl", null, lines.map(([name, text]) => [h("dt", null, name), h("dd", null, text)]))) : null,
+    const badges = [h("span", { class: `badge ${kind}` }, `${glyph} ${word}`.trim()), one.correct === true && one.grounded !== null ? h("span", { class: `badge grounds ${one.grounded ? "ok" : "na"}` }, one.grounded ? "data read" : "data not read") : null];
+    const took = [one.seconds >= 0.05 ? seconds(one.seconds) : null, one.tokens !== null ? `${thousands(one.tokens)} tokens` : null, one.cost !== null ? dollars(one.cost) : null].filter(Boolean).join(" · ");
+    const title = this.runs.length > 1 ? h("h3", null, h("span", { class: "letter" }, this.letter(run)), ` ${this.runs[run].label}`) : [h("h2", { id: "item-title" }, item.label), h("span", { class: "quiet" }, this.named(item.group))];
+    return h("section", null, h("div", { class: "headline" }, title, badges, took ? h("span", { class: "quiet" }, took) : null), this.verdict(one, kind),
       drawBlocks(blocks, context), blocks.length ? null : h("p", { class: "quiet" }, "Nothing more was kept of this item."));
+  }
+
+  /* One sentence why an item is wrong, or right; the rest of what is known on request. */
+  verdict(one, kind) {
+    const told = sentence(one, this.head.kinds);
+    const details = [one.kind ? ["Kind of failure", `${one.kind}: ${this.head.kinds[one.kind] || ""}`.replace(/: $/, "")] : null, one.because && !told.includes(one.because) ? ["What decided", one.because] : null, one.reading && !told.includes(one.reading) ? ["Data read", one.reading] : null,
+      one.status && one.status !== "completed" ? ["Ended as", one.status] : null, one.failed.length ? ["Failed checks", one.failed.join(", ")] : null].filter(Boolean);
+    return told || details.length ? h("div", { class: `why-box edge-${kind}` }, told ? h("p", null, told) : null,
+      details.length ? folded("Details", () => h("dl", null, details.map(([name, text]) => [h("dt", null, name), h("dd", null, text)])), !told) : null) : null;
   }
 
   home() {

@@ -9,8 +9,10 @@ function strip(block, context) {
     : time < block.start ? left + pad + ((time - begin) / (block.start - begin)) * (split - left - gap - pad)
     : split + ((time - block.start) / (end - block.start || 1)) * (left + space - split - pad);
   const isOff = block.answered !== null && !(block.mean !== null ? Math.abs(block.answered - block.mean) < 0.1 : deciding.some((one) => one.value === block.answered));
-  const lines = block.thresholds.map((one) => one[0]).concat(block.mean ?? [], isOff ? [block.answered] : []);
-  const values = readings.map((one) => one.value).concat(lines), low = Math.min(...values), high = Math.max(...values), room = (high - low || Math.abs(high) || 1) * 0.12;
+  const stored = readings.map((one) => one.value).concat(block.thresholds.map((one) => one[0]), block.mean ?? []);
+  const least = Math.min(...stored), most = Math.max(...stored), reach = most - least || Math.abs(most) || 1;
+  const beyond = isOff && stored.length ? (block.answered > most + reach ? "↑" : block.answered < least - reach ? "↓" : "") : "";
+  const values = stored.concat(isOff && !beyond ? [block.answered] : []), low = Math.min(...values), high = Math.max(...values), room = (high - low || Math.abs(high) || 1) * 0.12;
   const floor = low >= 0 ? Math.max(0, low - room) : low - room, roof = high + room;
   const y = (value) => top + (1 - (value - floor) / (roof - floor)) * (height - top - bottom);
   const parts = [], from = block.start === null ? left : Math.max(x(block.start), left), to = Math.max(x(block.now), from + 2);
@@ -31,7 +33,8 @@ function strip(block, context) {
   };
   for (const [value, text] of block.thresholds) level(value, text, "ink", "q");
   if (block.mean !== null) level(block.mean, `mean ${short(block.mean)}`, "acc", "acctext strong");
-  if (isOff) level(block.answered, `answered ${short(block.answered)}`, "bad", "badtext");
+  if (beyond) words.push(s("text", { class: "badtext", x: Math.max(x(block.now), left + 150) - 8, y: beyond === "↑" ? top + 14 : height - bottom - 8, "text-anchor": "end" }, `answered ${short(block.answered)} ${beyond} off scale`));
+  else if (isOff) level(block.answered, `answered ${short(block.answered)}`, "bad", "badtext");
   for (const one of readings) parts.push(s("circle", { cx: x(one.time), cy: y(one.value), r: 4, class: one.seen === false ? "acc hollow" : one.seen ? "fill" : "half", "stroke-width": 1.8 }, s("title", null, `${short(one.value)} ${block.unit} at ${one.label}${one.seen === null ? "" : one.seen ? ", seen" : ", never fetched"}`)));
   for (const one of deciding) parts.push(s("circle", { cx: x(one.time), cy: y(one.value), r: 9, fill: "none", class: "ink", "stroke-width": 2.2 }));
   parts.push(...words);

@@ -9,28 +9,33 @@ const axisTicks = (low, high, wanted = 4) => {
 const legend = (...parts) => h("p", { class: "legend" }, parts.filter(Boolean).map((part) => h("span", null, part)));
 const frame = (title, note, ...content) => h("section", { class: "panel" }, h("h3", null, title), content, note ? h("p", { class: "legend" }, note) : null);
 
+/* A line for each value, with its name at the left; on a narrow page the name is above the line. `ends` are the ends of
+   the axis, `signs` says that the values are differences, a line's sixth entry is a text after its n. */
 function dots(block, context) {
-  const lines = block.lines, names = Math.min(220, 16 + 7.2 * Math.max(...lines.map((line) => line[0].length), 4));
-  const width = Math.max(340, context.width), left = Math.min(names, width * 0.42), right = 120, span = width - left - right, row = 22;
-  const values = lines.flatMap((line) => line.slice(2)).filter((value) => value !== null).concat(block.marks.map((mark) => mark[1]));
-  const low = Math.min(0, ...values), high = Math.max(context.measure === "score" ? 0 : 1, ...values, 0.01);
+  const lines = block.lines, words = lines.map((line) => (block.group ? context.named(line[0]) : line[0]));
+  const shown = (value) => (block.signs ? signed : shownFigure)(value, context.measure), after = lines.map((line) => `  n ${line[1]}${line[5] ? `, ${line[5]}` : ""}`);
+  const width = Math.max(320, context.width), isNarrow = width < 460, names = 12 + Math.max(...words.map(textWidth));
+  const left = isNarrow ? 6 : Math.min(names, width * 0.45), right = 20 + Math.max(...lines.map((line, place) => textWidth(shown(line[2]) + after[place]))), span = width - left - right, row = isNarrow ? 38 : 22, down = isNarrow ? 28 : 12;
+  const room = isNarrow ? width : left - 8, clipped = (name) => (textWidth(name) > room ? `${name.slice(0, Math.floor((name.length * room) / textWidth(name)) - 1)}…` : name);
+  const values = lines.flatMap((line) => line.slice(2, 5)).filter((value) => value !== null).concat(block.marks.map((mark) => mark[1]));
+  const [low, high] = block.ends || [Math.min(0, ...values), Math.max(context.measure === "score" ? 0 : 1, ...values, 0.01)];
   const x = (value) => left + ((value - low) / (high - low)) * span, height = lines.length * row + 26;
-  const ticks = axisTicks(low, high);
+  const ticks = axisTicks(low, high, Math.max(1, Math.min(4, Math.floor(span / 44))));
   const drawn = lines.map(([name, n, value, from, to], place) => {
-    const y = place * row + 12, said = `${name}: ${shownFigure(value, context.measure)}, n ${n}`;
-    const label = s("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, name.length > left / 6.6 ? `${name.slice(0, Math.floor(left / 6.6) - 1)}…` : name, s("title", null, name));
+    const y = place * row + down, said = `${words[place]}: ${shown(value)}, n ${n}`;
+    const label = s("text", isNarrow ? { x: 0, y: y - 13 } : { x: left - 8, y: y + 4, "text-anchor": "end" }, clipped(words[place]), s("title", null, words[place]));
     return s("g", null, block.group
       ? s("a", { href: "#items", "aria-label": `${said}; show these items`, onclick: (event) => { event.preventDefault(); context.filter({ group: name }); } }, label) : label,
       s("line", { class: "axis", x1: left, x2: left + span, y1: y, y2: y }),
       from === null ? null : s("line", { class: "acc", x1: x(from), x2: x(to), y1: y, y2: y, "stroke-width": 2.5 }),
       value === null ? null : s("circle", { class: "fill", cx: x(value), cy: y, r: 5 }),
-      s("text", { x: left + span + 12, y: y + 4 }, `${shownFigure(value, context.measure)}`, s("tspan", { class: "q" }, `  n ${n}`)));
+      s("text", { x: left + span + 12, y: y + 4 }, shown(value), s("tspan", { class: "q" }, after[place])));
   });
-  const marks = block.marks.map(([name, value]) => [s("line", { class: "ink", x1: x(value), x2: x(value), y1: 2, y2: lines.length * row, "stroke-dasharray": "3 3" }), `┊ ${name} ${shownFigure(value, context.measure)}`]);
+  const marks = block.marks.map(([name, value]) => [s("line", { class: "ink", x1: x(value), x2: x(value), y1: 2, y2: lines.length * row, "stroke-dasharray": "3 3" }), `┊ ${name} ${shown(value)}`]);
   return frame(block.title, null,
-    s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: block.group ? "group" : "img", "aria-label": `${block.title}: ` + lines.map((line) => `${line[0]} ${shownFigure(line[2], context.measure)}`).join(", ") },
-      ticks.map((tick) => s("text", { class: "q", x: x(tick), y: height - 4, "text-anchor": "middle" }, context.measure === "percent" ? `${Math.round(tick * 100)} %` : short(context.measure === "points" ? tick * 100 : tick))), drawn, marks.map((mark) => mark[0])),
-    legend(`● ${block.figure}, ─ 95 % interval`, ...marks.map((mark) => mark[1]), block.group ? "A name filters the items." : null));
+    s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: block.group ? "group" : "img", "aria-label": `${block.title}: ` + lines.map((line, place) => `${words[place]} ${shown(line[2])}`).join(", ") },
+      ticks.map((tick) => s("text", { class: "q", x: x(tick), y: height - 4, "text-anchor": isNarrow && tick === low ? "start" : "middle" }, short(context.measure === "score" ? tick : 100 * tick) + (context.measure === "percent" && !block.signs ? "%" : ""))), marks.map((mark) => mark[0]), drawn),
+    legend(`● ${block.figure}, ─ 95% interval`, ...marks.map((mark) => mark[1]), block.group ? "Choose a name to see its items." : null));
 }
 
 function shares(block) {

@@ -16,14 +16,17 @@ const s = (tag, attributes, ...children) => fill(document.createElementNS("http:
 const byId = (id) => document.getElementById(id);
 
 const GLYPH = { true: ["✓", "right", "ok"], false: ["✗", "wrong", "no"], null: ["–", "not graded", "na"] };
-const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)} %`);
-const shownFigure = (value, measure) =>
-  value === null || value === undefined ? "–" : measure === "percent" ? percent(value) : measure === "points" ? (100 * value).toFixed(2) : value.toFixed(4);
+const bare = (value, measure) => (value === null || value === undefined ? "–" : measure === "score" ? value.toFixed(4) : (100 * value).toFixed(measure === "points" ? 2 : 1));
+const shownFigure = (value, measure) => (measure === "percent" && typeof value === "number" ? `${bare(value, measure)}%` : bare(value, measure));
+const percent = (share) => shownFigure(share, "percent");
+const signed = (value, measure) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${bare(Math.abs(value), measure)}`;
 const thousands = (n) => Math.round(n).toLocaleString("en-US");
 const dollars = (cost) => (cost === null || cost === undefined ? "–" : cost < 1 ? `$${cost.toFixed(4)}` : `$${cost.toFixed(2)}`);
 const seconds = (time) => (time === null || time === undefined ? "–" : time < 10 ? `${time.toFixed(1)} s` : time < 90 ? `${time.toFixed(0)} s` : `${(time / 60).toFixed(1)} min`);
 const moment = (ms) => new Date(ms).toISOString().slice(0, 16).replace("T", " ");
 const short = (value) => (Number.isInteger(value) ? String(value) : String(+value.toFixed(4)));
+const ruler = document.createElement("canvas").getContext("2d");
+const textWidth = (text) => { ruler.font = `12px ${getComputedStyle(document.documentElement).fontFamily}`; return ruler.measureText(text).width; };
 const natural = (a, b) => a.localeCompare(b, "en", { numeric: true });
 
 /* A button that shows what is folded; `make` builds it when it is first opened, and at once for a printer. */

@@ -10,14 +10,20 @@ const itemOf = ([name, trial, group, question, outcomes], place) => ({
 const some = (item, test) => item.outcomes.some((one) => one && test(one));
 const flips = (item) => new Set(item.outcomes.filter((one) => one && one.correct !== null).map((one) => one.correct)).size > 1;
 const isLucky = (one) => one.correct === true && one.grounded === false;
+/* Why an item is wrong, in a sentence; of a right item what decided, or the data that its agent had not read. */
+const sentence = (one, kinds) => {
+  if (one.correct) return isLucky(one) ? one.reading : one.because || one.reason;
+  return one.reason && one.reason !== one.kind ? one.reason : kinds[one.kind] || one.reason;
+};
 const OUTCOMES = {
   right: (item) => some(item, (one) => one.correct === true), wrong: (item) => some(item, (one) => one.correct === false),
-  "right but not read": (item) => some(item, isLucky),
+  "right, data not read": (item) => some(item, isLucky),
   "not graded": (item) => some(item, (one) => one.correct === null && one.score === null), flips,
 };
+const WORST = "wrong or lowest first";
 const SORTS = {
-  order: null, item: (a, b) => natural(a.label, b.label), "wrong first": (a, b) => OUTCOMES.wrong(b) - OUTCOMES.wrong(a),
-  "score, lowest first": (a, b) => score(a) - score(b), "cost, highest first": (a, b) => sum(b, "cost") - sum(a, "cost"), "tokens, most first": (a, b) => sum(b, "tokens") - sum(a, "tokens"), "seconds, slowest first": (a, b) => sum(b, "seconds") - sum(a, "seconds"),
+  [WORST]: (a, b) => score(a) - score(b), "order of the data": null, item: (a, b) => natural(a.label, b.label),
+  "cost, highest first": (a, b) => sum(b, "cost") - sum(a, "cost"), "tokens, most first": (a, b) => sum(b, "tokens") - sum(a, "tokens"), "seconds, slowest first": (a, b) => sum(b, "seconds") - sum(a, "seconds"),
 };
 const score = (item) => Math.min(...item.outcomes.filter(Boolean).map((one) => one.score ?? (one.correct === null ? 2 : +one.correct)), 3);
 const sum = (item, key) => item.outcomes.reduce((whole, one) => whole + ((one && one[key]) || 0), 0);
@@ -38,21 +44,23 @@ class List {
     const { app } = this, items = app.items;
     const values = (list) => [...new Set(list)].filter(Boolean).sort(natural);
     const outcomes = items.flatMap((item) => item.outcomes.filter(Boolean));
+    this.columns = columns(app);
+    place.style.setProperty("--columns", this.columns.map((one) => one.width).join(" "));
     const choices = {
-      outcome: ["wrong", "right", "right but not read", "not graded", ...(app.runs.length > 1 ? ["flips"] : [])].filter((name) => items.some(OUTCOMES[name])),
+      outcome: ["wrong", "right", "right, data not read", "not graded", ...(app.runs.length > 1 ? ["flips"] : [])].filter((name) => items.some(OUTCOMES[name])),
       group: values(items.map((item) => item.group)), kind: values(outcomes.map((one) => one.kind)),
       status: values(outcomes.map((one) => one.status)), check: values(outcomes.flatMap((one) => one.failed)), finish: values(outcomes.flatMap((one) => one.finish)),
     };
-    const names = { outcome: "Outcome", group: "Group", kind: "Kind", status: "Ended as", check: "Failed check", finish: "Finish reason" };
-    this.selects = Object.fromEntries(Object.entries(choices).map(([key, options]) => [key, h("select", { "data-filter": key, onchange: (event) => app.filter({ [key]: event.target.value }) }, h("option", { value: "" }, "all"), options.map((one) => h("option", { value: one }, one)))]));
+    this.words = { outcome: ["Outcome", "outcomes", String], group: [app.groupNoun, `${app.groupNoun}s`, (group) => app.named(group)], kind: ["Kind of failure", "kinds of failure", String], status: ["Ended as", "endings", String], check: ["Failed check", "checks", String], finish: ["Finish reason", "finish reasons", String] };
+    this.selects = Object.fromEntries(Object.entries(choices).map(([key, options]) => [key, h("select", { "data-filter": key, onchange: (event) => app.filter({ [key]: event.target.value }) }, h("option", { value: "" }, `all ${this.words[key][1].toLowerCase()}`), options.map((one) => h("option", { value: one }, this.words[key][2](one))))]));
     const sorts = Object.keys(SORTS).filter((name) => !/^(cost|tokens|seconds)/.test(name) || items.some((item) => sum(item, name.split(",")[0])));
     this.find = h("input", { type: "search", id: "find", placeholder: "in every message, / to begin", autocomplete: "off", oninput: () => this.typed() });
     place.append(h("h2", { id: "items-title" }, "Items"), h("div", { class: "filters" },
       h("label", { class: "find" }, "Text", this.find),
-      Object.entries(this.selects).map(([key, select]) => (choices[key].length > 1 || (["outcome", "finish"].includes(key) && choices[key].length) ? h("label", null, names[key], select) : null)),
+      Object.entries(this.selects).map(([key, select]) => (choices[key].length > 1 || (["outcome", "finish"].includes(key) && choices[key].length) ? h("label", null, this.words[key][0], select) : null)),
       h("label", null, "Sort", h("select", { id: "sort", onchange: (event) => app.filter({ sort: event.target.value }) }, sorts.map((name) => h("option", { value: name }, name))))),
       h("div", { class: "count" }, this.count, h("button", { type: "button", id: "clear", onclick: () => app.clear() }, "Clear filters")),
-      h("div", { class: "rows head", "aria-hidden": "true" }, h("div", { class: "row" }, ["", "item", "group", "kind", "why", "seconds", "tokens", "cost"].map((name, at) => h("span", { class: at > 4 ? "num" : null }, name)))),
+      h("div", { class: "rows head", "aria-hidden": "true" }, h("div", { class: "row" }, this.columns.map((one) => h("span", { class: one.kind }, one.name)))),
       this.rows, this.more);
   }
 
@@ -80,7 +88,8 @@ class List {
     this.shown = app.items.filter((item) => tests.every((test) => test(item)));
     const order = SORTS[filters.sort];
     if (order) this.shown.sort(order);
-    this.count.textContent = `${thousands(this.shown.length)} of ${thousands(app.items.length)} items`;
+    const said = Object.entries(this.words).filter(([key]) => filters[key]).map(([key, [name, , words]]) => `${name.toLowerCase()} ${words(filters[key])}`).concat(filters.text ? `text “${filters.text}”` : []);
+    this.count.textContent = `${thousands(this.shown.length)} of ${thousands(app.items.length)} items${said.length ? `: ${said.join("; ")}` : ""}`;
     this.count.dataset.text = filters.text;
     byId("clear").hidden = !tests.length;
     this.rows.replaceChildren();
@@ -98,15 +107,35 @@ class List {
   }
 
   row(item) {
-    const { app } = this, one = item.outcomes.find(Boolean), several = app.runs.length > 1;
-    const marks = several ? item.outcomes.map((each, place) => [h("span", { class: "quiet" }, app.letter(place)), mark(each), " "]) : one.correct === null && one.score !== null ? [one.score.toFixed(3)] : [mark(one), " ", h("span", { class: GLYPH[one.correct][2] }, GLYPH[one.correct][1])];
-    const kinds = [...new Set(item.outcomes.filter(Boolean).map((each) => each.kind).filter(Boolean))].join(", ");
-    const missed = item.outcomes.filter((each) => each && isLucky(each)).map((each) => each.reading)[0];
-    const told = missed || item.outcomes.filter((each) => each && each.correct === false && each.reason !== each.kind).map((each) => each.reason)[0] || item.question || one.reason;
-    return h("div", { role: "listitem" }, h("a", { class: "row", href: app.link(item), "data-place": item.place, "aria-current": app.current === item ? "true" : null },
-      h("span", null, marks), h("b", null, item.label), h("span", { class: "group" }, item.group), h("span", null, missed ? "lucky" : kinds), h("span", { class: "why" }, told.slice(0, 300)),
-      h("span", { class: "num" }, seconds(one.seconds)), h("span", { class: "num" }, one.tokens === null ? "–" : thousands(one.tokens)), h("span", { class: "num" }, dollars(one.cost))));
+    const { app } = this;
+    return h("div", { role: "listitem" }, h("a", { class: "row", href: app.link(item), "data-place": item.place, "aria-current": app.current === item ? "true" : null }, this.columns.map((one) => one.cell(item))));
   }
+}
+
+/* The columns that an item of these runs fills. */
+function columns(app) {
+  const several = app.runs.length > 1, known = (test) => app.items.some((item) => some(item, test)), first = (item) => item.outcomes.find(Boolean);
+  const number = (name, width, words, isKnown) => ({ name, kind: "num", width, used: known(isKnown), cell: (item) => h("span", { class: "num" }, words(first(item)[name])) });
+  return [
+    { name: "", kind: "", width: several ? `${(known((one) => one.correct !== null) ? 2.6 : 4) * app.runs.length}rem` : "5.5rem", cell: (item) => h("span", null, marks(app, item)) },
+    { name: "item", kind: "", width: `${Math.min(13, 1 + 0.65 * Math.max(...app.items.map((item) => item.label.length)))}rem`, cell: (item) => h("b", null, item.label) },
+    { name: app.groupNoun.toLowerCase(), kind: "group", width: "11rem", used: app.items.some((item) => item.group), cell: (item) => h("span", { class: "group" }, app.head.groups[item.group] || item.group) },
+    { name: "kind of failure", kind: "kind", width: "9rem", used: known((one) => one.kind || isLucky(one)), cell: (item) => h("span", { class: "kind" }, some(item, isLucky) ? "lucky" : [...new Set(item.outcomes.map((one) => one?.kind).filter(Boolean))].join(", ")) },
+    { name: "why", kind: "why", width: "minmax(0, 1fr)", cell: (item) => h("span", { class: "why" }, why(app, item).slice(0, 300)) },
+    number("seconds", "4rem", seconds, (one) => one.seconds >= 0.05), number("tokens", "4.5rem", (n) => (n === null ? "–" : thousands(n)), (one) => one.tokens !== null), number("cost", "4.5rem", dollars, (one) => one.cost !== null),
+  ].filter((one) => one.used !== false);
+}
+
+/* The sentence of the first outcome that is lucky or wrong; otherwise the question. */
+function why(app, item) {
+  const outcomes = item.outcomes.filter(Boolean), telling = outcomes.find(isLucky) || outcomes.find((one) => one.correct === false);
+  return (telling && sentence(telling, app.head.kinds)) || item.question || outcomes[0].reason;
+}
+
+function marks(app, item) {
+  if (app.runs.length > 1) return item.outcomes.map((one, place) => [h("span", { class: "quiet" }, app.letter(place)), mark(one), " "]);
+  const [one] = item.outcomes;
+  return one.correct === null && one.score !== null ? one.score.toFixed(3) : [mark(one), " ", h("span", { class: GLYPH[one.correct][2] }, GLYPH[one.correct][1])];
 }
 
 function mark(one) {

@@ -29,7 +29,7 @@ from medagent.engine.report import ItemOutcome, Report, TableLine
 from medagent.engine.results import GradedUnit
 from medagent.engine.rows import OWED, Spent
 from medagent.engine.scores import Scored
-from medagent.reports._measured import above_blind, measured_on
+from medagent.reports._measured import above_blind, measured_on, title
 from medagent.reports.compare_views import Official, page_pairs
 from medagent.reports.tables import bounds, grounded_words
 from refsol.stats import Interval
@@ -44,8 +44,8 @@ _SHORTEST_PREAMBLE = 400
 """A common beginning of prompts that is longer than this is stored once."""
 _LOOKED_AT = 40
 """Number of prompts whose common beginning is used."""
-_FOLDED = ("Slowest", "Versions", "Folder")
-"""Facts that are folded."""
+_PATH = re.compile(r"\S*/(?=[^/\s]+\.py:)")
+"""The folder of an agent's file."""
 _SECONDS = re.compile(r"T(\d\d:\d\d):[\d.]+\+00:00")
 
 
@@ -76,6 +76,7 @@ def render(pages: Sequence[RunPage], official: Official) -> Iterator[str]:
     made, runs = wall_clock(), [_run(page) for page in pages]
     head = {
         "kinds": {kind: words for page in pages for kind, words in page.benchmark.kinds.items()},
+        "groups": {group: words for page in pages for group, words in page.report.group_names.items()},
         "preambles": preambles,
         "made": made,
         "comparison": {"pairs": page_pairs([page.report for page in pages], official)} if len(pages) > 1 else None,
@@ -86,7 +87,7 @@ def render(pages: Sequence[RunPage], official: Official) -> Iterator[str]:
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template("page.html").generate(
-        title=" · ".join(page.label for page in pages),
+        title=" vs ".join(run["title"] for run in runs),
         runs=runs,
         made=made,
         style=(_HERE / "page.css").read_text(encoding="utf-8"),
@@ -221,16 +222,14 @@ def _shortened(block: Block, preamble: str) -> Block:
 
 
 def _run(page: RunPage) -> dict[str, Any]:
-    """A run's head: what was measured, the figure, the cost."""
+    """A run's head: its title, its score, the cost, what was measured."""
     report = page.report
-    facts = _facts(report)
     overall = report.overall or TableLine(name="", n=0)
     interval = Interval(*overall.interval) if overall.interval else None
     return {
         "label": page.label,
-        "benchmark": report.benchmark,
-        "facts": {name: text for name, text in facts.items() if name not in _FOLDED},
-        "more": [f"{name}: {facts[name]}" for name in _FOLDED if name in facts],
+        "title": _clean(_PATH.sub("", title(report))),
+        "facts": _facts(report),
         "figure": report.figure,
         "measure": report.measure,
         "value": overall.value,
@@ -238,18 +237,39 @@ def _run(page: RunPage) -> dict[str, Any]:
         "high": interval and interval.high,
         "shown": figure(overall.value, report.measure),
         "bounds": bounds(interval, report.measure) if interval else "",
+        "score": list(_score(report, overall)),
+        "below": " · ".join(filter(None, [_spent(report.spent), report.data.note])),
         "n": overall.n,
-        "right": overall.counts.get("right"),
-        "above": above_blind(report),
         "grounded": grounded_words(overall.grounded),
-        "notes": [without_password(hide(note)) for note in report.notes],
-        "endings": report.endings,
-        "owed": len(report.owed),
+        "notes": [_clean(note) for note in report.notes],
         "stopped": report.stopped or "",
         "cost": report.spent.cost if report.spent.calls else None,
         "tokens": report.spent.usage.total if report.spent.calls else None,
         "panels": page.benchmark.panels(report, page.scores),
     }
+
+
+def _score(report: Report, overall: TableLine) -> Iterator[str]:
+    """The texts beside the score."""
+    right = overall.counts.get("right")
+    pairs = f"pairs of twins are {overall.name}" if any(item.pair for item in report.items) else "right"
+    yield report.figure if right is None else f"{right} of {overall.n} {pairs}"
+    if overall.interval:
+        yield f"95% interval {bounds(Interval(*overall.interval), report.measure)}"
+    if right is None:
+        yield f"n {overall.n:,}"
+    if margin := above_blind(report):
+        yield f"compared with blind: {margin}"
+    if words := grounded_words(overall.grounded):
+        yield f"data read: {words}"
+    if report.owed:
+        yield f"{len(report.owed)} owed"
+
+
+def _spent(spent: Spent) -> str:
+    """The tokens of a run, and its cost if the prices are known."""
+    cost = "" if spent.cost is None else f", {dollars(spent.cost)}"
+    return f"{spent.usage.total:,} tokens{cost}" if spent.calls else ""
 
 
 def _facts(report: Report) -> Mapping[str, str]:
@@ -263,4 +283,9 @@ def _facts(report: Report) -> Mapping[str, str]:
     if report.slowest:
         facts["Slowest"] = duration(report.slowest)
     facts["Folder"] = report.folder
-    return {name: _SECONDS.sub(r" \1 UTC", without_password(hide(text))) for name, text in facts.items()}
+    return {name: _SECONDS.sub(r" \1 UTC", _clean(text)) for name, text in facts.items()}
+
+
+def _clean(text: str) -> str:
+    """A text without secrets."""
+    return without_password(hide(text))

@@ -18,7 +18,7 @@ function kindBars(app) {
   return h("section", { class: "panel wide" }, h("h3", null, "Why not right"),
     counts.size ? h("ul", { class: "bars" }, sorted(counts).map(([name, n]) => bar(name, n, app.head.kinds[name] || "", { kind: name }, ""))) : null,
     set.size ? [h("h3", { style: "margin-top:12px" }, "Set apart: infrastructure failed, nothing is held against the agent"), h("ul", { class: "bars" }, sorted(set).map(([name, n]) => bar(name, n, "owed: the run's command does it again", { status: name }, "set")))] : null,
-    legend("A bar filters the items; again: all of them."));
+    legend("Choose a bar to list its items below; choose it again to list all."));
 }
 
 /* Items × trials, for one run: those that flip first. */
@@ -40,11 +40,11 @@ function trialMatrix(app) {
 }
 
 /* Cost, tokens and seconds of right and wrong items: quartiles as a box, the median as a line. */
-function effort(app) {
+function effort(app, width) {
   const run = app.runs.length === 1 ? 0 : null;
   if (run === null) return null;
   const graded = app.items.map((item) => item.outcomes[0]).filter((one) => one && one.correct !== null);
-  const measures = [["cost", dollars], ["tokens", thousands], ["seconds", seconds]].filter(([name]) => graded.some((one) => one[name]));
+  const measures = [["cost", dollars], ["tokens", thousands], ["seconds", seconds]].filter(([name, format]) => graded.filter((one) => one[name] && format(one[name]) !== format(0)).length > graded.length / 4);
   if (!measures.length || !graded.length) return null;
   const quantile = (sorted, share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
   const rows = measures.flatMap(([name, format]) => [true, false].map((correct) => {
@@ -53,21 +53,21 @@ function effort(app) {
   })).filter((row) => row.sorted.length);
   return h("section", { class: "panel" }, h("h3", null, "What right and wrong items took"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What right and wrong items took" }, h("table", null,
     h("thead", null, h("tr", null, h("td"), ["items", "lower quartile", "median", "upper quartile", "sum"].map((name, place) => h("th", { class: place > 0 ? "num" : null, scope: "col" }, name)))),
-    h("tbody", null, rows.map((row) => h("tr", null, h("th", { scope: "row" }, `${row.name} `), h("td", { class: GLYPH[row.correct][2] }, `${GLYPH[row.correct][0]} ${row.sorted.length}`),
+    h("tbody", null, rows.map((row) => h("tr", null, h("th", { scope: "row" }, `${row.name} `), h("td", { class: `stateword ${GLYPH[row.correct][2]}` }, `${GLYPH[row.correct][0]} ${row.sorted.length}`),
       [0.25, 0.5, 0.75].map((share) => h("td", { class: "num" }, row.format(quantile(row.sorted, share)))), h("td", { class: "num" }, row.format(row.sorted.reduce((a, b) => a + b, 0)))))))),
-    effortPicture(app, graded));
+    effortPicture(graded, width));
 }
 
 /* Every graded item at its tokens (or seconds): right ones above the line, wrong ones below. */
-function effortPicture(app, graded) {
+function effortPicture(graded, space) {
   const name = graded.some((one) => one.tokens) ? "tokens" : "seconds", format = name === "tokens" ? thousands : seconds;
-  const known = graded.filter((one) => one[name] !== null), most = Math.max(...known.map((one) => one[name]), 1e-9), width = 420, height = 92;
+  const known = graded.filter((one) => one[name] !== null), most = Math.max(...known.map((one) => one[name]), 1e-9), width = Math.min(420, space), height = 92;
   if (known.length < 3) return null;
-  const x = (value) => 54 + (value / most) * (width - 70);
+  const x = (value) => 66 + (value / most) * (width - 86);
   const dot = (one, place) => s("circle", { cx: x(one[name]), cy: (one.correct ? 22 : 56) + ((place * 7) % 17) - 8, r: 3, class: one.correct ? "fill" : "fillbad", "fill-opacity": .55 });
   return s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `${name} of right and wrong items` },
-    s("text", { x: 0, y: 26 }, "✓ right"), s("text", { x: 0, y: 60 }, "✗ wrong"), s("line", { class: "axis", x1: 54, x2: width - 10, y1: 39, y2: 39 }),
-    known.slice(0, 1500).map(dot), axisTicks(0, most).map((tick) => s("text", { class: "q", x: x(tick), y: height - 6, "text-anchor": "middle" }, format(tick))));
+    s("text", { x: 0, y: 26 }, "✓ right"), s("text", { x: 0, y: 60 }, "✗ wrong"), s("line", { class: "axis", x1: 60, x2: width - 10, y1: 39, y2: 39 }),
+    known.slice(0, 1500).map(dot), axisTicks(0, most, 3).filter((tick, at, ticks) => !at || format(tick) !== format(ticks[at - 1])).map((tick) => s("text", { class: "q", x: x(tick), y: height - 6, "text-anchor": "middle" }, format(tick))));
 }
 
 function panels(app) {
@@ -76,7 +76,7 @@ function panels(app) {
   const columns = (drawn) => (drawn.length ? h("div", { class: "columns" }, drawn) : null);
   const own = app.runs.map((run, place) => {
     const drawn = drawBlocks(run.panels, { ...app.context(place), width });
-    return several ? drawn.length ? [h("h2", null, h("span", { class: "letter" }, app.letter(place)), ` ${run.label}`), columns(drawn)] : null : columns([...drawn, effort(app)].filter(Boolean));
+    return several ? drawn.length ? [h("h2", null, h("span", { class: "letter" }, app.letter(place)), ` ${run.label}`), columns(drawn)] : null : columns([...drawn, effort(app, width)].filter(Boolean));
   });
-  return [comparisonPanels(app), kindBars(app), trialMatrix(app), own].flat(3).filter(Boolean);
+  return [comparisonPanels(app, width), kindBars(app), trialMatrix(app), own].flat(3).filter(Boolean);
 }

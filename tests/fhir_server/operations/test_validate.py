@@ -48,6 +48,112 @@ def test_what_is_wrong_is_named(server: Server, resource: dict[str, Any], diagno
         assert any(severity == "error" and said.startswith(diagnostics) for severity, said in found)
 
 
+CODES = [
+    {
+        "resourceType": "CodeSystem",
+        "url": "urn:c",
+        "status": "active",
+        "content": "complete",
+        "concept": [{"code": "a"}],
+    },
+    {
+        "resourceType": "CodeSystem",
+        "url": "urn:f",
+        "status": "active",
+        "content": "fragment",
+        "concept": [{"code": "a"}],
+    },
+]
+ALLERGY = {"resourceType": "AllergyIntolerance", "patient": {"display": "x"}}
+STATUS = "http://terminology.hl7.org/CodeSystem/allergyintolerance-clinical"
+MARITAL = "http://terminology.hl7.org/CodeSystem/v3-MaritalStatus"
+SET = "'AllergyIntolerance Clinical Status Codes' (http://hl7.org/fhir/ValueSet/allergyintolerance-clinical|4.0.1)"
+PASSED_ON = "Terminology_PassThrough_TX_Message"
+NONE = "None of the codings provided are in the value set"
+OPERATION = {
+    **{"resourceType": "OperationDefinition", "name": "X", "status": "draft", "kind": "operation", "code": "x"},
+    **{"system": True, "type": False, "instance": False},
+}
+TYPE = "http://hl7.org/fhir/ValueSet/all-types"
+CODED = [
+    (
+        ALLERGY | {"clinicalStatus": {"coding": [{"system": STATUS, "code": "foo"}]}},
+        [
+            ("error", PASSED_ON, "AllergyIntolerance.clinicalStatus", f"Unknown code '{STATUS}#foo'"),
+            (
+                "error",
+                "Terminology_TX_NoValid_1_CC",
+                "AllergyIntolerance.clinicalStatus",
+                f"{NONE} {SET}, and a coding from this value set is required) (codes = {STATUS}#foo)",
+            ),
+        ],
+    ),
+    (
+        ALLERGY | {"clinicalStatus": {"text": "x"}},
+        [
+            (
+                "error",
+                "Terminology_TX_Code_ValueSet",
+                "AllergyIntolerance.clinicalStatus",
+                f"No code provided, and a code is required from the value set {SET}",
+            )
+        ],
+    ),
+    (
+        OPERATION | {"parameter": [{"name": "a", "use": "in", "min": 0, "max": "1", "type": "Foo"}]},
+        [
+            (
+                "error",
+                "Terminology_TX_NoValid_16",
+                "OperationDefinition.parameter[0].type",
+                f"The value provided ('Foo') was not found in the value set 'FHIRAllTypes' ({TYPE}|4.0.1), and a code"
+                " is required from this value set  (error message = Unknown code 'Foo' for in-memory expansion of"
+                f" ValueSet '{TYPE}')",
+            )
+        ],
+    ),
+    (
+        {"resourceType": "Encounter", "status": "finished", "class": {"system": MARITAL, "code": "Q"}},
+        [],  # HAPI only warns, since the binding is extensible
+    ),
+    (
+        {"resourceType": "Patient", "maritalStatus": {"coding": [{"system": "urn:c", "code": "b"}]}},
+        [
+            (
+                "error",
+                PASSED_ON,
+                "Patient.maritalStatus",
+                "Unable to validate code urn:c#b - Code is not found in CodeSystem: urn:c",
+            )
+        ],
+    ),
+    (
+        {"resourceType": "Patient", "maritalStatus": {"coding": [{"system": "urn:f", "code": "b"}]}},
+        [("warning", PASSED_ON, "Patient.maritalStatus", "Unknown code in fragment CodeSystem 'urn:f#b'")],
+    ),
+    (
+        {"resourceType": "Patient", "maritalStatus": {"coding": [{"system": MARITAL}]}},
+        [("error", PASSED_ON, "Patient.maritalStatus", f"Unknown code '{MARITAL}#null'")],
+    ),
+]
+"""Coded values, each with HAPI 7.6.0's issues about them."""
+
+
+@pytest.mark.parametrize(("resource", "expected"), CODED)
+def test_codes_are_checked_in_code_systems_and_required_value_sets(
+    server: Server, resource: dict[str, Any], expected: list[tuple[str, str, str, str]]
+) -> None:
+    for one in CODES:
+        send(server, "PUT", f"CodeSystem/{one['url'][-1]}", one | {"id": one["url"][-1]})
+    answer = send(server, "POST", f"{resource['resourceType']}/$validate", resource)
+    listed = [
+        (one["severity"], one["details"]["coding"][0]["code"], one["location"][0], one["diagnostics"])
+        for one in json.loads(answer.text)["issue"]
+        if "details" in one
+    ]
+    assert listed == expected
+
+
 def test_problems_of_a_resource_in_parameters_are_located_in_the_parameters(server: Server) -> None:
     resource = GOOD | {"valueQuantity": 5, "component": [{"valueString": "x"}]}
     body = {"resourceType": "Parameters", "parameter": [{"name": "x"}, {"name": "resource", "resource": resource}]}

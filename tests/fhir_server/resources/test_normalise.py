@@ -72,7 +72,7 @@ def test_what_is_kept(given_members: str, members: str) -> None:
 
 def test_elements_are_written_in_r4s_order() -> None:
     members = '"link": [{"type": "refer"}], "_active": {"id": "a"}, "gender": "male", "id": "p", "active": true'
-    text = json_text.render(stored(f'{{{members}, "resourceType": "Patient"}}'), pretty=False)
+    text = json_text.compact(json_text.render(stored(f'{{{members}, "resourceType": "Patient"}}')))
     assert text == (
         '{"resourceType":"Patient","id":"p","active":true,"_active":{"id":"a"},"gender":"male",'
         '"link":[{"type":"refer"}]}'

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fhir_server.errors import FhirError
 from fhir_server.wire import _json_lenient as json_lenient
 from fhir_server.wire import json_text
-from fhir_server.wire.json_text import decode, parse, render
+from fhir_server.wire.json_text import compact, decode, parse, render
 from fhir_server.wire.json_values import JsonTextError, Number
 from tests.shared_data import SHARED, need
 
@@ -33,8 +33,8 @@ OBJECTS = st.dictionaries(TEXTS, VALUES)
 @given(OBJECTS)
 def test_what_is_written_is_read_back(value: Any) -> None:
     assert decode(render(value)) == value
-    assert decode(render(value, pretty=False)) == value
-    assert json.loads(render(value)) == json.loads(render(value, pretty=False))
+    assert decode(compact(render(value))) == value
+    assert json.loads(render(value)) == json.loads(compact(render(value)))
 
 
 @settings(max_examples=60)
@@ -57,7 +57,7 @@ def test_the_layout_is_hapis() -> None:
         '{\n  "a": 1,\n  "b": [ {\n    "c": "é"\n  }, {\n    "d": [ 1, 2.50 ]\n  } ],\n  "e": { },\n  "f": [ ],\n'
         '  "g": null,\n  "h": true\n}'
     )
-    assert render(value, pretty=False) == '{"a":1,"b":[{"c":"é"},{"d":[1,2.50]}],"e":{},"f":[],"g":null,"h":true}'
+    assert compact(render(value)) == '{"a":1,"b":[{"c":"é"},{"d":[1,2.50]}],"e":{},"f":[],"g":null,"h":true}'
 
 
 def test_recorded_bodies_are_rendered_byte_for_byte() -> None:
@@ -85,7 +85,7 @@ def test_recorded_bodies_are_rendered_byte_for_byte() -> None:
     ],
 )
 def test_a_decimal_keeps_its_digits(literal: str, plain: str) -> None:
-    assert render(decode(f'{{"v": {literal}}}'), pretty=False) == f'{{"v":{plain}}}'
+    assert compact(render(decode(f'{{"v": {literal}}}'))) == f'{{"v":{plain}}}'
 
 
 def test_control_characters_are_escaped_in_large_hex() -> None:

@@ -6,14 +6,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.shared_data import ROOT
-
-AXE = ROOT / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -75,10 +73,11 @@ def opened(**options: Any) -> Iterator[Opened]:
 
 def serious(found: Opened) -> list[str]:
     """What axe-core finds serious or critical on the page as it is; skips where axe-core is not installed."""
-    if not AXE.is_file():
+    package = find_spec("axe_playwright_python")
+    if package is None or package.origin is None:
         pytest.skip("axe-core is not installed: see CONTRIBUTING, Browser")
     # The page's policy lets no other script in; a debugger's evaluation is outside of it.
-    found.page.evaluate(AXE.read_text(encoding="utf-8"))
+    found.page.evaluate(Path(package.origin).with_name("axe.min.js").read_text(encoding="utf-8"))
     result = found.page.evaluate("async () => (await axe.run(document, {resultTypes: ['violations']})).violations")
     return [
         f"{one['id']}: {one['nodes'][0]['html'][:160]} {one['nodes'][0]['failureSummary'][:200]}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -104,6 +106,15 @@ def test_a_name_of_another_host_that_leads_here_is_refused(results: Path) -> Non
         assert get(port, "/runs", host="localhost")[0] == 200
 
 
+def test_a_reader_that_closes_the_page_is_no_error(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with viewing(results) as port:
+        with socket.create_connection(("127.0.0.1", port)) as left:
+            left.sendall(f"GET /run/v2_r1_nop HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+            left.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closes at once
+        assert get(port, "/run/v2_r1_nop")[0] == 200
+    assert capsys.readouterr().err == ""
+
+
 def test_a_run_that_cannot_be_read_is_named(results: Path, tmp_path: Path) -> None:
     folder = tmp_path / "results"
     shutil.copytree(results / "v2_r1_nop", folder / "damaged")
@@ -154,3 +165,6 @@ def test_axe_finds_nothing_on_the_page(results: Path, scheme: str) -> None:
         found.page.goto(f"http://127.0.0.1:{port}/")
         found.until("#runs tr", "100.0 %")
         assert serious(found) == []
+        found.page.set_viewport_size({"width": 390, "height": 800})
+        within = "(one) => one.getBoundingClientRect().right <= innerWidth"
+        assert all(found.page.locator("#runs td:visible").evaluate_all(f"(all) => all.map({within})"))

@@ -88,10 +88,15 @@ def test_a_private_run_writes_nothing_to_the_server_and_its_texts_stay_in_its_fo
         command("report", folder, "-o", page),
         command("export", "jsonl", folder, lines),
         command("export", "csv", folder, table),
+        command("grade", folder, "--json"),
+        command("grade", next(folder.glob("results*.json")), "--json"),
+        command("report", next(folder.glob("results*.json")), "-o", tmp_path / "file.html"),
+        run(tmp_path, url, "--agent", agent(tmp_path), "--send-patient-data", "nowhere", "--json", "--round", "r2"),
     ]
     for ended in written:
         assert ended.code == 0, ended.err
         assert marked(ended.out + ended.err) == []
+    assert marked(json.dumps(unpacked(tmp_path / "file.html"))) == []
     assert marked(json.dumps(unpacked(page)) + lines.read_text() + table.read_text()) == []
     (line,) = map(json.loads, lines.read_text().splitlines())
     assert (line["correct"], line["messages"], line["reason"]) == (False, [], "")
@@ -161,6 +166,17 @@ def test_patient_data_go_to_no_address_that_the_user_has_not_named(
     assert problem in ran.err
     assert "--send-patient-data" in ran.err
     assert not list(tmp_path.glob("v1_*"))
+
+
+def test_a_judge_elsewhere_must_be_named(
+    tmp_path: Path, hospital: tuple[str, Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-that-is-not-sent")
+    words = ("--fhir", hospital[0], "--writes", "private", "--judge", "gpt-4o", "--results-dir", tmp_path / "runs")
+    ran = command("run", "fhir-agentbench", "--agent", "reference", *words)
+    assert ran.code != 0
+    assert "gpt-4o, a model, is at https://api.openai.com/v1" in ran.err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_model_on_this_machine_needs_no_option(tmp_path: Path, hospital: tuple[str, Server]) -> None:

@@ -1,0 +1,245 @@
+"""Makes a set from a hospital's own server, for `medagent data new --from FILE.py --fhir URL`.
+
+The rules run on the charts of some patients. Only the searches that they need are sent, and each result is appended to
+a file at once, so that an interrupted command continues. The set keeps the results of its own tasks. All files can be
+read only by their owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TextIO
+
+from medagent.benchmarks.made_folders import Made, Order, file_digests, write_manifest
+from medagent.benchmarks.ward.made import VERSION, MadeSet
+from medagent.benchmarks.ward.reads import (
+    READS,
+    Origin,
+    Results,
+    Searches,
+    asked,
+    pages,
+    read_origin,
+    read_results,
+    result_lines,
+    results_text,
+    rules_unquoted,
+    ruling_text,
+)
+from medagent.benchmarks.ward.settings import HospitalSettings
+from medagent.benchmarks.ward.tasks import TASKS, WardManifest, deal_type, is_living, tasks_of, tasks_text, unread
+from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
+from medagent.core.wire import without_password
+from medagent.core.writing import write_whole, writing
+from medagent.engine.patient_data import owner_only
+from medagent.fhir_data.record import EhrSession
+from medagent.fhir_episodes.episode import server_choice
+from refsol.clinical.chart import Chart
+from refsol.clinical.meanings import CLINICAL
+from refsol.clinical.sources import Resource, Source
+from refsol.clinical.task_type import TaskType
+from refsol.errors import DataFault
+from refsol.files import read_text
+from refsol.json_values import as_object, json_value, objects
+
+_PART = "reads.part"
+"""The results so far, until the set is complete."""
+_NEEDED = "_elements=identifier,deceased"
+"""What is read of a Patient: the id, the identifiers, and whether the patient lives."""
+_IDS_AT_ONCE, _PAGE = 50, 200
+_ID = re.compile(r"[A-Za-z0-9.-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class FromServer:
+    """Makes a set in a new or empty folder, or continues in one. `say` is called with messages, `report` with the
+    number of patients done and of all.
+    """
+
+    types: Sequence[TaskType]
+    folder: Path
+    order: Order
+    server: HospitalSettings
+    say: Callable[[str], None]
+    report: Callable[[int, int], None]
+
+    def make(self) -> MadeSet:
+        """Make it. Raises UserError or RuleError. What was read stays, and another call continues."""
+        with owner_only(True), rules_unquoted(), writing(self.folder):
+            origin, results = self._begun()
+            if results:
+                self.say(f"{self.folder}: continued with {len(results)} searches that were read before")
+            try:
+                with (self.folder / _PART).open("a", encoding="utf-8", newline="\n") as file:
+                    patients = asyncio.run(self._read(origin.now, results, file))
+            except FhirUnavailableError as error:
+                raise UserError(f"{error}; run the command again to continue") from None
+            except StopRunError as error:
+                raise UserError(str(error)) from None
+            return self._write(origin, results, self._shown(patients))
+
+    def _begun(self) -> tuple[Origin, dict[str, Sequence[Resource]]]:
+        """The server and the clock, and what an interrupted command has read. Raises UserError for another server."""
+        folder, path, server = self.folder, self.folder / _PART, self.server
+        address = hashlib.sha256(without_password(server.fhir or "").rstrip("/").encode()).hexdigest()
+        now = server.now or datetime.now().astimezone().replace(microsecond=0)
+        results = dict[str, Sequence[Resource]]()
+        folder.mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            before, results = read_origin(path), read_results(path)
+            if before.server != address or (server.now or before.now) != before.now:
+                time = before.now.isoformat()
+                raise UserError(f"{folder}: has a part of a set of another server or time ({time}); name a new folder")
+            now = before.now
+        elif any(folder.iterdir()):
+            raise UserError(f"{folder}: is not empty; name a new folder")
+        origin = Origin(server=address, now=now, id_system=server.id_system or "")
+        write_whole(path, results_text(origin, results))
+        return origin, results
+
+    async def _read(self, now: datetime, results: dict[str, Sequence[Resource]], file: TextIO) -> list[Resource]:
+        """Run the rules on the patients' charts, and append what they read to a file. Returns the patients."""
+        turns, base = asyncio.Semaphore(self.server.concurrency), self.server.api_base
+        done, stored = 0, len(results)
+        async with server_choice(self.server, now).open(base) as ehr:
+            await ehr.check()
+            async with ehr.session("") as session:
+                patients = await self._patients(session)
+
+            async def read(patient: str) -> None:
+                nonlocal done, stored
+                async with turns, ehr.session(patient) as session:
+                    for kind in self.types:
+                        await asked(session, base, results, partial(_rule, kind, patient, now))
+                new = dict(islice(results.items(), stored, None))
+                done, stored = done + 1, stored + len(new)
+                file.writelines(result_lines(new))
+                file.flush()
+                self.report(done, len(patients))
+
+            tasks = [asyncio.create_task(read(str(one["id"]))) for one in patients]
+            try:
+                await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        return patients
+
+    async def _patients(self, ehr: EhrSession) -> list[Resource]:
+        """The living patients. Raises UserError for an unknown id or group, and FhirUnavailableError."""
+        base, most, living = self.server.api_base, self.order.patients, list[Resource]()
+        if self.server.patient_ids is not None:
+            return await _named(ehr, base, _ids_of(self.server.patient_ids))
+        if self.server.group is not None:
+            return await _named(ehr, base, await _members(ehr, self.server.group))
+        async for page in pages(ehr, base, f"Patient?{_NEEDED}&_count={min(most, _PAGE)}"):
+            living += [one for one in page if is_living(one)]
+            if len(living) >= most:
+                break
+        return living[:most]
+
+    def _shown(self, patients: Sequence[Resource]) -> dict[str, str]:
+        """By id of the Patient the identifier that texts show; empty if they show the id itself. Raises UserError."""
+        system = self.server.id_system
+        if system is None:
+            return {str(one["id"]): "" for one in patients}
+        shown = {}
+        for one in patients:
+            values = (other.get("value") for other in objects(one.get("identifier")) if other.get("system") == system)
+            if value := next(filter(None, values), None):
+                shown[str(one["id"])] = str(value)
+        if not shown:
+            raise UserError(f"--id-system {system}: none of {len(patients)} patients has an identifier of this system")
+        if left_out := len(patients) - len(shown):
+            self.say(f"{left_out} patients without an identifier of {system} are left out")
+        return shown
+
+    def _write(self, origin: Origin, results: Results, shown: Mapping[str, str]) -> MadeSet:
+        """Deal the tasks, and write the set with what their rules read. Raises UserError, RuleError."""
+        folder, order, known = self.folder, self.order, Searches(results, unread)
+        seed = order.seed or secrets.token_hex()
+        charts = {one: partial(_chart, one, origin.now, known) for one in shown}
+        dealt = {kind.name: deal_type(kind, list(charts.values()), order.per_type, seed) for kind in self.types}
+        of_types = {kind: tasks_of(kind, dealt[kind.name]) for kind in self.types}
+        known.used.clear()
+        for kind, some in of_types.items():
+            for task in some:
+                ruling_text(kind, charts[task.patient]())
+        tasks = [one.model_copy(update={"mrn": shown[one.patient]}) for some in of_types.values() for one in some]
+        if not tasks:
+            missing = "; ".join(f"{name}: {words}" for name, one in dealt.items() for words in one.missing)
+            raise UserError(f"no chart of {len(shown)} patients allows a task: {missing}")
+        write_whole(folder / READS, results_text(origin, known.used))
+        write_whole(folder / TASKS, tasks_text(tasks))
+        counts = Counter(str(one.get("resourceType")) for some in known.used.values() for one in some)
+        made = Made.of(VERSION, seed, order.seed is None, replace(order, patients=len(shown)), counts)
+        files = file_digests(folder, (READS, TASKS))
+        manifest = WardManifest(name=files[READS][:12], now=origin.now, files=files, made=made)
+        write_manifest(folder, manifest)
+        (folder / _PART).unlink()
+        return MadeSet(manifest, tasks, dealt)
+
+
+def _chart(patient: str, now: datetime, source: Source) -> Chart:
+    return Chart(source, patient, now, CLINICAL)
+
+
+def _rule(kind: TaskType, patient: str, now: datetime, source: Source) -> None:
+    with suppress(DataFault):
+        kind.ruled(_chart(patient, now, source))
+
+
+async def _named(ehr: EhrSession, base: str, places: Mapping[str, str]) -> list[Resource]:
+    """The living ones of some patients, by id with the place that names it. Raises UserError for an unknown one."""
+    ids, patients = list(places), dict[str, Resource]()
+    for start in range(0, len(ids), _IDS_AT_ONCE):
+        some = ",".join(ids[start : start + _IDS_AT_ONCE])
+        async for page in pages(ehr, base, f"Patient?_id={some}&{_NEEDED}&_count={_IDS_AT_ONCE}"):
+            patients |= {str(one.get("id")): one for one in page}
+    if missing := next((place for one, place in places.items() if one not in patients), None):
+        raise UserError(f"{missing}: the server has no Patient with this id")
+    return [patients[one] for one in ids if is_living(patients[one])]
+
+
+def _ids_of(file: Path) -> dict[str, str]:
+    """The ids in a file, one per line, each with its place. Raises UserError, which does not repeat the id."""
+    places = dict[str, str]()
+    for number, line in enumerate(read_text(file, error=UserError).splitlines(), 1):
+        if name := line.strip():
+            if not _ID.fullmatch(name):
+                raise UserError(f"{file}:{number}: is not the id of a Patient; write one id per line")
+            places.setdefault(name, f"{file}:{number}")
+    if not places:
+        raise UserError(f"{file}: has no ids; write one id of a Patient per line")
+    return places
+
+
+async def _members(ehr: EhrSession, group: str) -> dict[str, str]:
+    """The ids of the active Patients in a Group. Raises UserError."""
+    if not _ID.fullmatch(group):
+        raise UserError(f"--group {group}: is not the id of a Group")
+    reply = await ehr.get(f"/Group/{group}")
+    if reply.status in (404, 410):
+        raise UserError(f"--group {group}: the server has no such Group")
+    if not reply.ok:
+        raise FhirUnavailableError(f"the FHIR server answers a read of the Group with status {reply.status}")
+    members = [
+        one for one in objects(as_object(json_value(reply.text)).get("member")) if one.get("inactive") is not True
+    ]
+    references = [str(as_object(one.get("entity")).get("reference")).split("/")[-2:] for one in members]
+    ids = [one[1] for one in references if one[0] == "Patient" and _ID.fullmatch(one[-1])]
+    if not ids:
+        raise UserError(f"--group {group}: has no Patients as active members")
+    return dict.fromkeys(ids, f"--group {group}: a member")
