@@ -129,8 +129,8 @@ def _orders(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]
     yield Check("last message", not reply.unanswered, "no POST without a reply", end)
     yield Check("posts", same, f"{len(due)} accepted", f"{len(posts)} accepted")
     ways = permutations(posts) if same and not chart.rules.in_order else [posts]
-    found = (_in_sequence(due, way, chart) for way in ways)
-    yield from min(found, key=lambda checks: sum(not one.passed for one in checks))
+    checked = (_in_sequence(due, way, chart) for way in ways)
+    yield from min(checked, key=lambda checks: sum(not one.passed for one in checks))
 
 
 def _changes(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
