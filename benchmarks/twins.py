@@ -23,11 +23,12 @@ READ = Request("GET", "/fhir/Observation?code=K&_count=10")
 def main() -> None:
     machine()
     server = Server.open(bundled_file().path)
-    readings = [json.loads(line) for line, _ in zip(server.export("Observation"), range(8), strict=False)]
+    readings = [json.loads(line) for line, _ in zip(server.export("Observation"), range(300), strict=False)]
     changes: dict[str, Sequence[Any]] = {
         "no change": (),
         "one reading": readings[:1],
-        "eight readings": readings,
+        "eight readings": readings[:8],
+        "300 readings by removing them": [f"Observation/{one['id']}" for one in readings],
     }
     fastest = {name: min(_milliseconds(server, change) for _ in range(TURNS)) for name, change in changes.items()}
     plain = fastest.pop("no change")

@@ -5,7 +5,7 @@ from refsol.clinical.checking import Checked, check
 from refsol.clinical.codes import CPT, LOINC, NDC, RXNORM, SNOMED, Code, Drug, Lab, days, hours
 from refsol.clinical.meanings import Is, Near, OneOf
 from refsol.clinical.orders import imaging, lab_test, medication, referral, stop
-from refsol.clinical.rulings import Ruling, answer, nothing, order
+from refsol.clinical.rulings import Edit, Ruling, answer, delete, nothing, order, update
 from refsol.clinical.task_type import RuleError, TaskType
 from refsol.errors import DataFault
 
@@ -20,6 +20,7 @@ __all__ = [
     "Code",
     "DataFault",
     "Drug",
+    "Edit",
     "Event",
     "Is",
     "Lab",
@@ -33,6 +34,7 @@ __all__ = [
     "answer",
     "check",
     "days",
+    "delete",
     "hours",
     "imaging",
     "lab_test",
@@ -41,4 +43,5 @@ __all__ = [
     "order",
     "referral",
     "stop",
+    "update",
 ]

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from refsol.json_values import as_object
 
+NO_CHANGE = "no change"
+"""What became of a resource that was to be changed, and was not."""
 _SHOWN = 6
 """The most elements of one change that its text lists."""
 _LONGEST = 60

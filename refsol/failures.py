@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from refsol.changes import NO_CHANGE
 from refsol.history import HistoryMessage
 from refsol.json_values import json_value
 from refsol.verdict import MISSING, Check, Verdict, show
@@ -101,9 +102,13 @@ def failed_orders(
         placed, due = int(count.actual.split()[0]), int(count.expected.split()[0])
         kind: FailureKind = "order-missing" if placed < due else "order-not-due"
         return Failure(kind, f"{placed} of {due} orders accepted{_unreadable(messages)}" + why(verdict))
+    if others := failed.get("other changes"):
+        return Failure("order-not-due", f"{others.actual}, where nothing else was due" + why(verdict))
     wrong = [check for check in failed.values() if check.name not in ("answer", "completed", "last message")]
     if not wrong:
         return None
+    if missing := [check for check in wrong if check.actual == NO_CHANGE]:
+        return Failure("order-missing", f"did not {missing[0].expected}" + why(verdict))
     reasons = "; ".join(f"{check.name}: {check.actual} for {check.expected}" for check in wrong)
     return Failure("order-wrong", reasons, wrong[0].name)
 

@@ -1,47 +1,50 @@
 """Can an agent that reads no chart learn from other sets what is right? It must not: then the dealing tells the answer.
 
 It trains on task sets from secret seeds and is tested on others. It sees everything that a prompt shows before the
-first action: the wording, the number of the task, its place in the list, the form of dates and hours, the digits of the
-MRN. For each type it learns which behaviour (answer or orders) is right most often for each value of each of these. Its
+first action: the wording, the number of the task, its place in the list, dates and their format, the digits of the MRN.
+For each type it learns which behaviour (answer or orders) is right most often for each value of each of these. Its
 score is compared with that of the behaviour that is right most often for the type, whatever the prompt shows.
 
-Run: `python -m tools.blind_trained [--benchmark psb-300] [--train 20] [--test 5]`. Exit code 1 if it is better by more
-than two standard errors.
+Run: `python -m tools.blind_trained [--benchmark psb-300] [--seed TEXT] [--train 20] [--test 5]`. The benchmark may be a
+file of your own task types, FILE.py. Exit code 1 if the trained agent is better by more than two standard errors.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import re
 import secrets
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from medagent.benchmarks.dealing import candidate
-from medagent.core.errors import UserError
 
 _MRN = re.compile(r"[A-Z]{0,2}-?\d{4,8}(?:-[A-Z]\d{2})?")
 _NAMES = re.compile(r"\b[^\W\d_a-z][\w'’-]+,? [^\W\d_a-z][\w'’-]+")
 _DIGITS = re.compile(r"\d+")
+_DECADES = re.compile(r"\b((?:19|20)\d)\d\b")
 _HELD_OUT = 4
 """Every fourth training set chooses what the agent looks at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A task as an agent sees it, its place in the list, and the right behaviour."""
+    """A task as an agent sees it, its place in the list, what is right, and whether the blind floor has it right."""
 
     kind: str
     text: str
     place: int
     mrn: str
     right: str
+    blind: bool
 
     @property
     def features(self) -> Mapping[str, str]:
@@ -51,6 +54,7 @@ class Shown:
             "nothing": "",
             "wording": wording,
             "first words": " ".join(wording.split()[:3]),
+            "decades": " ".join(_DECADES.findall(self.text)),
             "form": re.sub(r"\w+", "x", self.text),
             "place": str(self.place),
             "third": str(self.place % 3),
@@ -59,6 +63,28 @@ class Shown:
             "first digit": self.mrn[1:2],
             "length": str(len(self.text) // 10),
         }
+
+
+class Result(NamedTuple):
+    """How many of `n` items the trained agent has right, the best behaviour of each type, exactly one of these two, and
+    the blind floor.
+    """
+
+    trained: int
+    best: int
+    differing: int
+    blind: int
+    n: int
+
+    @property
+    def error(self) -> float:
+        """The standard error of the paired difference between the trained agent and the best behaviour, in items."""
+        return math.sqrt(self.differing - (self.trained - self.best) ** 2 / self.n)
+
+    @property
+    def tells(self) -> bool:
+        """Whether the trained agent is better than the best behaviour by more than two standard errors."""
+        return self.trained - self.best > 2 * self.error
 
 
 Guess = Mapping[str, str]
@@ -73,91 +99,133 @@ def learn(items: Sequence[Shown], feature: str) -> Guess:
     return {value: counts.most_common(1)[0][0] for value, counts in tally.items()}
 
 
-def right(items: Sequence[Shown], feature: str, guess: Guess, default: str) -> int:
-    """How many items a guess gets right."""
-    return sum(guess.get(one.features[feature], default) == one.right for one in items)
+def right(items: Sequence[Shown], feature: str, guess: Guess, default: str) -> list[bool]:
+    """Whether a guess gets each item right."""
+    return [guess.get(one.features[feature], default) == one.right for one in items]
 
 
-def score(train: Sequence[Sequence[Shown]], test: Sequence[Shown]) -> tuple[int, int]:
-    """How many items of one type the trained agent gets right, and the best behaviour of the type."""
+def score(train: Sequence[Sequence[Shown]], test: Sequence[Shown]) -> Result:
+    """The result of one type."""
     fitted = [one for number, items in enumerate(train) if number % _HELD_OUT for one in items]
     held = [one for number, items in enumerate(train) if not number % _HELD_OUT for one in items]
     every = [*fitted, *held]
     best = learn(every, "nothing")[""]
     features = tuple(every[0].features)
-    chosen = max(features, key=lambda name: right(held, name, learn(fitted, name), best))
-    return right(test, chosen, learn(every, chosen), best), right(test, "nothing", {}, best)
+    chosen = max(features, key=lambda name: sum(right(held, name, learn(fitted, name), best)))
+    trained, constant = right(test, chosen, learn(every, chosen), best), right(test, "nothing", {}, best)
+    differing = sum(one != other for one, other in zip(trained, constant, strict=True))
+    return Result(sum(trained), sum(constant), differing, sum(one.blind for one in test), len(test))
 
 
-def medagentbench(folder: Path) -> Iterator[Shown]:
+def measure(benchmark: str, seeds: Sequence[str], train: int) -> Mapping[str, Result]:
+    """The result of each type. The first `train` of the seeds make the sets to train on, the others those to test on.
+
+    `benchmark` is a name of `SETS` or a file of task types.
+    """
+    made, sets = SETS.get(benchmark) or partial(ward, benchmark), []
+    for seed in seeds:
+        with TemporaryDirectory() as folder:
+            sets.append(list(made(Path(folder) / "set", seed)))
+    results = {}
+    for kind in dict.fromkeys(one.kind for one in sets[0]):
+        of_kind = [[one for one in items if one.kind == kind] for items in sets]
+        test = [one for items in of_kind[train:] for one in items]
+        results[kind] = score(of_kind[:train], test)
+    return results
+
+
+def overall(results: Mapping[str, Result]) -> Result:
+    """The result of all types."""
+    return Result(*map(sum, zip(*results.values(), strict=True)))
+
+
+def medagentbench(folder: Path, seed: str) -> Iterator[Shown]:
     """A new set of MedAgentBench."""
     from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
     from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
-    from refsol.medagentbench import KeyEhr
+    from refsol.medagentbench import KeyEhr, baselines
     from refsol.medagentbench.grade import chart_of, type_of
     from refsol.medagentbench.rules import OFFICIAL
 
-    make(folder, SetOptions(seed=secrets.token_hex(16)))
+    make(folder, SetOptions(seed=seed))
     dataset = load_dataset(str(folder), "v2")
     assert dataset.key is not None
-    facts = KeyEhr(dataset.key)
-    for number, task in enumerate(dataset.tasks):
-        fields = task.model_dump()
+    facts, tasks = KeyEhr(dataset.key), [task.model_dump() for task in dataset.tasks]
+    floors = baselines(tasks, facts, dataset.constants)
+    for number, (task, fields) in enumerate(zip(dataset.tasks, tasks, strict=True)):
         dealt = candidate(type_of(fields), chart_of(fields, facts, OFFICIAL, dataset.constants))
         assert dealt is not None
-        text = task.instruction.replace(task.eval_MRN or " ", "MRN")
-        stated = "" if task.type == "task1" else task.eval_MRN or ""
-        yield Shown(task.type, text, number % 30, stated, dealt.right)
+        mrn = task.eval_MRN or ""
+        stated = bool(mrn) and mrn in task.instruction
+        right = dealt.right if stated else json.dumps(task.sol)  # no agent can write an MRN that it has not read
+        blind = floors.outcomes(task.id)["blind"] is True
+        yield Shown(task.type, task.instruction, number % 30, mrn if stated else "", right, blind)
 
 
-def psb300(folder: Path) -> Iterator[Shown]:
+def psb300(folder: Path, seed: str) -> Iterator[Shown]:
     """A new set of psb-300."""
     from medagent.benchmarks.made_folders import HOSPITAL, Order
     from medagent.benchmarks.psb300.generator._deal import hospital_of
     from medagent.benchmarks.psb300.generator.write import GENERATOR
     from medagent.benchmarks.psb300.tasks import load_tasks
-    from refsol.psb300 import RULE_SETS, TYPES, chart_of
+    from refsol.psb300 import RULE_SETS, TYPES, baselines, chart_of
 
-    GENERATOR.make(folder, Order(secrets.token_hex(16)))
+    GENERATOR.make(folder, Order(seed))
     tasks = load_tasks(str(folder))
     with (folder / HOSPITAL).open(encoding="utf-8") as lines:
         facts = hospital_of(lines).resources
-    for number, task in enumerate(tasks.tasks):
-        clock = tasks.constants.default_now
-        chart = chart_of(task.model_dump(), facts, RULE_SETS["official"], clock, tasks.constants)
-        dealt = candidate(TYPES[task.type], chart)
+    clock, constants = tasks.constants.default_now, tasks.constants
+    dicts = [task.model_dump() for task in tasks.tasks]
+    floors = baselines(dicts, facts, clock=clock, constants=constants)
+    for number, (task, fields) in enumerate(zip(tasks.tasks, dicts, strict=True)):
+        dealt = candidate(TYPES[task.type], chart_of(fields, facts, RULE_SETS["official"], clock, constants))
         assert dealt is not None
-        text = f"{task.context}\n{task.instruction}".replace(task.eval_MRN, "MRN")
-        yield Shown(task.type, text, number % 30, task.eval_MRN, dealt.right)
+        text = f"{task.context}\n{task.instruction}"
+        blind = floors.outcomes(task.id)["blind"] is True
+        yield Shown(task.type, text, number % 30, task.eval_MRN, dealt.right, blind)
 
 
-SETS: Mapping[str, Callable[[Path], Iterator[Shown]]] = {"medagentbench": medagentbench, "psb-300": psb300}
+def ward(file: str, folder: Path, seed: str) -> Iterator[Shown]:
+    """A new set of a file of task types."""
+    from medagent.benchmarks.made_folders import Order
+    from medagent.benchmarks.ward._grader import baselines
+    from medagent.benchmarks.ward.benchmark import types_named
+    from medagent.benchmarks.ward.made import make
+    from medagent.benchmarks.ward.settings import WardSettings
+    from medagent.benchmarks.ward.tasks import task_set
+
+    types = types_named(file)
+    make(types, folder, Order(seed), None)
+    tasks = task_set(WardSettings(dataset=folder), types)
+    floors = baselines(tasks)
+    for number, item in enumerate(tasks.items):
+        dealt = candidate(item.kind, item.chart)
+        assert dealt is not None
+        text = f"{item.context}\n{item.question}"
+        yield Shown(item.group, text, number % 30, item.mrn, dealt.right, floors.outcomes(item.id)["blind"] is True)
+
+
+SETS: Mapping[str, Callable[[Path, str], Iterator[Shown]]] = {"medagentbench": medagentbench, "psb-300": psb300}
 
 
 def main() -> int:
     """Print the two scores of each type and of all. Returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--benchmark", choices=tuple(SETS), default="medagentbench")
+    parser.add_argument("--benchmark", default="medagentbench", help=f"{', '.join(SETS)}, or FILE.py")
     parser.add_argument("--train", type=int, default=20, help="sets to train on (default: 20)")
     parser.add_argument("--test", type=int, default=5, help="sets to test on (default: 5)")
+    parser.add_argument("--seed", default=secrets.token_hex(16), help="makes the sets (default: a secret one)")
     options = parser.parse_args()
-    made = SETS[options.benchmark]
-    sets = []
-    while len(sets) < options.train + options.test:
-        with TemporaryDirectory() as folder, suppress(UserError):  # few hospitals lack a patient of some branch
-            sets.append(list(made(Path(folder) / "set")))
-    trained = constant = count = 0
-    for kind in dict.fromkeys(one.kind for one in sets[0]):
-        of_kind = [[one for one in items if one.kind == kind] for items in sets]
-        test = [one for items in of_kind[options.train :] for one in items]
-        learnt, best = score(of_kind[: options.train], test)
-        print(f"{kind:8} trained {learnt:4} of {len(test)}, best behaviour {best:4}")
-        trained, constant, count = trained + learnt, constant + best, count + len(test)
-    error = math.sqrt(trained * (1 - trained / count) + constant * (1 - constant / count))
-    print(f"all      trained {trained} of {count} ({trained / count:.1%})")
-    print(f"best behaviour of each type: {constant} ({constant / count:.1%})")
-    print(f"difference {trained - constant}, two standard errors {2 * error:.0f}")
-    return int(trained - constant > 2 * error)
+    seeds = [f"{options.seed} {number}" for number in range(options.train + options.test)]
+    results = measure(options.benchmark, seeds, options.train)
+    for kind, one in results.items():
+        print(f"{kind:8} trained {one.trained:4} of {one.n}, best behaviour {one.best:4}, blind floor {one.blind:4}")
+    every = overall(results)
+    print(f"all      trained {every.trained} of {every.n} ({every.trained / every.n:.1%})")
+    print(f"best behaviour of each type: {every.best} ({every.best / every.n:.1%})")
+    print(f"blind floor: {every.blind} ({every.blind / every.n:.1%})")
+    print(f"difference {every.trained - every.best}, two standard errors {2 * every.error:.0f}")
+    return int(every.tells)
 
 
 if __name__ == "__main__":

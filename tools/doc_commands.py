@@ -24,7 +24,7 @@ NEEDS: tuple[tuple[str, str], ...] = (
     (r"--open\b", "a browser"),
     (r"^make (clients|hapi-diff|images|integrations|release|docs|test-openai2)", "the tools that the page names"),
     (r"^(pip|pipx|uvx) ", "a package index that has medagent"),
-    (r"^(make|git) |-m pytest|-m benchmarks|^python tools", "a checkout"),
+    (r"^(make|git) |-m pytest|-m benchmarks|^python (?:-m )?tools", "a checkout"),
     (r"[a-z_\d]+\.(?:py|jsonl?)\b|\b[A-Z]{3,}(_[A-Z]+)*\b|\bmimic\b", "your own files"),
     (r"^medagent run( --config medagent.toml)?$", "a medagent.toml"),
     (r"--patients 300", "a few minutes"),

@@ -27,18 +27,29 @@ Amendment = Sequence[Mapping[str, Any] | str]
 def amend(store: OverlayStore, amendment: Amendment) -> None:
     """Raises ServerError if a resource does not exist in the base, and FhirError if one is not an R4 resource."""
     with store.transaction():
+        removed: dict[str, list[str]] = {}
         for entry in amendment:
-            _amend(store, entry)
+            if isinstance(entry, str):
+                kind, _, name = entry.partition("/")
+                removed.setdefault(kind, []).append(name)
+            else:
+                _replace(store, entry)
+        for kind, ids in removed.items():
+            known = store.omit(kind, ids)
+            for name in ids:
+                if name not in known:
+                    raise _not_there(f"{kind}/{name}")
 
 
-def _amend(store: OverlayStore, entry: Mapping[str, Any] | str) -> None:
-    reference = entry if isinstance(entry, str) else f"{entry.get('resourceType')}/{entry.get('id')}"
+def _not_there(reference: str) -> ServerError:
+    return ServerError(f"{reference}: is not in the data, so it cannot be changed")
+
+
+def _replace(store: OverlayStore, entry: Mapping[str, Any]) -> None:
+    reference = f"{entry.get('resourceType')}/{entry.get('id')}"
     old = store.find(*reference.partition("/")[::2])
     if old is None or old.text is None:
-        raise ServerError(f"{reference}: is not in the data, so it cannot be changed")
-    if isinstance(entry, str):
-        store.amend(old)
-        return
+        raise _not_there(reference)
     stored, registry = decode(old.text), store.registry
     parsed = _with_decimals(decode(json.dumps(entry)), stored)
     resource = normalise(normalise(parsed, expected_type=old.type), expected_type=old.type)

@@ -8,6 +8,7 @@ only its own rows.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -126,14 +127,25 @@ class OverlayStore(Store):
         own = base and self.version(kind, name, base.version)
         return own.text if base and own and own.row_id == base.row_id else None
 
-    def amend(self, old: Version, new: Version | None = None, index: TableRows | None = None) -> None:
-        """Replaces a resource of the base by one with the same number, or by nothing, without a trace in the history.
+    def amend(self, old: Version, new: Version, index: TableRows) -> None:
+        """Replaces a resource of the base by one with the same number, without a trace in the history.
 
         Call before the first request, inside a transaction.
         """
         self._hide(old.row_id)
-        if new is not None:
-            self._put(new, index or {})
+        self._put(new, index)
+
+    def omit(self, resource_type: str, ids: Collection[str]) -> Collection[str]:
+        """Removes resources of the base, without a trace in the history. Returns the ids that exist. See `amend`."""
+        sql = (
+            "SELECT id, row_id FROM resources WHERE type = ? AND text IS NOT NULL "
+            "AND id IN (SELECT value FROM json_each(?))"
+        )
+        rows = dict(self.connection.execute(sql, (resource_type, json.dumps(list(ids)))).fetchall())
+        self.connection.executemany(
+            "INSERT OR IGNORE INTO temp.hidden VALUES (?)", [(row_id,) for row_id in rows.values()]
+        )
+        return rows.keys()
 
     def close(self) -> None:
         """Rolls back all writes of this overlay."""

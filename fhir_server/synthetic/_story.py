@@ -79,10 +79,31 @@ def stories(dice: Dice, clock: Clock, profile: Profile, mrns: Sequence[str]) -> 
     for n in range(len(courses), len(mrns)):
         time = clock.at(dice.between(20, 400), dice.between(0, 23), dice.between(0, 59))
         persons[n] = replace(persons[n], died=time)
+    features = _old_enough(persons, courses, features)
     courses += [Courses("followed")] * dead
     features += [Features("no", "none", "none")] * dead
     teller = _Teller(dice, clock, profile)
     return [teller.story(*one) for one in zip(persons, courses, features, strict=True)]
+
+
+def _old_enough(persons: Sequence[Person], courses: Sequence[Courses], features: Sequence[Features]) -> list[Features]:
+    """The features of each patient, with no tumour in a patient who is too young for it.
+
+    A patient who shares a birth date with another may be that young. Such a patient swaps all features with one of the
+    same setting. If there is none, the hospital has one tumour less.
+    """
+    out = list(features)
+    old = [one.age >= p.TUMOUR.age + 2 for one in persons]
+    for n, feature in enumerate(features):
+        if feature.tumour == "no" or old[n]:
+            continue
+        others = (m for m, one in enumerate(courses) if one.setting == courses[n].setting and old[m])
+        other = next((m for m in others if out[m].tumour == "no"), None)
+        if other is None:
+            out[n] = replace(feature, tumour="no")
+        else:
+            out[n], out[other] = out[other], feature
+    return out
 
 
 class _Teller:
@@ -93,8 +114,6 @@ class _Teller:
 
     def story(self, person: Person, courses: Courses, features: Features) -> Story:
         dice = self._dice
-        if person.age < p.TUMOUR.age + 2:
-            features = replace(features, tumour="no")
         listed = self._problems(person, courses, features)
         stays = self._stays(person, courses, features, [one.code for one in listed])
         planner = Planner(dice, self._clock, self._profile, stays, -1 if person.died is None else person.died)

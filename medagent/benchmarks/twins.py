@@ -1,7 +1,8 @@
 """Makes sets of twins: each item of a set twice, over two charts on which no reply is right on both.
 
 A set of twins is a folder of its benchmark, like one of `medagent data new`. Its tasks have the fields `twin` and
-`change` (see `_task_files.MaybeTwin`). The patients are in the folder, unless they are those of the package.
+`change` (see `_task_files.MaybeTwin`), its questions the columns `twin` and `removed_fhir_ids`. The patients are in the
+folder, unless they are those of the package.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Generic, Protocol, TypeVar
 from fhir_server.synthetic.dice import Dice
 from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST
 from medagent.core.errors import UserError
+from medagent.core.figures import counted
 from medagent.fhir_data.store import stored_lines
 from refsol.clinical.pairs import Case, Hospital, Pair, pairs
 from refsol.clinical.sources import Amendment
@@ -57,15 +59,24 @@ class Twins(Generic[T]):
         for kind, count in self.pairs.items():
             reasons = self.left_out[kind]
             more = "; ".join(f"{number}: {reason}" for reason, number in sorted(reasons.items()))
-            yield f"{kind}: {count} pairs, {sum(reasons.values())} items left out{f' ({more})' if more else ''}"
+            left_out = counted(sum(reasons.values()), "items")
+            yield f"{kind}: {counted(count, 'pairs')}, {left_out} left out{f' ({more})' if more else ''}"
 
 
-def twins_of(tasks: Sequence[T], hospital: Hospital, case: Callable[[T], Case]) -> Twins[T]:
-    """Make the twins of some tasks. The same tasks and patients give the same twins. Raises UserError for no pair."""
+def by_rules(hospital: Hospital, case: Callable[[T], Case]) -> Callable[[T], list[Pair] | str]:
+    """The possible twins of a task whose rule decides on a patient of the hospital."""
+    return lambda task: pairs(case(task), hospital, Random(f"twins {task!r}"))
+
+
+def twins_of(tasks: Sequence[T], options_of: Callable[[T], list[Pair] | str]) -> Twins[T]:
+    """Make the twins of some tasks, of their possible ones (or the reason why there is none).
+
+    The same tasks and patients give the same twins. Raises UserError for no pair.
+    """
     possible: dict[str, list[tuple[T, list[Pair]]]] = {task.type: [] for task in tasks}
     left_out: dict[str, Counter[str]] = {task.type: Counter() for task in tasks}
     for task in tasks:
-        options = pairs(case(task), hospital, Random(f"twins {task!r}"))
+        options = options_of(task)
         if isinstance(options, str):
             left_out[task.type][options] += 1
         else:

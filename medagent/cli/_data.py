@@ -99,7 +99,7 @@ def check(
     types = ", ".join(f"{count} {name}" for name, count in Counter(task.type for task in dataset.tasks).items())
     print(f"{file}: {counted(len(dataset.tasks), 'tasks')} ({types}), digest {dataset.digest[:16]}")
     if dataset.has_twins:
-        print(f"twins: {len(dataset.tasks) // 2} pairs")
+        print(f"twins: {counted(len(dataset.tasks) // 2, 'pairs')}")
     print(_rules(dataset.constants))
 
 
@@ -112,7 +112,7 @@ def _rules(constants: Any) -> str:
         f"up to {constants.magnesium_doses[-1][0]} {constants.magnesium.unit}, potassium below "
         f"{constants.potassium_low} {constants.potassium.unit}; a result is recent for {constants.look_back_hours} "
         f"hours, an HbA1c for {constants.a1c_months} months. If your patients need other rules, write your own "
-        "benchmark with a FHIR session (docs/benchmarks.md)"
+        "task types (docs/clinical.md)"
     )
 
 
@@ -297,7 +297,8 @@ def twins(
         str,
         typer.Argument(
             metavar="[DATASET]",
-            help="synthetic, official, psb-300, published (psb-300's published set), a folder, or a task file.",
+            help="synthetic, official, psb-300, published (psb-300's published set), fhir-agentbench, a folder, a task "
+            "file, or a question file (.csv).",
         ),
     ] = "synthetic",
     out: Annotated[Path, typer.Option(metavar="NAME", help="A new or empty folder.")] = Path("twins"),
@@ -311,26 +312,34 @@ def twins(
     """Make a set in which each item occurs twice, over two charts. No reply is right on both, so guessing is worthless.
 
     Both have the same patient, text and clock; one deciding fact of the chart differs. An item counts as right if the
-    replies to both are right and the agent read the deciding data.
+    replies to both are right and the agent read the deciding data. For questions of FHIR-AgentBench, one of the two
+    charts does not contain the answer.
 
     Example: medagent data twins && medagent run --dataset twins --agent reference
 
     Example: medagent data twins psb-300 --out psb-twins
 
+    Example: medagent data twins fhir-agentbench --out question-twins
+
     Example: medagent data twins ward-set --from ward7.py --out ward-twins
     """
+    from medagent.benchmarks.fhiragentbench import sets as question_sets
     from medagent.benchmarks.made_folders import make_folder
     from medagent.benchmarks.psb300 import tasks as task_sets
+    from medagent.core.figures import counted
 
     command, write = "", _twins_of_medagentbench(dataset, ehr)
     if types is not None:
         command, write = f"{types} ", _twins_of_types(types, dataset, ehr)
     elif dataset in ("psb-300", task_sets.IMPORTED) or task_sets.is_set(Path(dataset)):
         command, write = "psb-300 ", _twins_of_psb300(dataset, ehr)
+    elif dataset == "fhir-agentbench" or dataset.endswith(".csv") or question_sets.is_set(Path(dataset)):
+        command, write = "fhir-agentbench ", _twins_of_questions(dataset, ehr)
     made = make_folder(out, "", lambda _: write(out))
     print("\n".join(made.words))
-    print(f"{out}: {sum(made.pairs.values())} pairs, {len(made.halves)} items")
-    print(f"Run it: medagent run {command}--dataset {out} --agent reference")
+    print(f"{out}: {counted(sum(made.pairs.values()), 'pairs')}, {counted(len(made.halves), 'items')}")
+    agent = "nop" if dataset.endswith(".csv") else "reference"  # which reads only generated questions
+    print(f"Run it: medagent run {command}--dataset {out} --agent {agent}")
 
 
 def _twins_of_medagentbench(dataset: str, ehr: Path | None) -> Callable[[Path], Any]:
@@ -347,6 +356,15 @@ def _twins_of_psb300(dataset: str, ehr: Path | None) -> Callable[[Path], Any]:
 
     name = BUNDLED if dataset == "psb-300" else dataset
     return lambda folder: write(Psb300Settings(dataset=name, ehr=ehr), folder)
+
+
+def _twins_of_questions(dataset: str, ehr: Path | None) -> Callable[[Path], Any]:
+    from medagent.benchmarks.fhiragentbench.generator.twins import write
+    from medagent.benchmarks.fhiragentbench.sets import SYNTHETIC
+    from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
+
+    name = SYNTHETIC if dataset == "fhir-agentbench" else dataset
+    return lambda folder: write(FhirAgentBenchSettings(dataset=name, ehr=ehr), folder)
 
 
 def _twins_of_types(types: str, dataset: str, ehr: Path | None) -> Callable[[Path], Any]:

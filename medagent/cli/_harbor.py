@@ -18,6 +18,7 @@ _Log = Annotated[Path, typer.Argument(help="The log of the episode.")]
 _Now = Annotated[
     datetime, typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"], help="The time at which the record's clock starts.")
 ]
+_Change = Annotated[Path | None, typer.Option(help="The change of a twin's chart, JSON.")]
 
 
 @app.command("build")
@@ -37,6 +38,7 @@ def start(
     log: _Log,
     now: _Now,
     user: Annotated[str | None, typer.Option(help="Run it as this user.")] = None,
+    change: _Change = None,
 ) -> None:
     """Start the server if it does not run, and wait until it replies.
 
@@ -44,18 +46,18 @@ def start(
     """
     from medagent.integrations.harbor.server import start as start_server
 
-    start_server(patients, now, log, user)
+    start_server(patients, now, log, user, change)
 
 
 @app.command("serve")
-def serve(patients: _Patients, log: _Log, now: _Now) -> None:
+def serve(patients: _Patients, log: _Log, now: _Now, change: _Change = None) -> None:
     """Serve the episode's record at http://localhost:8080/fhir, and take its answers at /finish.
 
     Example: medagent harbor serve patients.ndjson.gz episode.jsonl --now 2023-11-13T10:15:00+00:00
     """
     from medagent.integrations.harbor.server import serve as serve_episode
 
-    serve_episode(patients, now, log)
+    serve_episode(patients, now, log, change)
 
 
 @app.command("verify")

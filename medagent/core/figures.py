@@ -12,7 +12,7 @@ def natural(name: str) -> list[tuple[str, int]]:
 
 def counted(count: int, nouns: str) -> str:
     """A number of things whose name is a regular plural: `1 unit`, `2 units`."""
-    return f"{count} {nouns.removesuffix('s') if count == 1 else nouns}"
+    return f"{count:,} {nouns.removesuffix('s') if count == 1 else nouns}"
 
 
 def some_are(count: int, total: int, nouns: str) -> str:

@@ -8,7 +8,8 @@ difference of the units in progress from that mean.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Generic
 
@@ -26,11 +27,14 @@ FEWEST = 10
 
 
 class Feed(Generic[U, R]):
-    """The `count` units of one stage. `stopped` is the reason if it ended early: a limit, or the text of `stop`."""
+    """The units of one stage, in groups. `stopped` is the reason if it ended early: a limit, or the text of `stop`.
 
-    def __init__(self, units: Iterator[U], count: int, journal: Journal[R], limits: Limits) -> None:
-        self._units = units
-        self._left = count
+    A group starts only if the budget allows all of it, and is then handed out whole.
+    """
+
+    def __init__(self, groups: Iterable[Sequence[U]], journal: Journal[R], limits: Limits) -> None:
+        self._groups = deque(groups)
+        self._begun = deque[U]()
         self._journal = journal
         self._limits = limits
         self._running = 0
@@ -42,26 +46,28 @@ class Feed(Generic[U, R]):
 
     async def take(self) -> U | None:
         """The next unit, when the budget allows it; None if there is none or a limit is reached."""
-        while self._left and self.stopped is None:
+        while not self._begun and self._groups and self.stopped is None:
             self.stopped = self._reached()
             if self.stopped is not None:
                 break
-            if why_not := self._no_room():
+            if why_not := self._no_room(len(self._groups[0])):
                 if not self._running:
                     self.stopped = why_not
                     break
                 self._changed.clear()
                 await self._changed.wait()
                 continue
+            self._begun.extend(self._groups.popleft())
+        if self._begun:
             self._running += 1
-            self._left -= 1
-            return next(self._units)
+            return self._begun.popleft()
         self._changed.set()  # wakes waiting lanes, which end as well
         return None
 
     def stop(self, why: str) -> None:
         """Hand out no more units. `why` is the reason."""
         self.stopped = self.stopped or why
+        self._begun.clear()
         self._changed.set()
 
     def end(self, row: R) -> None:
@@ -80,21 +86,22 @@ class Feed(Generic[U, R]):
             return f"--fail-after {share:g} is reached ({failed})"
         return self._limits.reached(self._limits.before + self._journal.account)
 
-    def _no_room(self) -> str | None:
-        """A message if one more unit might exceed a budget; otherwise None."""
+    def _no_room(self, more: int) -> str | None:
+        """A message if this number of further units might exceed a budget; otherwise None."""
         if not self._limits.any_budget:
             return None
         paid, own = self._journal.paid, self._journal.account
         spent = self._limits.before + own
-        if self._running >= max(FIRST_GROUP, paid):
+        running = self._running + more - 1
+        if running >= max(FIRST_GROUP, paid):
             return "too few units have ended to estimate the cost of a unit"
-        if self._limits.cost is not None and own.unknown and not own.cost and self._running + own.unknown >= UNKNOWN:
+        if self._limits.cost is not None and own.unknown and not own.cost and running + own.unknown >= UNKNOWN:
             return "the cost of calls is unknown"
-        if self._limits.tokens is not None and own.uncounted and self._running + own.uncounted >= UNKNOWN:
+        if self._limits.tokens is not None and own.uncounted and running + own.uncounted >= UNKNOWN:
             return "the tokens of calls are unknown"
         if not paid:
             return None
-        units = self._running + 1
+        units = running + 1
         if self._limits.cost is not None:
             mean = own.cost / paid
             if spent.cost + units * mean > self._limits.cost * (1 + 1e-9):

@@ -6,13 +6,13 @@ trial n. A pair without both verdicts does not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from medagent.engine.intervals import interval_notes, these_types
 from medagent.engine.report import ItemOutcome, TableLine, TableSection
-from medagent.engine.scores import Figures, Grader, Item, Score, Scored, mean_line
+from medagent.engine.scores import Figures, Grader, Item, Score, Scored, mean_line, unit_name
 from medagent.engine.settings import RunSettings
 
 HEADLINE = "right on both, and the data read"
@@ -27,7 +27,7 @@ def figures_of(grader: Grader[Any], scores: Sequence[Scored]) -> Figures:
 
 
 def _figures(scores: Sequence[Scored], own: Figures) -> Figures:
-    read, right = pairs(scores, _read), pairs(scores, _right)
+    read, right = pairs(scores, is_right_and_read), pairs(scores, _right)
     groups = list(dict.fromkeys(one.item.group for one in read))
     overall = mean_line(HEADLINE, read)
     if overall.n:
@@ -51,7 +51,7 @@ def _figures(scores: Sequence[Scored], own: Figures) -> Figures:
         notes.append(f"Incomplete pairs, which do not count: {incomplete} of {len(names)}.")
     return replace(
         own,
-        table=lines,
+        table=[*lines, *own.beside_pairs],
         overall=overall.model_copy(update={"grounded": None}),
         notes=[*notes, *(interval_notes(read) if read else ())],
         measure="percent",
@@ -73,6 +73,13 @@ def _document(overall: TableLine, both: TableLine) -> dict[str, Any]:
     }
 
 
+class _Graded(Protocol):
+    @property
+    def correct(self) -> bool | None: ...
+    @property
+    def grounded(self) -> bool | None: ...
+
+
 Verdict = Callable[[Scored], bool | None]
 
 
@@ -80,13 +87,9 @@ def _right(one: Scored) -> bool | None:
     return one.correct
 
 
-def _read(one: Scored) -> bool | None:
-    return _both(one.correct, one.grounded)
-
-
-def _both(correct: bool | None, grounded: bool | None) -> bool | None:
+def is_right_and_read(one: _Graded) -> bool | None:
     """Whether an item is right and its data was read. None if that is unknown; a wrong item is wrong in any case."""
-    return False if correct is False else grounded if correct else None
+    return False if one.correct is False else one.grounded if one.correct else None
 
 
 def _baseline(name: str) -> Verdict:
@@ -109,7 +112,7 @@ def counting(outcomes: Iterable[ItemOutcome]) -> list[ItemOutcome]:
     every = list(outcomes)
     united = [one for one in every if not one.pair]
     for (pair, trial), both in _complete(every, lambda one: (one.pair, one.trial)):
-        verdicts = [_both(one.correct, one.grounded) for one in both]
+        verdicts = [is_right_and_read(one) for one in both]
         correct = None if None in verdicts else all(verdicts)
         united.append(replace(both[0], item=pair, trial=trial, cluster="", pair="", correct=correct, grounded=None))
     return united
@@ -122,6 +125,12 @@ def _complete(members: Sequence[T], name: Callable[[T], tuple[str, int]]) -> Ite
         if name(one)[0]:
             named.setdefault(name(one), []).append(one)
     return ((key, both) for key, both in named.items() if len(both) == 2)
+
+
+def pairs_of(units: Iterable[str], items: Mapping[str, Item]) -> dict[str, str]:
+    """The pair of each unit that is one of two twins, in its trial."""
+    names = {unit: unit_name(unit, items) for unit in units}
+    return {unit: f"{pair}#{name.trial}" for unit, name in names.items() if name and (pair := items[name.item].pair)}
 
 
 Settings = TypeVar("Settings", bound=RunSettings)

@@ -10,7 +10,9 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from medagent.core.errors import ExecutorLostError, StopRunError, UserError
@@ -23,7 +25,7 @@ from medagent.engine.journal import PROCESS, Journal
 from medagent.engine.learning import LEARNED, Learning, SequentialExecutor, agent_folder, folder_of, learns
 from medagent.engine.limits import UNLIMITED, Limits, UnitLimits
 from medagent.engine.local import Feed, LocalExecutor
-from medagent.engine.pairs import figures_of
+from medagent.engine.pairs import figures_of, pairs_of
 from medagent.engine.patient_data import owner_only, unquoted
 from medagent.engine.plan import JOURNAL, Executor, Job, Plan, Stage, U
 from medagent.engine.progress import Progress
@@ -69,19 +71,24 @@ async def run_units(
     watch: Watch,
     limits: Limits = UNLIMITED,
     retry: Collection[str] = (),
+    pairs: Mapping[str, str] = MappingProxyType({}),
 ) -> Summary:
-    """Run every unit that is owed, and every unit whose status is in `retry`.
+    """Run every unit that is owed, and every unit whose status is in `retry`, with the other unit of its pair.
+
+    `pairs` has the pair of each unit that belongs to one. Both units of a pair start, or none.
 
     Raises StopRunError if the endpoint refuses the whole run, UserError if the journal cannot be written. Finished
     units stay finished in every case.
     """
-    owed = [unit for unit in units if journal.is_owed(unit.key) or journal.status(unit.key) in retry]
+    due = _due([unit.key for unit in units], journal, retry, pairs)
+    owed = [unit for unit in units if unit.key in due]
     if owed and not journal.writable:
         raise UserError(
             f"{journal.path}: cannot be written, but {some_are(len(owed), len(units), 'units')} owed; "
             "make the folder writable, or copy it"
         )
-    feed = Feed(iter(owed), len(owed), journal, limits)
+    groups = [list(group) for _, group in groupby(owed, lambda unit: pairs.get(unit.key, unit.key))]
+    feed = Feed(groups, journal, limits)
     progress, beginning = watch.progress, _Beginning()
 
     async def durable(appended: Awaitable[None], row: R) -> None:
@@ -205,7 +212,7 @@ async def _carried_out(
     if is_judged:
         benchmark.source(Run(folder.path, journals), {})  # judges read it; fail before the first call
     units = _selected(plan, journals)
-    reused = sum(_is_finished(journals, unit, settings.retry) for unit in units)
+    reused = len(units) - len(_due(units, journals[JOURNAL], settings.retry, pairs_of(units, items)))
     standing = await _stages(plan, journals, folder, scoring({} if is_judged else None), quiet, say)
     if standing.stopped:
         say(_stopped(standing, benchmark.unit_noun))
@@ -238,10 +245,10 @@ def _selected(plan: Plan, journals: Journals) -> Sequence[str]:
     return [unit.key for stage in answers for unit in stage.units()] or list(journals[JOURNAL].units)
 
 
-def _is_finished(journals: Journals, unit: str, retry: Sequence[str]) -> bool:
-    """Whether a unit has a row and is not run again."""
-    status = journals[JOURNAL].status(unit)
-    return status is not None and status not in retry and not journals[JOURNAL].is_owed(unit)
+def _due(units: Sequence[str], journal: Journal[Any], retry: Collection[str], pairs: Mapping[str, str]) -> set[str]:
+    """The units to run: those that are owed, and those whose status is in `retry`, with the other unit of the pair."""
+    again = {pairs.get(unit, unit) for unit in units if journal.status(unit) in retry}
+    return {unit for unit in units if journal.is_owed(unit) or pairs.get(unit, unit) in again}
 
 
 def _stopped(standing: Standing, noun: str) -> str:
@@ -328,6 +335,7 @@ async def _stage(
             unit_limits(settings),
         ),
         settings.retry,
+        pairs_of([unit.key for unit in units], {item.id: item for item in plan.items}),
     )
     for note in progress.notes:
         say(note)

@@ -214,7 +214,7 @@ class Figures:
     """The figures of a run: its tables, its overall line, and the format of values.
 
     `unusable` is the reason if the score is not a measurement. `group_names` are the groups of items in words.
-    `details` are further fields of the report.
+    `details` are further fields of the report. `beside_pairs` are tables that follow the table of pairs, for twins.
     """
 
     table: Sequence[TableSection] = ()
@@ -226,6 +226,7 @@ class Figures:
     unusable: str = ""
     group_names: Mapping[str, str] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
+    beside_pairs: Sequence[TableSection] = ()
 
 
 class Judgement(Protocol):

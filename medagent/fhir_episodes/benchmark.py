@@ -276,14 +276,17 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     def _units(self, settings: SettingsT, items: Sequence[FhirItem], left_out: Sequence[str]) -> Sequence[EpisodeUnit]:
         """The units of the selected items. Raises UserError if none is left."""
         missing = set(left_out)
-        present = [item for item in items if item.id not in missing]
-        twins = any(item.pair for item in present)
-        chosen = selected_pairs(present, settings, self.selected) if twins else self.selected(settings, present)
+        chosen = self.chosen(settings, [item for item in items if item.id not in missing])
         return [
             EpisodeUnit(item.task, trial, settings.seed(trial), item.change)
             for trial in range(1, settings.trials + 1)
             for item in chosen
         ]
+
+    def chosen(self, settings: SettingsT, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
+        """The items that a run's settings select, of twins both. Raises UserError."""
+        twins = any(item.pair for item in items)
+        return selected_pairs(items, settings, self.selected) if twins else self.selected(settings, items)
 
     def selected(self, settings: SettingsT, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
         """The items that a run's settings select, in an order that mixes the types. Raises UserError."""

@@ -146,6 +146,11 @@ class OpenEpisode:
         return self._session.outcome().transcript
 
     @property
+    def pair(self) -> str:
+        """The name that two twins share; empty for other items. Do not show it to an agent."""
+        return self._item.pair
+
+    @property
     def tools(self) -> list[Tool]:
         """The FHIR functions and `finish`, as tools with JSON schemas."""
         return self._source.toolbox.tools()

@@ -76,6 +76,8 @@ class RuleAgent(SolverAgent):
             replies[reached] = bundle_in((yield f"GET {reached}"))
         for url, body in reached.posts:
             yield f"POST {url}\n{json.dumps(body, ensure_ascii=False)}"
+        for method, url, body in reached.requests:
+            yield f"{method} {url}" + ("" if body is None else f"\n{json.dumps(body, ensure_ascii=False)}")
         answers: list[Any] = reached.answer
         return answers
 
@@ -94,5 +96,7 @@ class CodeRuleAgent(RuleAgent):
                 part, _, rest = reply.partition("⟦")[2].rpartition("⟧")
                 text, length, program = text + part, int(rest.split()[0]), ""
             replies[reached] = ast.literal_eval(text)
-        posts = "".join(f"post({url!r}, {body!r})\n" for url, body in reached.posts)
-        yield fenced(f"{posts}finish({reached.answer!r})\n")
+        lines = [f"post({url!r}, {body!r})" for url, body in reached.posts]
+        for method, url, body in reached.requests:
+            lines.append(f"delete({url!r})" if body is None else f"{method.lower()}({url!r}, {body!r})")
+        yield fenced("\n".join([*lines, f"finish({reached.answer!r})", ""]))

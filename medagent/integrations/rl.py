@@ -20,6 +20,8 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from medagent.benchmarks.base import DEFAULT, find_fhir
 from medagent.core.errors import MedagentError, UserError
+from medagent.engine.pairs import is_right_and_read
+from medagent.engine.scores import Score
 from medagent.fhir_episodes.benchmark import Training
 from medagent.fhir_episodes.episodes import EpisodeSource, SyncEpisode, open_episode
 from medagent.fhir_episodes.fhir_base import API_BASE
@@ -36,6 +38,16 @@ _ENDED = "The episode has ended."
 
 class UngradedError(MedagentError):
     """The episode could not be graded, so it has no reward. Do not count it as a reward of 0."""
+
+
+def pair_reward(one: Score, other: Score) -> float:
+    """The reward of two twins (see `Episode.pair`): 1.0 if both are right and the agent had read the deciding data of
+    both, otherwise 0.0. Raises UngradedError if one of them was not graded.
+    """
+    verdicts = is_right_and_read(one), is_right_and_read(other)
+    if None in verdicts:
+        raise UngradedError("a twin was not graded, or it is unknown what its agent had read")
+    return float(all(verdicts))
 
 
 class Environment:

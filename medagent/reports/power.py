@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from medagent.core.errors import UserError
+from medagent.core.figures import counted
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.plan import JOURNAL, Plan
 from medagent.reports.tables import Table, print_table, put
@@ -14,18 +15,18 @@ _SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
 """Shares of items on which two runs differ, for the table."""
 
 
-def noise_line(n: int, discordant: float = DISCORDANT) -> str:
-    """The difference over `n` items that chance explains, in words."""
-    items = "1 item" if n == 1 else f"{n:,} items"
-    return f"with {items} a difference under {100 * noise(n, discordant):.1f} points is noise"
+def noise_line(n: int, discordant: float = DISCORDANT, nouns: str = "items") -> str:
+    """The difference over `n` items (or pairs of twins) that chance explains, in words."""
+    return f"with {counted(n, nouns)} a difference under {100 * noise(n, discordant):.1f} points is noise"
 
 
 def noise_before(plan: Plan, benchmark: Benchmark[Any, Any]) -> str:
     """The same for a planned run; empty if its items have no verdicts, or if it has none."""
     units = sum(len(stage.units()) for stage in plan.stages if stage.journal == JOURNAL)
     twins = any(item.pair for item in plan.items)
-    items = units // plan.settings.trials // (2 if twins else 1)
-    return f"{noise_line(items)} (medagent power)" if benchmark.has_verdicts and items else ""
+    count = units // plan.settings.trials // (2 if twins else 1)
+    line = noise_line(count, nouns="pairs" if twins else "items") if count else ""
+    return f"{line} (medagent power)" if benchmark.has_verdicts and line else ""
 
 
 def print_power(n: int, discordant: float | None) -> None:

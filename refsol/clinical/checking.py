@@ -13,12 +13,13 @@ from refsol.clinical.chart import Chart, ref
 from refsol.clinical.evidence import because
 from refsol.clinical.meanings import CLINICAL, Is
 from refsol.clinical.orders import Order
-from refsol.clinical.rulings import Reply, Ruling
+from refsol.clinical.rulings import Ruling, delete
 from refsol.clinical.sources import Resource, Resources, Source
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.trial import check_type, tried
 from refsol.clinical.twins import MakeChart, Twin, moved, signature, time_of, twin, valued
 from refsol.errors import DataFault
+from refsol.history import Post
 from refsol.verdict import Verdict
 
 BASE = "http://localhost:8080/fhir/"
@@ -35,6 +36,8 @@ class Checked:
     """The answer of the right reply."""
     posts: tuple[tuple[str, Mapping[str, Any]], ...]
     """The posts of the right reply, as pairs of URL and JSON."""
+    requests: tuple[tuple[str, str, Any], ...]
+    """The further requests of the right reply: method, URL and JSON (None: no body)."""
     wrong: Mapping[str, str]
     """For each part of the reply that was made wrong, the reason of the verdict."""
     twin: Twin | None
@@ -43,6 +46,10 @@ class Checked:
     def __str__(self) -> str:
         lines = [self.because, f"right answer: {json.dumps(self.answer)}"]
         lines += [f"right POST {url}\n{json.dumps(body)}" for url, body in self.posts]
+        lines += [
+            f"right {method} {url}" + ("" if body is None else f"\n{json.dumps(body)}")
+            for method, url, body in self.requests
+        ]
         change = self.twin and f"{self.twin.change.words} ({self.twin.after.branch})"
         return "\n".join([*lines, f"wrong, one at a time: {', '.join(self.wrong)}", f"twin: {change or 'none'}"])
 
@@ -63,35 +70,48 @@ def check(kind: type[TaskType], resources: Sequence[Resource], *, patient: str, 
     ruling = tried(own, chart)
     right = Solution.of(ruling, chart)
 
-    def judged(answer: Any, posts: Sequence[Mapping[str, Any]]) -> Verdict:
-        return own.judge(make(Resources(resources)), Reply.made(json.dumps(answer), posts, BASE))
+    def judged(reply: Solution) -> Verdict:
+        return own.judge(make(Resources(resources)), reply.reply)
 
-    bodies = [body for _, body in right.posts]
-    verdict = judged(right.answer, bodies)
+    verdict = judged(right)
     assert verdict.correct, f"the right reply of {own.name} is not right: {verdict.reason}"
     wrong = {}
-    for name, answer, posts in _wrong(ruling, right.answer, chart):
-        verdict = judged(answer, posts)
+    for name, reply in _wrong(ruling, right, chart):
+        verdict = judged(reply)
         assert verdict.correct is False, f"{own.name}: a reply with a wrong {name} counts as right"
         wrong[name] = verdict.reason
     for words in unrecorded(own, make, resources):
         warnings.warn(words, stacklevel=2)
     sentence = because(chart, ruling).sentence
-    return Checked(ruling, sentence, right.answer, right.posts, wrong, twin(own, make, resources))
+    return Checked(ruling, sentence, right.answer, right.posts, right.requests, wrong, twin(own, make, resources))
 
 
-def _wrong(ruling: Ruling, answer: Any, chart: Chart) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:
-    """The right reply with one part wrong at a time: the part's name, the answer, and the posts."""
+def _wrong(ruling: Ruling, right: Solution, chart: Chart) -> Iterator[tuple[str, Solution]]:
+    """The right reply with one part wrong at a time, and the part's name."""
     due = [one.json(chart) for one in ruling.due]
+
+    def posted(*bodies: dict[str, Any]) -> Solution:
+        return right._replace(posts=tuple(Post(f"{BASE}{one['resourceType']}", one) for one in bodies))
+
     if ruling.answers:
-        yield "answer", changed(answer), due
+        yield "answer", right._replace(answer=changed(right.answer))
     for place, order in enumerate(ruling.due):
         before, after = due[:place], due[place + 1 :]
-        yield f"{order.kind} left out", answer, [*before, *after]
-        yield f"{order.kind} twice", answer, [*due, due[place]]
-        yield f"{order.kind} resourceType", answer, [*before, {**due[place], "resourceType": "Task"}, *after]
+        yield f"{order.kind} left out", posted(*before, *after)
+        if ruling.only or not ruling.edits:
+            yield f"{order.kind} twice", posted(*due, due[place])
+        yield f"{order.kind} resourceType", posted(*before, {**due[place], "resourceType": "Task"}, *after)
         for number, field in enumerate(order.every(chart)):
-            yield f"{order.kind} {field.path}", answer, [*before, with_wrong(order, number, chart), *after]
+            yield f"{order.kind} {field.path}", posted(*before, with_wrong(order, number, chart), *after)
+    for place, edit in enumerate(ruling.edits):
+        others = right.edits[:place] + right.edits[place + 1 :]
+        yield f"{edit.change.name} unchanged", right._replace(edits=others)
+        for path, meaning in (edit.values or {}).items():
+            other = edit._replace(values={**(edit.values or {}), path: Is(changed(meaning.json()))})
+            yield f"{edit.change.name} {path}", right._replace(edits=(*others, other))
+    if ruling.only:
+        more = delete({"resourceType": "Patient", "id": "another"})
+        yield "other change", right._replace(edits=(*right.edits, more))
 
 
 def with_wrong(order: Order, number: int, chart: Chart) -> dict[str, Any]:

@@ -6,11 +6,10 @@ same test, a resource of the same kind, an encounter of the same patient. So eac
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice, product, zip_longest
 from random import Random
 from typing import Any
 
@@ -23,6 +22,7 @@ from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.texts import quoted, requoted
 from refsol.clinical.twins import Changed, time_of
 from refsol.errors import DataFault
+from refsol.history import Post
 from refsol.json_values import as_object
 from refsol.resources import codes, subject_id
 
@@ -165,8 +165,8 @@ def are_apart(case: Case, source: Source, change: Amendment) -> bool:
 def _is_agreed(case: Case, source: Source) -> bool:
     """Whether the right reply by the last rule set is right by all."""
     charts = case.charts(source)
-    solution = Solution.of(case.kind.ruled(charts[-1]), charts[-1])
-    return all(case.kind.judge(one, solution.reply).correct for one in case.charts(source))
+    reply = Solution.of(case.kind.ruled(charts[-1]), charts[-1]).reply
+    return all(case.kind.judge(one, reply).correct for one in case.charts(source))
 
 
 def _replies(rulings: tuple[Ruling, Ruling], chart: Chart) -> Iterator[Reply]:
@@ -175,9 +175,9 @@ def _replies(rulings: tuple[Ruling, Ruling], chart: Chart) -> Iterator[Reply]:
     bodies = [[one.json(chart) for one in ruling.due] for ruling in rulings]
     if len(bodies[0]) == len(bodies[1]) > 0:
         bodies.append([_between(*both) for both in zip(*bodies, strict=True)])
-    for answer in answers:
-        for posts in bodies:
-            yield Reply.made(json.dumps(answer), posts, chart.base)
+    for answer, posts, ruling in product(answers, bodies, rulings):
+        sent = tuple(Post(f"{chart.base}{one['resourceType']}", one) for one in posts)
+        yield Solution(answer, sent, ruling.edits).reply
 
 
 def _between(one: Any, other: Any) -> Any:

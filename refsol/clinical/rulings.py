@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, NamedTuple
 
-from refsol.changes import Change
+from refsol.changes import NO_CHANGE, Change
 from refsol.clinical.chart import Chart, ref
 from refsol.clinical.meanings import Accepted, Is, Meaning, RuleSet
-from refsol.clinical.orders import Order, lookup
+from refsol.clinical.orders import Order, lookup, steps
 from refsol.clinical.sources import Resource
 from refsol.errors import DataFault
 from refsol.history import HistoryMessage, Post, ends_in_attempt, extract_posts
@@ -66,25 +66,69 @@ class Edit(NamedTuple):
             f"{name} {one.expected}" for name, one in self.values.items()
         )
 
-    def check(self, changes: Sequence[Change], chart: Chart) -> Check:
-        """Whether the changes of an episode have this one."""
-        name = ref(self.resource)
-        made = next((one for one in changes if one.before is not None and ref(one.before) == name), None)
-        if made is None:
-            return Check(name, False, self.words, "no change")
-        values, after = self.values or {}, made.after
-        right = all(chart.rules.accepts(one, lookup(after, path), chart) for path, one in values.items())
-        return Check(name, right and (after is None) == (self.values is None), self.words, made.words)
+    @property
+    def kind(self) -> str:
+        """What is done to which type of resource: `delete Observation`."""
+        return f"{'delete' if self.values is None else 'change'} {self.resource['resourceType']}"
+
+    @property
+    def change(self) -> Change:
+        """The change of the chart that it makes."""
+        before = dict(self.resource)
+        if self.values is None:
+            return Change("deleted", before)
+        after: Any = before
+        for path, one in self.values.items():
+            after = _with(after, steps(path), one.json())
+        return Change("changed", before, after)
+
+    def request(self, base: str) -> tuple[str, str, Any]:
+        """A request that makes it: the method, the URL, and the JSON of the body (None: no body)."""
+        url, after = base + ref(self.resource), self.change.after
+        if self.values is None or after is None:
+            return "DELETE", url, None
+        elements = dict.fromkeys(str(steps(path)[0]) for path in self.values)
+        return "PATCH", url, [{"op": "add", "path": f"/{name}", "value": after[name]} for name in elements]
+
+    def is_about(self, change: Change) -> bool:
+        """Whether a change is one of the same resource."""
+        return change.before is not None and ref(change.before) == ref(self.resource)
+
+    def check(self, change: Change | None, chart: Chart) -> Check:
+        """Whether a change of the resource is this one."""
+        if change is None:
+            return Check(ref(self.resource), False, self.words, NO_CHANGE)
+        values = self.values or {}
+        right = all(chart.rules.accepts(one, lookup(change.after, path), chart) for path, one in values.items())
+        is_same_kind = (change.after is None) == (self.values is None)
+        return Check(ref(self.resource), right and is_same_kind, self.words, change.words)
+
+
+def _with(value: Any, path: Sequence[str | int], new: Any) -> Any:
+    """JSON with another value at a path. Objects that the path needs are added; lists must be there."""
+    if not path:
+        return new
+    step, *rest = path
+    if isinstance(step, int):
+        return [_with(one, rest, new) if place == step else one for place, one in enumerate(value)]
+    return {**value, step: _with(value.get(step, {}), rest, new)}
 
 
 def update(resource: Resource, **values: Any) -> Edit:
     """A resource of the chart has these values afterwards: `update(order, status="stopped")`."""
-    return Edit(resource, {name: one if isinstance(one, Meaning) else Is(one) for name, one in values.items()})
+    meanings = {name: one if isinstance(one, Meaning) else Is(one) for name, one in values.items()}
+    return Edit(_in_chart(resource), meanings)
 
 
 def delete(resource: Resource) -> Edit:
     """A resource of the chart is deleted."""
-    return Edit(resource, None)
+    return Edit(_in_chart(resource), None)
+
+
+def _in_chart(resource: Resource | None) -> Resource:
+    if resource is None:
+        raise TypeError("None cannot be changed or deleted: the rule found no resource")
+    return resource
 
 
 @dataclass(frozen=True)
@@ -100,21 +144,31 @@ class Ruling:
     because: str = ""
     """Why, if the chart's record does not say it: `the right answer is …`."""
     edits: tuple[Edit, ...] = ()
-    """Changes of the chart that are due, besides the orders. Only episodes with executed writes can make them."""
+    """Changes of the chart that are due, besides the orders. Only episodes with executed writes can make them. Other
+    changes do not matter, except with `only`.
+    """
     only: bool = False
     """Whether nothing else may have changed."""
 
+    @property
+    def is_of_state(self) -> bool:
+        """Whether it demands a state difference, whatever the requests that made it: orders are created resources."""
+        return bool(self.edits) or self.only
+
     def checks(self, reply: Reply, chart: Chart) -> Iterator[Check]:
-        """The checks of a reply: the posts one to one with the due orders, then the answer. Raises ReplyFault."""
+        """The checks of a reply: the posts one to one with the due orders, or the state difference, then the answer.
+
+        Raises ReplyFault, and DataFault if the state difference is due and not known.
+        """
         actual = reply.answer
         answered = actual is not NO_ANSWER
         yield Check("completed", answered, "an answer", "an answer" if answered else "none")
-        if not self.due and not self.edits:
+        if self.is_of_state:
+            yield from _state_difference(self, reply, chart)
+        elif not self.due:
             yield Check("no POST", not reply.attempted, "no POST", "a POST" if reply.attempted else "no POST")
         else:
             yield from _orders(self.due, reply, chart)
-        if self.edits or self.only:
-            yield from _changes(self, reply, chart)
         if self.answers is not None:
             accepted = Accepted(self.answers)
             yield Check("answer", accepted.accepts(actual, chart), accepted, actual)
@@ -133,18 +187,37 @@ def _orders(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]
     yield from min(checked, key=lambda checks: sum(not one.passed for one in checks))
 
 
-def _changes(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
-    """The due changes of the chart, and that there are no others. Raises DataFault if the changes are not known."""
+def _state_difference(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
+    """The due orders among the created resources, the due changes, and that there are no others (`only`)."""
     if reply.changes is None:
         raise DataFault("the changes of the chart are not known: run with --writes execute")
+    others = list(reply.changes)
+    made: list[Change | None] = []
+    for order in ruling.due:
+        options = [one for one in others if one.before is None or order.is_met_by(one, chart)]
+        failures = [sum(not check.passed for check in _of(order, one, chart)) for one in options]
+        made.append(others.pop(others.index(options[failures.index(min(failures))])) if options else None)
+    if made:
+        placed = sum(one is not None for one in made)
+        yield Check("posts", placed == len(made), f"{len(made)} accepted", f"{placed} accepted")
+    for order, change in zip(ruling.due, made, strict=True):
+        yield from _of(order, change, chart)
     for edit in ruling.edits:
-        yield edit.check(reply.changes, chart)
+        change = next((one for one in others if edit.is_about(one)), None)
+        if change is not None:
+            others.remove(change)
+        yield edit.check(change, chart)
     if ruling.only:
-        meant = {ref(edit.resource) for edit in ruling.edits}
-        others = [one for one in reply.changes if one.before is not None and ref(one.before) not in meant]
-        others = [one for one in others if not any(order.is_met_by(one, chart) for order in ruling.due)]
         actual = "; ".join(f"{one.name}: {one.words}" for one in others) or "none"
         yield Check("other changes", not others, "none", actual)
+
+
+def _of(order: Order, change: Change | None, chart: Chart) -> list[Check]:
+    """The checks of an order on the resource that was created, or none if it was met by the end of another order."""
+    if change is not None and change.before is not None:
+        return []
+    body = change and change.after
+    return list(order.checks(Post(f"{chart.base}{body['resourceType']}", body) if body else None, chart))
 
 
 def _in_sequence(due: Sequence[Order], posts: Sequence[Post], chart: Chart) -> list[Check]:
@@ -152,19 +225,21 @@ def _in_sequence(due: Sequence[Order], posts: Sequence[Post], chart: Chart) -> l
     return [check for order, post in zip(due, padded, strict=False) for check in order.checks(post, chart)]
 
 
-def answer(*accepted: Any) -> Ruling:
-    """A question: one of these answers is right, and no order."""
-    return Ruling("query", accepted)
+def answer(*accepted: Any, only: bool = False) -> Ruling:
+    """A question: one of these answers is right, and no order. With `only`, nothing may have changed."""
+    return Ruling("query", accepted, only=only)
 
 
-def nothing(*accepted: Any) -> Ruling:
-    """No order is due. Without accepted answers, any answer is right."""
-    return Ruling("no order", accepted or None)
+def nothing(*accepted: Any, only: bool = False) -> Ruling:
+    """No order is due. Without accepted answers, any answer is right. With `only`, nothing may have changed."""
+    return Ruling("no order", accepted or None, only=only)
 
 
 def order(*orders: Order, answers: Sequence[Any] = (), edits: Sequence[Edit] = (), only: bool = False) -> Ruling:
     """These orders are due, no others. Without accepted answers, any answer is right.
 
-    `edits` are further changes of the chart that are due; with `only`, nothing else may have changed.
+    `edits` are changes of the chart that are due (`update`, `delete`). With them or with `only`, the chart after the
+    episode is compared, so that it does not matter how an order or a change was made; further changes do not matter,
+    except with `only`.
     """
     return Ruling("order", tuple(answers) or None, orders, edits=tuple(edits), only=only)

@@ -7,10 +7,11 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+from refsol.changes import Change
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import because
 from refsol.clinical.meanings import plain
-from refsol.clinical.rulings import Reply, Ruling
+from refsol.clinical.rulings import Edit, Reply, Ruling
 from refsol.errors import DataFault, FactsError, InputError, RefsolError, ReplyFault
 from refsol.history import HistoryError, Post
 from refsol.verdict import Because, Branch, Check, Needed, Verdict
@@ -116,22 +117,31 @@ class Ruled(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """A right reply: the answer, and the posts."""
+    """A right reply: the answer, the posts, and the due changes of the chart."""
 
     answer: Any
     posts: tuple[Post, ...]
+    edits: tuple[Edit, ...] = ()
+    requests: tuple[tuple[str, str, Any], ...] = ()
+    """The requests that make the changes: method, URL and JSON (None: no body)."""
 
     @classmethod
     def of(cls, ruling: Ruling, chart: Chart) -> Solution:
-        """The right reply to a ruling: its first accepted answer, and its orders."""
+        """The right reply to a ruling: its first accepted answer, its orders, and its edits."""
         first = ruling.answers[0] if ruling.answers else []
         posts = tuple(Post(chart.base + one.kind, one.json(chart)) for one in ruling.due)
-        return cls(plain(first), posts)
+        return cls(plain(first), posts, ruling.edits, tuple(one.request(chart.base) for one in ruling.edits))
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """How the chart changes."""
+        created = (Change("created", after=dict(body)) for _, body in self.posts)
+        return (*created, *(one.change for one in self.edits))
 
     @property
     def reply(self) -> Reply:
         """The reply of an agent that does this."""
-        return Reply(json.dumps(self.answer), self.posts, bool(self.posts))
+        return Reply(json.dumps(self.answer), self.posts, bool(self.posts), changes=self.changes)
 
 
 class UngradableError(ValueError):

@@ -71,10 +71,12 @@ def twin(kind: TaskType, make: MakeChart, resources: Sequence[Resource]) -> Twin
 
 
 def signature(ruling: Ruling) -> tuple[Any, ...]:
-    """What makes two rulings different: the branch and the kinds of the orders; for a query, its first answer."""
+    """What makes two rulings different: the branch and the kinds of the orders and changes; for a query, its first
+    answer.
+    """
     if ruling.branch == "query":
         return ruling.branch, json.dumps(plain(ruling.answers[0])) if ruling.answers else ""
-    return ruling.branch, *(one.kinds for one in ruling.due)
+    return ruling.branch, *(one.kinds for one in ruling.due), *(one.kind for one in ruling.edits)
 
 
 def changes(chart: Chart) -> Iterator[Change]:

@@ -7,6 +7,7 @@ docs/fhir-agentbench.md describes the rules.
 from refsol.fhiragentbench._questions import (
     FAMILIES,
     Family,
+    Ids,
     Question,
     always_empty,
     family_of,
@@ -15,7 +16,7 @@ from refsol.fhiragentbench._questions import (
 )
 from refsol.fhiragentbench._replay import Call, EvaluationError, evaluate
 from refsol.fhiragentbench.answers import Correct, is_error, normalized, read_judge, settle
-from refsol.fhiragentbench.compare import compare, decide
+from refsol.fhiragentbench.compare import NOT_IN_RECORD, compare, decide, of_twin, refuses
 from refsol.fhiragentbench.figures import (
     FAILURE_KINDS,
     KIND_WORDS,
@@ -30,6 +31,7 @@ from refsol.fhiragentbench.figures import (
     grouped,
 )
 from refsol.fhiragentbench.outputs import COLUMNS, Output, read_outputs, with_context, write_outputs
+from refsol.fhiragentbench.reliability import OUTCOMES, PENALTIES, Outcome, outcome_of, reliability
 from refsol.fhiragentbench.retrieval import RULE_SETS, ResourcesError, Retrieval, RuleName, retrieve, rule_name
 
 __all__ = [
@@ -37,6 +39,9 @@ __all__ = [
     "FAILURE_KINDS",
     "FAMILIES",
     "KIND_WORDS",
+    "NOT_IN_RECORD",
+    "OUTCOMES",
+    "PENALTIES",
     "RULE_SETS",
     "Call",
     "Correct",
@@ -44,6 +49,8 @@ __all__ = [
     "FailureKind",
     "Family",
     "Figures",
+    "Ids",
+    "Outcome",
     "Output",
     "Question",
     "ResourcesError",
@@ -63,10 +70,14 @@ __all__ = [
     "grouped",
     "is_error",
     "normalized",
+    "of_twin",
+    "outcome_of",
     "questions_text",
     "read_judge",
     "read_outputs",
     "read_questions",
+    "refuses",
+    "reliability",
     "retrieve",
     "rule_name",
     "settle",

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -26,6 +27,8 @@ COLUMNS = (
     "template",
 )
 """The columns that are read."""
+TWIN_COLUMNS = ("twin", "removed_fhir_ids")
+"""The columns of a set of twins, which are read too."""
 OTHER_COLUMNS = ("task_type", "expected_actions", "split", "sql_query", "val_dict")
 """Optional columns, which are not read."""
 MAX_FIELD = 1 << 24
@@ -69,7 +72,11 @@ Ids = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question. `true_ids` is empty if the record has no answer, `split` if the file has no such column."""
+    """One question. `true_ids` is empty if the record has no answer, `split` if the file has no such column.
+
+    Two twins are the same question over two charts. They share the name `twin`. `removed` are the ids of the resources
+    that the chart of one of them lacks; that twin has no answer.
+    """
 
     id: str
     question: str
@@ -79,6 +86,8 @@ class Question:
     patient: str = ""
     assumption: str = ""
     split: str = ""
+    twin: str = ""
+    removed: Ids = field(default_factory=dict)
 
     @property
     def types(self) -> str:
@@ -129,6 +138,9 @@ def read_questions(path: Path | str) -> tuple[Question, ...]:
             questions[question.id] = question
         if not questions:
             file.fault("has no questions")
+        for twin, count in Counter(one.twin for one in questions.values() if one.twin).items():
+            if count != 2:
+                file.fault(f"twin {twin} occurs in {count} of the questions; two questions share the name of a twin")
     return tuple(questions.values())
 
 
@@ -136,10 +148,12 @@ def questions_text(questions: Sequence[Question]) -> str:
     """The text of a question file, in the form that `read_questions` reads."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
+    twins = any(one.twin for one in questions)
+    table.writerow([*COLUMNS, *(TWIN_COLUMNS if twins else ())])
     for one in questions:
         ids = repr(dict(one.true_ids))
-        table.writerow([one.id, one.question, one.assumption, one.patient, one.true_answer, ids, one.template])
+        row = [one.id, one.question, one.assumption, one.patient, one.true_answer, ids, one.template]
+        table.writerow([*row, *([one.twin, repr(dict(one.removed))] if twins else ())])
     return text.getvalue()
 
 
@@ -173,7 +187,7 @@ def _rows(file: InputFile) -> Iterator[tuple[int, dict[str, str]]]:
 
 def _check_header(file: InputFile, header: Sequence[str]) -> None:
     missing = [name for name in COLUMNS if name not in header]
-    unknown = [name for name in header if name not in (*COLUMNS, *OTHER_COLUMNS)]
+    unknown = [name for name in header if name not in (*COLUMNS, *TWIN_COLUMNS, *OTHER_COLUMNS)]
     if missing:
         file.fault(f"has no column {', '.join(missing)}", line=1)
     if unknown:
@@ -186,15 +200,12 @@ def _check_header(file: InputFile, header: Sequence[str]) -> None:
 
 def _question(row: Mapping[str, str]) -> Question:
     faults = [Fault("is empty", (name,)) for name in ("question_id", "question", "template") if not row[name].strip()]
-    ids: Any = {}
-    try:
-        if row["true_fhir_ids"].strip():
-            ids = ast.literal_eval(row["true_fhir_ids"])
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        faults.append(Fault("is not a Python literal", ("true_fhir_ids",)))
-    else:
-        if not _is_ids(ids):
-            faults.append(Fault("is not an object with lists of ids by resource type", ("true_fhir_ids",)))
+    ids: dict[str, Any] = {}
+    for name in ("true_fhir_ids", "removed_fhir_ids"):
+        try:
+            ids[name] = _ids(row.get(name, ""))
+        except ValueError as error:
+            faults.append(Fault(str(error), (name,)))
     if row["template"].strip():
         try:
             family_of(row["template"])
@@ -206,12 +217,25 @@ def _question(row: Mapping[str, str]) -> Question:
         row["question_id"],
         row["question"],
         row["true_answer"],
-        ids,
+        ids["true_fhir_ids"],
         row["template"],
         row["patient_fhir_id"],
         row["assumption"],
         row.get("split", ""),
+        row.get("twin", ""),
+        ids["removed_fhir_ids"],
     )
+
+
+def _ids(cell: str) -> Ids:
+    """The ids in a cell. Raises ValueError."""
+    try:
+        ids: Ids = ast.literal_eval(cell) if cell.strip() else {}
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise ValueError("is not a Python literal") from None
+    if not _is_ids(ids):
+        raise ValueError("is not an object with lists of ids by resource type")
+    return ids
 
 
 def _is_ids(value: object) -> bool:

@@ -44,6 +44,11 @@ def normalized(reply: str | None) -> str:
     return ANSWERED if reply is None else reply.strip()
 
 
+def is_no_answer(normal: str) -> bool:
+    """Whether the normalizing call found that the agent gave no answer."""
+    return _PUNCTUATION.sub("", normal).strip().lower() == NO_ANSWER
+
+
 def settle(answer: Any, error: Any, true_answer: str, normal: str, rules: RuleName = "published") -> Correct | None:
     """Whether a row is right, if that can be decided without the judge's second call. None if it cannot.
 
@@ -57,7 +62,7 @@ def settle(answer: Any, error: Any, true_answer: str, normal: str, rules: RuleNa
         return 0
     if isinstance(answer, str) and OVER_CAP in answer:
         return 0
-    if true_answer == NO_ANSWER and _PUNCTUATION.sub("", normal).strip().lower() == NO_ANSWER:
+    if true_answer == NO_ANSWER and is_no_answer(normal):
         return 1
     return 0 if is_null(answer) else None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from refsol.fhiragentbench._questions import NO_ANSWER, Question
-from refsol.fhiragentbench.answers import OUT_OF_TURNS, OVER_CAP, Correct, is_error, is_null
+from refsol.fhiragentbench.answers import OUT_OF_TURNS, OVER_CAP, Correct, is_error, is_no_answer, is_null
 from refsol.fhiragentbench.outputs import Output
 from refsol.fhiragentbench.retrieval import RuleName
 
@@ -237,12 +237,47 @@ _FACTORS = (10, 100, 1000, 1_000_000, 60, 24, 7, 1440, 2.2046, 2.54, 30.4, 365)
 """Ratios between units of the same quantity."""
 
 
+NOT_IN_RECORD = "not in the record"
+"""The answer to a question of two twins if the record does not contain the answer."""
+
+
 def decide(question: Question, output: Output, rules: RuleName = "published") -> Correct | None:
     """Decide without a judge whether a row is right. Errors and an exceeded cap are wrong, other rows are compared."""
     if is_error(output.error, rules) or (isinstance(output.answer, str) and OVER_CAP in output.answer):
         return 0
+    if (settled := of_twin(question, output)) is not None:
+        return settled
     right = compare(question, output.answer)
     return None if right is None else 1 if right else 0
+
+
+def of_twin(question: Question, output: Output, normalized: str | None = None) -> Correct | None:
+    """Whether the answer to one of two twins is right, if that follows from whether it refuses. None otherwise.
+
+    Without the answer in the record, only a refusal is right, and a refusal is wrong otherwise.
+    """
+    if not question.twin:
+        return None
+    refused = refuses(question, output, normalized)
+    if question.true_ids:
+        return 0 if refused else None
+    return 1 if refused else 0
+
+
+def refuses(question: Question, output: Output, normalized: str | None = None) -> bool:
+    """Whether an answer says only that the record does not contain the answer.
+
+    `normalized` is the result of the judge's normalizing call, if there was one.
+    """
+    text = _final_text(output.answer)
+    if not text or text.startswith(OUT_OF_TURNS) or is_error(output.error):
+        return False
+    own = plain(text) == NOT_IN_RECORD or is_denial(text, question.question)
+    return own or is_no_answer(normalized or "")
+
+
+def _final_text(answer: Any) -> str:
+    return "" if is_null(answer) else _FINAL.split(str(answer))[-1].strip().strip("\"'`* ")
 
 
 def compare(question: Question, answer: Any) -> bool | None:
@@ -250,7 +285,7 @@ def compare(question: Question, answer: Any) -> bool | None:
 
     `answer` is the whole last message. Only the text after the last `The final answer is:` counts.
     """
-    text = "" if is_null(answer) else _FINAL.split(str(answer))[-1].strip().strip("\"'`* ")
+    text = _final_text(answer)
     values = [] if question.judged_answer == NO_ANSWER else read_values(question.judged_answer)
     if values is None:
         return None

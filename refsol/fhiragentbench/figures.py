@@ -12,6 +12,7 @@ from typing import Literal, get_args
 
 from refsol.fhiragentbench._questions import Question
 from refsol.fhiragentbench.answers import OUT_OF_TURNS, OVER_CAP, Correct, is_error, is_null
+from refsol.fhiragentbench.compare import refuses
 from refsol.fhiragentbench.outputs import Output
 from refsol.fhiragentbench.retrieval import Retrieval, RuleName, retrieve
 
@@ -134,7 +135,15 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 FailureKind = Literal[
-    "over-cap", "out-of-turns", "error", "said-nothing", "nothing-found", "not-all-found", "wrong-answer"
+    "over-cap",
+    "out-of-turns",
+    "error",
+    "said-nothing",
+    "refused-despite-evidence",
+    "answered-without-evidence",
+    "nothing-found",
+    "not-all-found",
+    "wrong-answer",
 ]
 FAILURE_KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
 KIND_WORDS: dict[FailureKind, str] = {
@@ -142,6 +151,8 @@ KIND_WORDS: dict[FailureKind, str] = {
     "out-of-turns": "all turns were used without a final answer",
     "error": "the episode ended with an error",
     "said-nothing": "gave no answer",
+    "refused-despite-evidence": "said that the answer is not in the record, which contains it",
+    "answered-without-evidence": "gave an answer that is not in the record",
     "nothing-found": "found no resource of the types that have the answer",
     "not-all-found": "found some of the true ids, not all",
     "wrong-answer": "found all true ids and answered wrong",
@@ -207,11 +218,17 @@ def grade_row(
         retrieval = Retrieval((), None, None)
     else:
         retrieval = retrieve(question.true_ids, output.resources, rules)
-    failure = failure_of(question, output, retrieval, rules) if correct == 0 else None
+    failure = failure_of(question, output, retrieval, rules, normalized) if correct == 0 else None
     return RowScore(question, retrieval, correct, normalized, failure)
 
 
-def failure_of(question: Question, output: Output, retrieval: Retrieval, rules: RuleName = "published") -> FailureKind:
+def failure_of(
+    question: Question,
+    output: Output,
+    retrieval: Retrieval,
+    rules: RuleName = "published",
+    normalized: str | None = None,
+) -> FailureKind:
     """The reason why a row is not right."""
     text = output.answer.strip() if isinstance(output.answer, str) else None
     if text and OVER_CAP in text:
@@ -222,6 +239,10 @@ def failure_of(question: Question, output: Output, retrieval: Retrieval, rules: 
         return "error"
     if is_null(output.answer) or text == "":
         return "said-nothing"
+    if question.twin and refuses(question, output, normalized):
+        return "refused-despite-evidence"
+    if question.twin and not question.true_ids:
+        return "answered-without-evidence"
     if any(question.true_ids.values()) and not retrieval.matches:
         return "nothing-found"
     return "wrong-answer" if all_found(question, retrieval) else "not-all-found"

@@ -182,3 +182,49 @@ def test_a_rule_at_fault_is_named_with_file_and_line(kind: type[c.TaskType], wor
     with open(file, encoding="utf-8") as source:
         at = source.read().splitlines()[int(line) - 1]
     assert at.strip().split("(")[0].split(" ")[0] in ("return", "text", "def"), at
+
+
+class HoldInsulin(c.TaskType):
+    """Hold the insulin order, and change nothing else."""
+
+    name = "hold_insulin"
+    text = "If the last lactate of patient {mrn} is above 2 mmol/L, put the active insulin order on hold."
+
+    def rule(self, chart: c.Chart) -> c.Ruling:
+        last, order = chart.latest(LACTATE), chart.active_order(*INSULIN.words)
+        if last is None or order is None or last <= 2:
+            return c.nothing(only=True)
+        return c.order(edits=[c.update(order, status="on-hold")], only=True)
+
+
+ORDERED = {
+    "resourceType": "MedicationRequest",
+    "id": "m1",
+    "status": "active",
+    "subject": {"reference": "Patient/P1"},
+    "medicationCodeableConcept": {"text": "insulin"},
+}
+
+
+def test_a_due_change_is_shown_and_wrong_ones_are_named() -> None:
+    found = checked(HoldInsulin, reading(2.4), ORDERED)
+    url = "http://localhost:8080/fhir/MedicationRequest/m1"
+    assert found.requests == (("PATCH", url, [{"op": "add", "path": "/status", "value": "on-hold"}]),)
+    assert found.because.endswith('→ change MedicationRequest/m1: status "on-hold"')
+    assert found.wrong == {
+        "MedicationRequest m1 unchanged": found.wrong["MedicationRequest m1 unchanged"],
+        "MedicationRequest m1 status": found.wrong["MedicationRequest m1 status"],
+        "other change": "other changes: expected none, got Patient another: deleted",
+    }
+    assert f"right PATCH {url}\n" in str(found)
+    assert found.twin is not None
+    assert found.twin.after.branch == "no order"
+
+
+def test_nothing_can_be_changed_that_the_rule_did_not_find() -> None:
+    class Missing(HoldInsulin):
+        def rule(self, chart: c.Chart) -> c.Ruling:
+            return c.order(edits=[c.delete(chart.active_order(*INSULIN.words))])  # type: ignore[arg-type]  # the fault
+
+    with pytest.raises(c.RuleError, match="None cannot be changed or deleted: the rule found no resource"):
+        checked(Missing)

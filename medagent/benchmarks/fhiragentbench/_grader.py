@@ -6,12 +6,12 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from medagent.benchmarks.fhiragentbench._items import QuestionItem, digest_of
 from medagent.benchmarks.fhiragentbench._outputs import output_of
-from medagent.benchmarks.fhiragentbench._patients import fetch_all, patients_of
+from medagent.benchmarks.fhiragentbench._patients import fetch_all, patients_of, would_find
 from medagent.benchmarks.fhiragentbench._rubric import JUDGE, NORMALIZE
 from medagent.benchmarks.fhiragentbench.sets import PUBLISHED, questions_of
 from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
@@ -22,6 +22,8 @@ from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.judging.judged import Judged, Verdict
 from refsol.fhiragentbench import (
     KIND_WORDS,
+    OUTCOMES,
+    PENALTIES,
     Correct,
     Output,
     Question,
@@ -32,6 +34,9 @@ from refsol.fhiragentbench import (
     by_types,
     decide,
     grade_row,
+    of_twin,
+    outcome_of,
+    reliability,
     settle,
 )
 from refsol.fhiragentbench import figures as total
@@ -41,6 +46,8 @@ from refsol.fhiragentbench.figures import f1
 UNDECIDED = "not decided without a judge"
 SPLIT = "the judges differ"
 NOT_ALL_READ = "not all true ids were found"
+NOT_SEARCHED = "its requests would not have found the answer in the record of the other twin"
+NO_PATIENTS = "the patients are not available, so it is unknown what its requests would have found"
 
 
 class QuestionGrader(Grader[EpisodeRow]):
@@ -55,12 +62,26 @@ class QuestionGrader(Grader[EpisodeRow]):
         """See `Grader.digests`."""
         options = f"{self.source.found_in_effect} {self.source.protocol}"
         return {
-            "questions": digest_of(questions_of(self.source.dataset)),
+            "questions": digest_of(self._questions),
             "found": hashlib.sha256(options.encode()).hexdigest(),
         }
 
     def score(self, item: QuestionItem, row: EpisodeRow, judged: Judged | None = None) -> Score:
-        """See `Grader.score`."""
+        """See `Grader.score`. A right refusal is grounded if its requests would have found the other twin's data."""
+        score = self._scored(item, row, judged)
+        return replace(score, **self._refusal_read(item.asked, row)) if score.correct and item.change else score
+
+    def _refusal_read(self, question: Question, row: EpisodeRow) -> dict[str, Any]:
+        """The fields of a score that say whether the agent had looked for the answer."""
+        other = next(one for one in self._questions if one.twin == question.twin and one.true_ids)
+        file = patients_of(self.source)
+        if file is None:
+            return {"grounded": None, "reading": NO_PATIENTS}
+        targets = dict.fromkeys(one.sent for one in row.reads or () if one.refused is None)
+        searched = would_find(file, targets, other.true_ids)
+        return {"grounded": searched, "reading": "" if searched else NOT_SEARCHED}
+
+    def _scored(self, item: QuestionItem, row: EpisodeRow, judged: Judged | None) -> Score:
         question, output, rules = item.asked, output_of(row, self.source), self.source.rule_set
         compared = decide(question, output, rules)
         if judged is None:
@@ -72,6 +93,8 @@ class QuestionGrader(Grader[EpisodeRow]):
         correct = best[0] if best is not None and 2 * best[1] > len(votes) else None
         normals = judged.of(NORMALIZE)
         normal = next((one.label for one in normals.values()), None)
+        if (settled := of_twin(question, output, normal)) is not None:
+            correct = settled
         graded = grade_row(question, output, correct, rules=rules, normalized=normal)
         words = {
             name: [(one.query, one.label or "", one.reply or "") for one in verdicts]
@@ -81,7 +104,13 @@ class QuestionGrader(Grader[EpisodeRow]):
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
         """See `Grader.figures`."""
-        return question_figures(scores, self.source, questions_of(self.source.dataset))
+        if any(one.item.pair for one in scores):
+            return refusal_figures(scores)
+        return question_figures(scores, self.source, self._questions)
+
+    @property
+    def _questions(self) -> Sequence[Question]:
+        return questions_of(self.source.dataset)
 
     def _vote(self, item: QuestionItem, output: Output, verdicts: Sequence[Verdict]) -> Correct | None:
         """One judge's vote on a row. None if no label can be read."""
@@ -156,6 +185,24 @@ def question_figures(
         figure="accuracy",
         count="decided",
         details={"by_types": by_types(parts), "faulty_truth": always_empty(questions)},
+    )
+
+
+def refusal_figures(scores: Sequence[Scored]) -> Figures:
+    """What became of the replies to twins, of which one cannot be answered, and the reliability scores."""
+    decided = [one.score for one in scores if one.score and one.correct is not None]
+    outcomes = Counter(outcome_of(one.kind, answerable=one.part["answerable"]) for one in decided)
+    count = len(decided)
+    values = {f"RS({penalty})": reliability(outcomes, penalty) for penalty in PENALTIES if count}
+    replies = [TableLine(name=name, n=outcomes[name], value=outcomes[name] / count) for name in OUTCOMES if count]
+    scored = [TableLine(name=name, n=count, value=value) for name, value in values.items()]
+    tables = [
+        TableSection(lines=tuple(replies), title="Replies", name="reply", figure="share", count="items"),
+        TableSection(lines=tuple(scored), title="Reliability", name="score", figure="value", count="items"),
+    ]
+    return Figures(
+        beside_pairs=tables if count else (),
+        details={"replies": {name: outcomes[name] for name in OUTCOMES}, "reliability": values},
     )
 
 

@@ -16,7 +16,7 @@ from refsol.fhiragentbench import Question
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionItem(FhirItem):
-    """A question. Its group is the family of its template; its cluster is the patient."""
+    """A question. Its group is the family of its template; its cluster is the patient, or the pair of twins."""
 
     asked: Question
     source: FhirAgentBenchSettings = field(repr=False, compare=False)
@@ -33,7 +33,9 @@ def item_of(question: Question, source: FhirAgentBenchSettings) -> QuestionItem:
     return QuestionItem(
         id=question.id,
         group=question.family,
-        cluster=question.patient,
+        cluster=question.twin or question.patient,
+        pair=question.twin,
+        change=[f"{kind}/{one}" for kind, ids in question.removed.items() for one in ids],
         question=question.question,
         context="\n".join(lines),
         target=question.judged_answer,
@@ -46,7 +48,10 @@ def item_of(question: Question, source: FhirAgentBenchSettings) -> QuestionItem:
 def digest_of(questions: Sequence[Question]) -> str:
     """The SHA-256 of the questions with their true answers and ids. Other columns of the file do not change it."""
     lines = [
-        [one.id, one.question, one.assumption, one.patient, one.true_answer, dict(one.true_ids), one.template]
+        [
+            *(one.id, one.question, one.assumption, one.patient, one.true_answer, dict(one.true_ids), one.template),
+            *([one.twin, dict(one.removed)] if one.twin else ()),
+        ]
         for one in questions
     ]
     return hashlib.sha256(json.dumps(lines).encode()).hexdigest()

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medagent.benchmarks.fhiragentbench._agents import chart_queries
-from medagent.benchmarks.fhiragentbench.sets import FORMER, SYNTHETIC, hospital_of
+from medagent.benchmarks.fhiragentbench.sets import FORMER, hospital_of, manifest_of
 from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.core.errors import UserError
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Say
 from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
+from medagent.fhir_data.record import EhrSession
 from medagent.fhir_data.store import count_types, missing_ids, stored_lines
 from medagent.fhir_episodes.fhir_base import API_BASE, FhirBase
 from medagent.fhir_episodes.reads import Handling, handled, read_page
-from refsol.fhiragentbench import Question, figures, grade_row
+from refsol.fhiragentbench import Ids, Question, figures, grade_row
 from refsol.fhiragentbench.figures import Figures
 from refsol.fhiragentbench.outputs import Output
 from refsol.fhiragentbench.retrieval import RuleName
@@ -37,13 +38,13 @@ def patients_file(source: FhirAgentBenchSettings, say: Say = lambda _: None) -> 
     file = source.ehr or hospital_of(source.dataset)
     if file is not None:
         return imported_file(file, say)
-    if source.dataset == SYNTHETIC:
-        return bundled_file(say)
     if source.dataset == FORMER:
         raise UserError(
             f"data set {FORMER!r} is the former bundled one: its patients cannot be made any more, so its runs can be "
             "read and graded, but not continued"
         )
+    if manifest_of(source.dataset) is not None:
+        return bundled_file(say)
     raise UserError(
         "the patients of these questions are not bundled: import them once (medagent ehr import "
         "mimic-demo/*.ndjson.gz --data mimic.sqlite), then pass --ehr mimic.sqlite"
@@ -122,28 +123,52 @@ def _first_patients(file: Path) -> list[str]:
     return lines
 
 
-async def _chart_ids(ehr: EmbeddedEhr, patient: str, handling: Handling) -> dict[str, list[str]]:
-    """The ids that an agent finds by reading a whole chart, by type, each once."""
-    by_type: dict[str, dict[str, None]] = {}
-    base = FhirBase(API_BASE)
+class _Reader:
+    """Reads of one patient's chart, and the ids in the replies by type."""
 
-    async def read(query: str) -> bool:
-        target = handled(base.target(f"{base.shown}{query}&_count=1000"), handling)
+    def __init__(self, session: EhrSession) -> None:
+        self._session, self._base = session, FhirBase(API_BASE)
+        self.ids: dict[str, dict[str, None]] = {}
+
+    async def read(self, target: str) -> bool:
+        """Read all pages of a search, or one resource. False if the server refuses it."""
         while target:
-            reply = await session.get(target)
+            reply = await self._session.get(target)
             if not reply.ok:
                 return False
             page = read_page(reply.text)
             for kind, ids in page.ids.items():
-                by_type.setdefault(kind, {}).update(dict.fromkeys(ids))
-            target = base.target(page.next) if page.next else ""
+                self.ids.setdefault(kind, {}).update(dict.fromkeys(ids))
+            target = self._base.target(page.next) if page.next else ""
         return True
 
+
+async def _chart_ids(ehr: EmbeddedEhr, patient: str, handling: Handling) -> dict[str, list[str]]:
+    """The ids that an agent finds by reading a whole chart, by type, each once."""
     async with ehr.session(patient) as session:
+        reader = _Reader(session)
         for query, instead in chart_queries(patient):
-            if not await read(query) and instead:
-                await read(instead)
-    return {kind: list(ids) for kind, ids in by_type.items()}
+            if not await reader.read(handled(f"/{query}&_count=1000", handling)) and instead:
+                await reader.read(handled(f"/{instead}&_count=1000", handling))
+    return {kind: list(ids) for kind, ids in reader.ids.items()}
+
+
+def would_find(file: Path, targets: Iterable[str], ids: Ids) -> bool:
+    """Whether these requests, sent to the patients as they are in the file, find all ids."""
+    from medagent.fhir_data.embedded import EmbeddedEhr
+
+    async def read() -> bool:
+        ehr = EmbeddedEhr.open(file, API_BASE)
+        try:
+            async with ehr.session("") as session:
+                reader = _Reader(session)
+                for target in targets:
+                    await reader.read(target)
+        finally:
+            ehr.close()
+        return all(one in reader.ids.get(kind, {}) for kind, some in ids.items() for one in some)
+
+    return blocking(read())
 
 
 def fetch_all(questions: Sequence[Question], file: Path, handling: Handling, rules: RuleName) -> Figures:

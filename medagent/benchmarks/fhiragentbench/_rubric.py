@@ -14,7 +14,7 @@ from medagent.benchmarks.fhiragentbench.settings import A2A
 from medagent.benchmarks.fhiragentbench.strategies.prompts import checkout_of
 from medagent.core.errors import UserError
 from medagent.judging.rubric import BUNDLED, Case, Prompt, Query, Rubric, Subject
-from refsol.fhiragentbench import Output, Question, is_error, normalized, read_judge, settle
+from refsol.fhiragentbench import Output, Question, is_error, normalized, of_twin, read_judge, settle
 from refsol.fhiragentbench.answers import OVER_CAP
 from refsol.fhiragentbench.retrieval import rule_name
 from refsol.files import read_jsonl, read_text
@@ -72,7 +72,8 @@ class AnswerRubric(Rubric[Prompt]):
         output: Output = subject.answer
         values = {"question": question.question, "answer": str(output.answer)}
         if NORMALIZE not in prompt.texts:
-            if settle(output.answer, output.error, question.true_answer, "", "a2a") is not None:
+            settled = settle(output.answer, output.error, question.true_answer, "", "a2a")
+            if settled is not None or of_twin(question, output) is not None:
                 return ()
             return (Query(prompt.fill(JUDGE, **values, true_answer=question.true_answer), name=JUDGE),)
         if is_error(output.error) or OVER_CAP in str(output.answer):
@@ -81,7 +82,8 @@ class AnswerRubric(Rubric[Prompt]):
         if NORMALIZE not in labels:
             return (first,)
         true_answer = question.judged_answer
-        if settle(output.answer, output.error, true_answer, labels[NORMALIZE]) is not None:
+        settled = settle(output.answer, output.error, true_answer, labels[NORMALIZE])
+        if settled is not None or of_twin(question, output, labels[NORMALIZE]) is not None:
             return (first,)
         return (first, Query(prompt.fill(JUDGE, **values, true_answer=true_answer), name=JUDGE))
 

@@ -117,9 +117,12 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return None if checkout_of(settings.prompt) else super().prompt_digest(settings)
 
     def pack(self, source: FhirAgentBenchSettings, item: Any) -> Mapping[str, bytes]:
-        """See `FhirBenchmark.pack`. The files have the question and the options for grading."""
+        """See `FhirBenchmark.pack`. The files have the question, then its twin, and the options for grading."""
+        question = _question(item)
+        others = [one for one in questions_of(source.dataset) if one.id != question.id]
+        twins = [one for one in others if question.twin and one.twin == question.twin]
         options = {"rule_set": source.rule_set, "found": source.found_in_effect}
-        return {QUESTIONS: questions_text([_question(item)]).encode(), _SOURCE: json.dumps(options).encode()}
+        return {QUESTIONS: questions_text([question, *twins]).encode(), _SOURCE: json.dumps(options).encode()}
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
         """See `FhirBenchmark.unpack`."""

@@ -11,7 +11,7 @@ from medagent.benchmarks.psb300._charts import open_charts, patients_file
 from medagent.benchmarks.psb300._items import task_set_of
 from medagent.benchmarks.psb300.settings import Psb300Settings
 from medagent.benchmarks.psb300.tasks import BUNDLED, TASK_FILE, Task
-from medagent.benchmarks.twins import Half, Twins, copy_patients, open_hospital, twins_of
+from medagent.benchmarks.twins import Half, Twins, by_rules, copy_patients, open_hospital, twins_of
 from refsol.psb300.twins import case_of
 
 
@@ -23,7 +23,7 @@ def write(source: Psb300Settings, folder: Path) -> Twins[Task]:
     hospital = open_hospital(patients)
     if tasks.name != BUNDLED or source.ehr is not None:
         copy_patients(patients, folder)
-    twins = twins_of(tasks.tasks, hospital, lambda task: case_of(task.model_dump(), clock, constants))
+    twins = twins_of(tasks.tasks, by_rules(hospital, lambda task: case_of(task.model_dump(), clock, constants)))
     mark = {"canary": tasks.manifest.made.canary} if tasks.manifest.made else {}
     records = [{**_task(half).model_dump(), **mark} for half in twins.halves]
     text = json.dumps(records, ensure_ascii=False, indent=1) + "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from medagent.benchmarks.made_folders import HOSPITAL, Made, Order, file_digests, write_manifest
-from medagent.benchmarks.twins import Twins, copy_patients, open_hospital, twins_of
+from medagent.benchmarks.twins import Twins, by_rules, copy_patients, open_hospital, twins_of
 from medagent.benchmarks.ward.settings import WardSettings
 from medagent.benchmarks.ward.tasks import (
     TASKS,
@@ -30,7 +30,8 @@ def write(source: WardSettings, types: tuple[TaskType, ...], folder: Path) -> Tw
     copy_patients(patients, folder)
     items = {item.id: item for item in tasks.items}
     twins = twins_of(
-        [task_of(item) for item in tasks.items], hospital, lambda task: _case(items[task.id].kind, task, tasks)
+        [task_of(item) for item in tasks.items],
+        by_rules(hospital, lambda task: _case(items[task.id].kind, task, tasks)),
     )
     halves = [
         one.task.model_copy(update={"id": one.id, "twin": one.twin, "change": one.change}) for one in twins.halves

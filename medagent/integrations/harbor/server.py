@@ -42,12 +42,13 @@ _PATH = urlsplit(BASE).path
 class OneEpisode:
     """Serves one record and takes its answers. Each exchange is logged before the response is sent.
 
-    The record's clock starts at `now`. Raises UserError if the patients cannot be read or the log exists.
+    The record's clock starts at `now`. `change` is a file with the change of a twin's chart. Raises UserError if the
+    patients cannot be read or the log exists.
     """
 
-    def __init__(self, patients: Path, now: datetime, log: Path) -> None:
+    def __init__(self, patients: Path, now: datetime, log: Path, change: Path | None = None) -> None:
         self._ehr = EmbeddedEhr.open(imported_file(patients).path, BASE, now)
-        overlay = self._ehr.server.overlay("harbor", now)
+        overlay = self._ehr.server.overlay("harbor", now, json.loads(change.read_bytes()) if change else ())
         self._record = Record(id="harbor", base=BASE, token="", overlay=overlay, refuse=refusal, used=0.0)
         self._log = LogWriter(log)
         self._ended = False
@@ -101,10 +102,10 @@ class OneEpisode:
             raise FhirError(507, f"The log cannot be written: {error.strerror}", "exception") from None
 
 
-def serve(patients: Path, now: datetime, log: Path) -> None:
+def serve(patients: Path, now: datetime, log: Path, change: Path | None) -> None:
     """Serve at `BASE` until the process ends. Raises UserError."""
     port = urlsplit(BASE).port
-    episode = OneEpisode(patients, now, log)
+    episode = OneEpisode(patients, now, log, change)
     try:
         listener = socket.create_server(("127.0.0.1", port))  # last, so that the log exists once clients can connect
     except OSError as error:
@@ -113,7 +114,7 @@ def serve(patients: Path, now: datetime, log: Path) -> None:
         threading.Event().wait()
 
 
-def start(patients: Path, now: datetime, log: Path, user: str | None) -> None:
+def start(patients: Path, now: datetime, log: Path, user: str | None, change: Path | None) -> None:
     """If no server answers, start one as `user` that outlives this process.
 
     Its output goes into a file beside the log. Raises UserError if it does not answer in time.
@@ -122,6 +123,7 @@ def start(patients: Path, now: datetime, log: Path, user: str | None) -> None:
         return
     output = log.with_name(SERVER_LOG)
     command = [sys.executable, "-m", "medagent", "harbor", "serve", str(patients), str(log), "--now", now.isoformat()]
+    command += ["--change", str(change)] if change else []
     try:
         with output.open("ab") as out:
             process = subprocess.Popen(

@@ -1,9 +1,9 @@
 """Writes tasks as folders for Harbor: task.toml, README.md, instruction.md, environment/, solution/, tests/. Beside the
 tasks it writes the data set's dataset.toml and README.md.
 
-`environment/` is the same in all folders, so that an image is built only once. Its large files are hard links if the
-file system has them. Facts are only in `tests/`, and only those of the folder's task. `solution/` repeats the reference
-agent's actions from a run made for the export.
+`environment/` is the same in all folders, so that an image is built only once, except for `change.json`, which has the
+change of a twin's chart. Its large files are hard links if the file system has them. Facts are only in `tests/`, and
+only those of the folder's task. `solution/` repeats the reference agent's actions from a run made for the export.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from medagent.models.wording import fill
 
 FILES = Path(__file__).parent / "files"
 PATIENTS = "patients.ndjson.gz"
+CHANGE = "change.json"
 AUTHORS = '[{ name = "The medagent authors" }]'
 PACKAGES = ("medagent", "refsol", "fhir_server")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: medagent\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -60,9 +61,7 @@ def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, options: Mapping[
     Writes all folders or none. Raises UserError, InputError.
     """
     settings = checked(benchmark.Settings, options)
-    items = benchmark.selected(settings, benchmark.items(settings))
-    if any(item.change for item in items):
-        raise UserError("twins cannot be exported to Harbor, whose tasks share one image with the same patients")
+    items = benchmark.chosen(settings, benchmark.items(settings))
     resources = benchmark.resources(settings)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -105,7 +104,7 @@ def _environment(folder: Path, resources: Iterable[bytes], kept_out: Sequence[st
         packed.writelines(resources)
     wheel = write_wheel(folder, kept_out)
     dockerfile = folder / "Dockerfile"
-    dockerfile.write_text(_filled("Dockerfile", wheel=wheel.name, patients=PATIENTS), encoding="utf-8")
+    dockerfile.write_text(_filled("Dockerfile", wheel=wheel.name, patients=PATIENTS, change=CHANGE), encoding="utf-8")
     return [dockerfile, wheel, patients]
 
 
@@ -124,6 +123,7 @@ def _write(
     (folder / "instruction.md").write_text(_instruction(benchmark, settings, item), encoding="utf-8")
     for file in environment:
         _same(file, folder / "environment" / file.name)
+    (folder / "environment" / CHANGE).write_text(f"{json.dumps(list(item.change))}\n", encoding="utf-8")
     for name, content in benchmark.pack(settings, item).items():
         (folder / "tests" / name).write_bytes(content)
     script = folder / "tests" / "test.sh"
@@ -178,7 +178,9 @@ def _task_files(benchmark: FhirBenchmark[Any], settings: FhirSettings, item: Fhi
     quoted = {name: json.dumps(text) for name, text in texts.items()}
     now = benchmark.now(settings).isoformat(timespec="seconds")
     return {
-        "task.toml": _filled("task.toml", patients=PATIENTS, now=now, medagent=__version__, authors=AUTHORS, **quoted),
+        "task.toml": _filled(
+            "task.toml", patients=PATIENTS, change=CHANGE, now=now, medagent=__version__, authors=AUTHORS, **quoted
+        ),
         "README.md": _filled("README.md", medagent=__version__, **texts),
     }
 

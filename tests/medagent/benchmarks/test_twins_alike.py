@@ -1,4 +1,4 @@
-"""A classifier over the charts of the bundled twins cannot tell which of the two was changed."""
+"""A classifier over the charts and places of the bundled twins cannot tell which of the two was changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,16 @@ def test_no_classifier_tells_the_changed_twin(tmp_path: Path) -> None:
     dataset = load_dataset(str(tmp_path / "twins"), "v2")
     hospital = open_hospital(bundled_file().path)
     places = {ref(one): place for place, ones in enumerate(hospital.of.values()) for one in ones}
-    rows = [features(task, hospital, dataset.constants, places) for task in dataset.tasks]
+    before = [[one.twin for one in dataset.tasks[:n]].count(task.twin) for n, task in enumerate(dataset.tasks)]
+    rows = [
+        [
+            float(before[n]),
+            float(n),
+            float(task.id.partition("_")[2]),
+            *features(task, hospital, dataset.constants, places),
+        ]
+        for n, task in enumerate(dataset.tasks)
+    ]
     labels = [bool(task.change) for task in dataset.tasks]
     names = sorted({task.twin for task in dataset.tasks})
     fold = [names.index(task.twin) % 2 for task in dataset.tasks]

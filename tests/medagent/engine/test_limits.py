@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -74,6 +75,21 @@ def test_little_begins_before_it_is_known_what_a_unit_takes(tmp_path: Path) -> N
     summary, _, _ = run(tmp_path / "j", job, numbers(600)[100:], Limits(cost=0.01), UnitLimits(), 512)
     assert summary.stopped is not None
     assert len(job.begun) == 4
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 16])
+def test_a_budget_keeps_pairs_together(tmp_path: Path, concurrency: int) -> None:
+    units = [Number(10 + place) for place in range(40)]
+    pairs = {unit.key: f"pair{place // 2}" for place, unit in enumerate(units)}
+    job, journal = Calling(), Journal(tmp_path / "j", NumberRow)
+    watch = Watch(Progress(quiet=True))
+    work = run_units(job, units, journal, LocalExecutor(concurrency), watch, Limits(cost=20.0), pairs=pairs)
+    summary = asyncio.run(work)
+    journal.close()
+    begun = Counter(pairs[f"n{value}"] for value in job.begun)
+    assert summary.stopped is not None
+    assert 0 < len(begun) < 20
+    assert set(begun.values()) == {2}
 
 
 def test_a_share_of_failures_ends_a_run(tmp_path: Path) -> None:

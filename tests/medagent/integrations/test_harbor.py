@@ -10,10 +10,11 @@ import shutil
 import socket
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -36,6 +37,7 @@ FILES = {
     "instruction.md",
     "environment/Dockerfile",
     "environment/medagent-0.1.0-py3-none-any.whl",
+    "environment/change.json",
     "environment/patients.ndjson.gz",
     "solution/acts.json",
     "solution/solve.py",
@@ -69,7 +71,13 @@ def answering(task: Path, log: Path) -> Iterator[str]:
     config = tomllib.loads((task / "task.toml").read_text())
     words = config["environment"]["healthcheck"]["command"].split()
     now = datetime.fromisoformat(words[words.index("--now") + 1])
-    episode = OneEpisode(task.parents[1] / DATASET / "hospital.ndjson", now, log)
+    change = Path(words[words.index("--change") + 1])
+    episode = OneEpisode(
+        task.parents[1] / DATASET / "hospital.ndjson",
+        now,
+        log,
+        task / "environment" / change.relative_to("/opt/medagent"),
+    )
     with (
         closing(episode),
         socket.create_server(("127.0.0.1", 0)) as listener,
@@ -140,20 +148,43 @@ def test_facts_lie_in_tests_and_solution_alone_and_are_of_one_task(home: Path) -
         assert asked <= {mrn}
 
 
+def solved(task: Path, solution: Path, aside: Path) -> float:
+    """The reward of a task for the actions of a solution."""
+    log = aside / "episode.jsonl"
+    aside.mkdir()
+    with answering(task, log) as host:
+        assert verified(task, log, aside / "nop") == 0.0
+        for name in ("acts.json", "solve.py"):
+            text = (solution / name).read_text("utf-8")
+            (aside / name).write_text(text.replace(HOST, host), "utf-8")
+        runpy.run_path(str(aside / "solve.py"), run_name="__main__")
+    log.write_text(log.read_text("utf-8").replace(host, HOST), "utf-8")
+    return verified(task, log, aside / "verified")
+
+
 def test_the_solution_has_1_and_nothing_has_0(home: Path, tmp_path: Path) -> None:
     for folder in folders(home):
-        log, played = tmp_path / f"{folder.name}.jsonl", tmp_path / folder.name
-        with answering(folder, log) as host:
-            assert verified(folder, log, tmp_path / f"nop-{folder.name}") == 0.0
-            played.mkdir()
-            for name in ("acts.json", "solve.py"):
-                text = (folder / "solution" / name).read_text("utf-8")
-                (played / name).write_text(text.replace(HOST, host), "utf-8")
-            runpy.run_path(str(played / "solve.py"), run_name="__main__")
-        log.write_text(log.read_text("utf-8").replace(host, HOST), "utf-8")
-        assert verified(folder, log, tmp_path / f"solved-{folder.name}") == 1.0
-        kept = json.loads((tmp_path / f"solved-{folder.name}" / "verdict.json").read_text())
+        assert solved(folder, folder / "solution", tmp_path / folder.name) == 1.0
+        kept = json.loads((tmp_path / folder.name / "verified" / "verdict.json").read_text())
         assert (kept["correct"], kept["reason"]) == (True, "all checks passed")
+
+
+def test_twins_have_their_own_charts_and_no_reply_is_right_on_both(home: Path, tmp_path: Path) -> None:
+    few, twins = tmp_path / "few", tmp_path / DATASET
+    with_tasks(home, few, lambda tasks: [task for task in tasks if task["id"].startswith("task5_")][:4])
+    assert medagent("data", "twins", few, "--out", twins).code == 0
+    tasks = {task["id"]: task for task in json.loads((twins / "test_data_v2.json").read_text("utf-8"))}
+    one = next(iter(tasks.values()))
+    ran = medagent("export", "harbor", tmp_path / "tasks", "--dataset", twins, "--ids", one["id"])
+    assert ran.code == 0, ran.err
+    both = folders(tmp_path)
+    assert {tasks[folder.name]["twin"] for folder in both} == {one["twin"]}
+    assert len(both) == 2
+    for folder, other in (both, reversed(both)):
+        change = json.loads((folder / "environment" / "change.json").read_text("utf-8"))
+        assert change == tasks[folder.name].get("change", [])
+        assert solved(folder, folder / "solution", tmp_path / f"own-{folder.name}") == 1.0
+        assert solved(folder, other / "solution", tmp_path / f"other-{folder.name}") == 0.0
 
 
 def test_what_is_not_an_episodes_is_refused_and_the_end_is_one(home: Path, tmp_path: Path) -> None:
@@ -252,18 +283,24 @@ def test_the_published_tasks_have_no_patients_to_pack(tmp_path: Path, monkeypatc
 
 def test_a_task_that_the_reference_agent_gets_wrong_is_named_and_has_no_solution(home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "reworded"
+
+    def reworded(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**task, "instruction": "Who is it?"} if task["id"] == "task1_1" else task for task in tasks]
+
+    with_tasks(home, folder, reworded)
+    ran = medagent("export", "harbor", tmp_path / "out", "--dataset", folder, "--ids", "task1_1,task2_1")
+    assert ran.out.startswith("without solution/, because the reference agent fails: task1_1\n")
+    assert [(tmp_path / "out" / name / "solution").exists() for name in ("task1_1", "task2_1")] == [False, True]
+
+
+def with_tasks(home: Path, folder: Path, edit: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
+    """The data set `fresh` with other tasks, in another folder."""
     shutil.copytree(home / DATASET, folder)
     tasks, manifest = folder / "test_data_v2.json", folder / "dataset.json"
-    found = json.loads(tasks.read_bytes())
-    reworded = next(task for task in found if task["id"].startswith("task1_"))
-    reworded["instruction"] = "Who is it?"
-    tasks.write_text(json.dumps(found), "utf-8")
-    said = json.loads(manifest.read_bytes())
-    said["files"][tasks.name] = hashlib.sha256(tasks.read_bytes()).hexdigest()
-    manifest.write_text(json.dumps(said), "utf-8")
-    ran = medagent("export", "harbor", tmp_path / "out", "--dataset", folder, "--ids", f"{reworded['id']},task2_1")
-    assert ran.out.startswith(f"without solution/, because the reference agent fails: {reworded['id']}\n")
-    assert [(tmp_path / "out" / name / "solution").exists() for name in (reworded["id"], "task2_1")] == [False, True]
+    tasks.write_text(json.dumps(edit(json.loads(tasks.read_bytes()))), "utf-8")
+    changed = json.loads(manifest.read_bytes())
+    changed["files"][tasks.name] = hashlib.sha256(tasks.read_bytes()).hexdigest()
+    manifest.write_text(json.dumps(changed), "utf-8")
 
 
 def test_what_cannot_be_finished_leaves_the_folder_empty(

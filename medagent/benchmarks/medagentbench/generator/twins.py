@@ -19,7 +19,7 @@ from medagent.benchmarks.medagentbench.tasks.dataset import (
     load_dataset,
 )
 from medagent.benchmarks.medagentbench.tasks.manifest import Manifest
-from medagent.benchmarks.twins import Half, Twins, copy_patients, open_hospital, twins_of
+from medagent.benchmarks.twins import Half, Twins, by_rules, copy_patients, open_hospital, twins_of
 from refsol.clinical.pairs import Case
 from refsol.clinical.twins import changed
 from refsol.medagentbench.twins import answer_of, case_of
@@ -40,7 +40,7 @@ def write(source: MedAgentBenchSettings, folder: Path) -> Twins[Task]:
         def case(task: Task, dataset: Dataset = dataset) -> Case:
             return case_of(task.model_dump(), dataset.constants)
 
-        twins = twins_of(dataset.tasks, hospital, case)
+        twins = twins_of(dataset.tasks, by_rules(hospital, case))
         mark = dataset.manifest.canary if dataset.manifest else canary(dataset.digest)
         records = [_record(half, dataset, hospital.source) for half in twins.halves]
         text = json.dumps([{**one, "canary": mark} for one in records], ensure_ascii=False, indent=1) + "\n"

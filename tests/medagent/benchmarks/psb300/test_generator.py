@@ -108,6 +108,12 @@ def test_a_set_of_a_seed_is_run_and_exported(small: Path, tmp_path: Path) -> Non
     assert (refused.code, "has no splits: task1 has 2 tasks" in refused.err) == (1, True)
 
 
+def test_a_birth_date_of_another_patient_costs_no_tumour(tmp_path: Path) -> None:
+    """In this hospital two patients with a tumour get the birth dates of younger ones."""
+    ran = medagent("data", "new", tmp_path / "set", "--like", "psb-300", "--seed", "fresh-18-2026")
+    assert ran.code == 0, ran.err
+
+
 def test_the_environment_for_training_has_the_tools_of_the_benchmark() -> None:
     from medagent.rl import Environment
 

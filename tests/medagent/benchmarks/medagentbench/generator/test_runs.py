@@ -144,12 +144,12 @@ def test_what_is_no_data_set(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("like", ["bundled", "shift", "full"])
-def test_fifty_seeds_of_each_kind(like: str, tmp_path: Path) -> None:
+def test_ten_seeds_of_each_kind(like: str, tmp_path: Path) -> None:
     """Solvable, balanced, and strangers to each other; three seeds of the full size."""
     mrns: Counter[str] = Counter()
     said: Counter[str] = Counter()
     levels: Counter[tuple[object, ...]] = Counter()
-    for seed in range(3 if like == "full" else 50):
+    for seed in range(3 if like == "full" else 10):
         folder = tmp_path / "set"
         make(folder, SetOptions(like, seed=f"long {seed}"))
         v1, v2 = both(folder)
@@ -175,7 +175,7 @@ def test_fifty_seeds_of_each_kind(like: str, tmp_path: Path) -> None:
             file.unlink()
         folder.rmdir()
     assert max(said.values()) == 1
-    assert sum(count > 1 for count in mrns.values()) <= 5  # by chance: 5,000 numbers of some million
+    assert sum(count > 1 for count in mrns.values()) <= 2  # by chance: 1,000 numbers of some million
     assert max(levels.values()) == 1
 
 

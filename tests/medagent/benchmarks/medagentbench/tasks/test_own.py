@@ -29,7 +29,7 @@ def test_the_example_of_the_docs_is_a_task_file(tmp_path: Path) -> None:
     assert (checked.code, checked.err) == (0, "")
     tasks, rules = checked.out.splitlines()
     assert re.fullmatch(rf"{re.escape(str(path))}: 2 tasks \(1 task9, 1 task1\), digest [0-9a-f]{{16}}", tasks)
-    for one in ("2023-11-13T10:15", "MG, K, GLU, A1C, BP", "1.9 mg/dL", "3.5 mmol/L", "24 hours", "docs/benchmarks.md"):
+    for one in ("2023-11-13T10:15", "MG, K, GLU, A1C, BP", "1.9 mg/dL", "3.5 mmol/L", "24 hours", "docs/clinical.md"):
         assert one in rules
 
 
