@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, NamedTuple
@@ -38,10 +38,10 @@ class Reply:
         return cls(raw, extract_posts(messages, acknowledgement), any(attempts), ends_in_attempt(messages))
 
     @classmethod
-    def made(cls, answer: str, orders: Iterable[Mapping[str, Any]], base: str) -> Reply:
+    def made(cls, answer: str, orders: Sequence[dict[str, Any]], base: str) -> Reply:
         """The reply with this answer (JSON text) and these orders, which were posted to a FHIR base."""
         posts = tuple(Post(f"{base}{one['resourceType']}", one) for one in orders)
-        return cls(answer, posts, bool(posts))
+        return cls(answer, posts, bool(posts), changes=tuple(Change("created", after=one) for one in orders))
 
     @property
     def answer(self) -> Any:
