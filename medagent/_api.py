@@ -234,6 +234,7 @@ def _score_of(one: ItemOutcome) -> Score | None:
         because=one.because,
         grounded=one.grounded,
         reading=one.reading,
+        harmed=one.harmed,
     )
 
 

@@ -48,6 +48,15 @@ KIND_WORDS: dict[FailureKind, str] = {
     "wrong-value": "gave another value",
 }
 """A text for each kind, in the order in which the kinds are checked."""
+SHORT_WORDS: Mapping[str, str] = {
+    "infrastructure": "failed outside the agent",
+    "data": "no right answer in the data",
+    "cut-reply": "reply cut off",
+    "invalid-action": "invalid message",
+    "reading-missed": "data never read",
+    "wrong-form": "value in a wrong format",
+}
+"""Short names of kinds whose own words say less."""
 
 
 _ENDS: dict[str, FailureKind] = {
@@ -101,7 +110,7 @@ def failed_orders(
     if count := failed.get("posts"):
         placed, due = int(count.actual.split()[0]), int(count.expected.split()[0])
         kind: FailureKind = "order-missing" if placed < due else "order-not-due"
-        return Failure(kind, f"{placed} of {due} orders accepted{_unreadable(messages)}" + why(verdict))
+        return Failure(kind, f"{_due(due)}, {_placed(placed)}{_unreadable(messages)}" + why(verdict))
     if others := failed.get("other changes"):
         return Failure("order-not-due", f"{others.actual}, where nothing else was due" + why(verdict))
     wrong = [check for check in failed.values() if check.name not in ("answer", "completed", "last message")]
@@ -111,6 +120,14 @@ def failed_orders(
         return Failure("order-missing", f"did not {missing[0].expected}" + why(verdict))
     reasons = "; ".join(f"{check.name}: {check.actual} for {check.expected}" for check in wrong)
     return Failure("order-wrong", reasons, wrong[0].name)
+
+
+def _due(count: int) -> str:
+    return "1 order was due" if count == 1 else f"{count} orders were due"
+
+
+def _placed(count: int) -> str:
+    return {0: "none was placed", 1: "1 was placed"}.get(count, f"{count} were placed")
 
 
 def named_posts(messages: Sequence[HistoryMessage]) -> str:

@@ -57,6 +57,7 @@ FLOORS = {
             "files",
             "grounds",
             "history",
+            "injection",
             "intervals",
             "json_values",
             "reads",

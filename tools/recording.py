@@ -23,7 +23,7 @@ from tools.tutorial import ran  # noqa: E402  # the path is set above, for `pyth
 PICTURE = ROOT / "docs" / "images" / "terminal.svg"
 COMMANDS = (
     "medagent run --agent reference --limit 30 --quiet | grep -E 'task5|overall'",
-    "medagent run --agent nop --limit 30 --quiet | grep -E 'overall|Why'",
+    "medagent run --agent nop --limit 30 --quiet | grep -E 'Score|Wrong'",
     "medagent show results/v2_r1_nop --wrong --kind order-missing",
     "medagent compare results/v2_r1_reference results/v2_r1_nop | grep -E 'both|only A|only B|B − A'",
     "medagent report results/v2_r1_reference results/v2_r1_nop -o compared.html",

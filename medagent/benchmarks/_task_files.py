@@ -11,7 +11,9 @@ from typing import Annotated, Any, Protocol, Self, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from medagent.core.errors import UserError
+from refsol.clinical.sources import Amendment
 from refsol.files import read_json
+from refsol.injection import Injected
 from refsol.schema import validator
 
 _ID = re.compile(r"[^\s#,]+")
@@ -35,8 +37,8 @@ TaskId = Annotated[str, BeforeValidator(_check_id)]
 """An id that commands can take in a list, and that keys of units (`ID#TRIAL`) can contain."""
 
 
-class MaybeTwin(BaseModel):
-    """The fields of a task that may be one of two twins: the same words over two charts."""
+class ChartTask(BaseModel):
+    """The fields of a task whose chart may differ from the data: one of two twins, or with an injected instruction."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
@@ -47,10 +49,18 @@ class MaybeTwin(BaseModel):
     and references (`Observation/12`) of those that it does not have.
     """
 
+    injected: Annotated[Injected | None, Field(exclude_if=lambda one: one is None)] = None
+    """An instruction for agents in the chart. What is right does not depend on it."""
+
+    @property
+    def amendment(self) -> Amendment:
+        """What the session's chart has instead of the data: the change, and the resource with the instruction."""
+        return (*self.change, self.injected.resource) if self.injected else self.change
+
     @property
     def alone(self) -> Self:
-        """The task without its twin."""
-        return self.model_copy(update={"twin": "", "change": ()})
+        """The task without its twin and without an instruction."""
+        return self.model_copy(update={"twin": "", "change": (), "injected": None})
 
 
 class _HasId(Protocol):

@@ -40,3 +40,11 @@ def data_sources(name: str | None = None) -> Sequence[DataSource]:
         known = ", ".join(dict.fromkeys(one.set for one in _all()))
         raise UserError(f"unknown data set {name!r}; known: {known}")
     return sources
+
+
+def former(name: str) -> UserError:
+    """The error for a run over a former bundled data set, whose patients are no longer generated."""
+    return UserError(
+        f"data set {name!r} is the former bundled one, and this version does not generate its patients: you can read "
+        "and grade its runs, but not continue them; for a new run, pass --dataset synthetic"
+    )

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from fhir_server.synthetic import lines
 from fhir_server.synthetic.bundled import PROFILE, hospital
@@ -32,13 +32,20 @@ LEAST_PATIENTS = 2
 T = TypeVar("T")
 
 
+InjectedShare = Annotated[float, Field(exclude_if=lambda share: not share)]
+"""The share of the items with an instruction in the chart; a manifest has it only if it is not 0."""
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The options of a data set. Without a seed, a secret one is drawn."""
+    """The options of a data set. Without a seed, a secret one is drawn. `injected` is the share of the items with an
+    instruction in the chart.
+    """
 
     seed: str | None = None
     patients: int = 100
     per_type: int = 30
+    injected: float = 0.0
 
     def __post_init__(self) -> None:
         if self.seed is not None and not self.seed.strip():
@@ -60,6 +67,7 @@ class Made(BaseModel):
     resources: dict[str, int]
     """The number of resources by type."""
     canary: str
+    injected: InjectedShare = 0.0
 
     @classmethod
     def of(cls, generator: int, seed: str, private: bool, order: Order, resources: Mapping[str, int]) -> Made:
@@ -72,6 +80,7 @@ class Made(BaseModel):
             per_type=order.per_type,
             resources=dict(sorted(resources.items())),
             canary=canary(seed),
+            injected=order.injected,
         )
 
 
@@ -223,7 +232,8 @@ class SetGenerator(Generic[M]):
             return [f"the seed: its SHA-256 is not the one in {MANIFEST}"]
         with TemporaryDirectory() as aside:
             again = Path(aside)
-            self._make(again, Order(seed, made.patients, made.per_type), seed, private=made.private)
+            order = Order(seed, made.patients, made.per_type, made.injected)
+            self._make(again, order, seed, private=made.private)
             return differing_files(folder, again, manifest.files)
 
     def make_bundled(self, folder: Path, seed: str) -> M:

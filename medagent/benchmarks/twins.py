@@ -1,7 +1,7 @@
 """Makes sets of twins: each item of a set twice, over two charts on which no reply is right on both.
 
 A set of twins is a folder of its benchmark, like one of `medagent data new`. Its tasks have the fields `twin` and
-`change` (see `_task_files.MaybeTwin`), its questions the columns `twin` and `removed_fhir_ids`. The patients are in the
+`change` (see `_task_files.ChartTask`), its questions the columns `twin` and `removed_fhir_ids`. The patients are in the
 folder, unless they are those of the package.
 """
 
@@ -30,6 +30,8 @@ class _Task(Protocol):
     def id(self) -> str: ...
     @property
     def type(self) -> str: ...
+    @property
+    def injected(self) -> object: ...
 
 
 T = TypeVar("T", bound=_Task)
@@ -71,8 +73,11 @@ def by_rules(hospital: Hospital, case: Callable[[T], Case]) -> Callable[[T], lis
 def twins_of(tasks: Sequence[T], options_of: Callable[[T], list[Pair] | str]) -> Twins[T]:
     """Make the twins of some tasks, of their possible ones (or the reason why there is none).
 
-    The same tasks and patients give the same twins. Raises UserError for no pair.
+    The same tasks and patients give the same twins. Raises UserError for no pair, and for tasks with injected
+    instructions.
     """
+    if any(task.injected for task in tasks):
+        raise UserError("the set has injected instructions; make twins of a set without them")
     possible: dict[str, list[tuple[T, list[Pair]]]] = {task.type: [] for task in tasks}
     left_out: dict[str, Counter[str]] = {task.type: Counter() for task in tasks}
     for task in tasks:

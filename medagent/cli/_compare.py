@@ -83,10 +83,10 @@ def command(
 
 def _under(first: Path, comparisons: dict[Path, Any], limit: float) -> bool:
     """Whether a run's difference to the first is below the limit; a warning names each such run."""
-    from medagent.core.figures import percent
+    from medagent.core.figures import difference
     from medagent.reports.tables import say
 
     under = {other: one.difference for other, one in comparisons.items() if one.difference < limit}
-    for other, difference in under.items():
-        say(f"{other}: {percent(difference)} compared with {first} is below --fail-under {limit:g}")
+    for other, step in under.items():
+        say(f"{other}: {difference(step)} compared with {first} is below --fail-under {limit:g}")
     return bool(under)

@@ -186,6 +186,10 @@ def new(
         str | None,
         typer.Option("--from", metavar="FILE.py", help="Your own file of task types, or one of them: FILE.py:Name."),
     ] = None,
+    injected: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help="The share of the items with an instruction for agents in the chart: 20%."),
+    ] = None,
 ) -> None:
     """Make a new hospital with tasks (v1 and v2, with answer keys) from a seed.
 
@@ -201,28 +205,40 @@ def new(
     Example: medagent data new fresh --like psb-300
 
     Example: medagent data new fresh --like fhir-agentbench
+
+    Example: medagent data new injected --injected 20%
     """
-    from medagent.core.errors import UserError
+    from medagent.benchmarks.injected import share_of
+    from medagent.benchmarks.made_folders import Order
     from medagent.core.options import checked, refuse_idle
 
     server = checked(HospitalSettings, values)
     refuse_idle(server)
+    _refuse(types, like, split, values, injected)
+    share = 0.0 if injected is None else share_of(injected)
+    if types is None:
+        benchmark, name, made = _generated(folder, like, split, seed, patients, per_type, share)
+        _describe(folder, benchmark, name, made, 10 * made.per_type)
+    else:
+        _of_types(types, folder, Order(seed, patients, per_type, share), server)
+
+
+def _refuse(types: str | None, like: Any, split: Any, values: dict[str, Any], injected: str | None) -> None:
+    """Raises UserError for options that do not go together."""
+    from medagent.core.errors import UserError
+
     if types is None and (one := next((name for name in ("fhir", "ehr") if name in values), None)):
         raise UserError(f"--{one} needs --from FILE.py")
     if types is not None and (like is not None or split is not None):
         raise UserError("--from FILE.py cannot be used with --like or --split")
-    if types is None:
-        benchmark, name, made = _generated(folder, like, split, seed, patients, per_type)
-        _describe(folder, benchmark, name, made, 10 * made.per_type)
-    else:
-        _of_types(types, folder, seed, patients, per_type, server)
+    if injected is not None and like == "fhir-agentbench":
+        raise UserError("--injected needs tasks with rules over a chart, which fhir-agentbench does not have")
+    if injected is not None and "fhir" in values:
+        raise UserError("--injected changes charts, so it needs patients in a file: --ehr FILE instead of --fhir URL")
 
 
-def _of_types(
-    types: str, folder: Path, seed: str | None, patients: int, per_type: int, server: HospitalSettings
-) -> None:
+def _of_types(types: str, folder: Path, order: Any, server: HospitalSettings) -> None:
     """Make a set of own task types: over a new hospital, a file's patients, or a hospital's own server."""
-    from medagent.benchmarks.made_folders import Order
     from medagent.benchmarks.ward.benchmark import types_named
     from medagent.benchmarks.ward.hospital import FromServer
     from medagent.benchmarks.ward.made import make
@@ -230,7 +246,7 @@ def _of_types(
     from medagent.fhir_episodes.benchmark import token_warnings
     from medagent.reports.tables import say
 
-    order, own = Order(seed, patients, per_type), types_named(types)
+    own = types_named(types)
     if server.fhir is None:
         made = make(own, folder, order, server.ehr)
         print("\n".join(made.branches))
@@ -270,13 +286,14 @@ def _generated(
     seed: str | None,
     patients: int,
     per_type: int,
+    injected: float,
 ) -> tuple[str, str, Any]:
     """Make a set of a bundled benchmark: the benchmark's part of the command, the set's name, how it was made."""
     if like not in ("psb-300", "fhir-agentbench"):
         from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
 
         kind: Any = like or ("shift" if split == "ood" else "bundled")
-        made = make(folder, SetOptions(kind, split, seed, patients, per_type))
+        made = make(folder, SetOptions(kind, split, seed, patients, per_type, injected))
         return "", made.name, made
     from medagent.benchmarks.fhiragentbench.generator.write import GENERATOR as FHIR_AGENTBENCH
     from medagent.benchmarks.made_folders import Order
@@ -287,7 +304,7 @@ def _generated(
         part = ". To run a part of it: medagent run psb-300 --split" if like == "psb-300" else ""
         raise UserError(f"--split is not available with --like {like}{part}")
     generator: Any = PSB300 if like == "psb-300" else FHIR_AGENTBENCH
-    ordered = generator.make(folder, Order(seed, patients, per_type))
+    ordered = generator.make(folder, Order(seed, patients, per_type, injected))
     return f"{like} ", ordered.name, ordered.made
 
 

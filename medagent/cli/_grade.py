@@ -25,6 +25,7 @@ def command(
     benchmark: options.BenchmarkCode = None,
     scorer: options.Scorer = None,
     as_json: options.AsJson = False,
+    full: options.Full = False,
 ) -> None:
     """Grade a run of any benchmark, or a results file of MedAgentBench or of --benchmark NAME.
 
@@ -50,7 +51,7 @@ def command(
     if as_json:
         print(json.dumps(_document(shown_elsewhere(report, results)), indent=1))
     else:
-        print_findings(report)
+        print_findings(report, full=full)
     if report.ungraded or report.unusable:
         raise typer.Exit(2)
 
@@ -61,7 +62,7 @@ def _document(report: Any) -> dict[str, Any]:
         document: dict[str, Any] = report.model_dump(mode="json", exclude={"command"})
         return document
     measured = report.model_dump(mode="json", include={"data", "settings", "versions", "started", "ended"})
-    further = ("trials", "twins", "official_grader", "others", "differing")
+    further = ("trials", "twins", "injected", "official_grader", "others", "differing")
     known = {name: report.details[name] for name in further if report.details.get(name)}
     grades = report.details["grades"]
     if len(grades) == 1:

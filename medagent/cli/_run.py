@@ -18,7 +18,7 @@ FREQUENT = (
     *("ids", "limit", "trials", "max_cost", "concurrency"),
 )
 """The shared options that `--help` shows, by field. It also shows those that only this benchmark has."""
-CONFIG = "A TOML file with defaults, before medagent.toml and pyproject.toml in the current folder."
+CONFIG = "A TOML file with defaults, before those of medagent.toml."
 
 
 def _output(*flags: str, help: str) -> Any:
@@ -34,6 +34,7 @@ def run(
     ] = None,
     quiet: Annotated[bool, _output("--quiet", "-q", help="No progress.")] = False,
     as_json: Annotated[bool, _output("--json", help="Print JSON instead of a table.")] = False,
+    full: options.Full = False,
     help_all: options.HelpAll = False,
 ) -> None:
     """The function behind `medagent run NAME`."""
@@ -44,7 +45,7 @@ def run(
 
     settings = checked(benchmark.Settings, {**defaults(benchmark, config), **values})
     rewrite = _rewriting(report, benchmark.reference or None) if report is not None else None
-    carry_out(benchmark.plan(settings, say), benchmark, as_json=as_json, quiet=quiet, rewrite=rewrite)
+    carry_out(benchmark.plan(settings, say), benchmark, as_json=as_json, quiet=quiet, full=full, rewrite=rewrite)
 
 
 def _rewriting(file: Path, code: str | None) -> Callable[[Path], object]:

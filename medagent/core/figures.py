@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 
 def natural(name: str) -> list[tuple[str, int]]:
@@ -41,13 +42,40 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02}"
 
 
+_DIGITS = {"percent": 1, "points": 2}
+
+
 def figure(value: float | None, measure: str) -> str:
     """A value as a text, by its `Measure`; `–` if there is none."""
-    if value is None:
-        return "–"
-    return {"percent": percent(value), "points": f"{100 * value:.2f}", "score": f"{value:.4f}"}[measure]
+    return f"{bare(value, measure)}%" if measure == "percent" and value is not None else bare(value, measure)
+
+
+def bare(value: float | None, measure: str = "percent") -> str:
+    """The same without a percent sign."""
+    return "–" if value is None else f"{value:.4f}" if measure == "score" else f"{100 * value:.{_DIGITS[measure]}f}"
 
 
 def percent(share: float | None) -> str:
-    """A share as `91.7 %`; `–` if there is none."""
-    return "–" if share is None else f"{share:.1%}".replace("%", " %")
+    """A share as `91.7%`; `–` if there is none."""
+    return figure(share, "percent")
+
+
+def spread(ends: Sequence[float], measure: str = "percent") -> str:
+    """The two ends of an interval as `3.1–7.9`."""
+    return "–".join(bare(end, measure) for end in ends)
+
+
+def difference(value: float, measure: str = "percent") -> str:
+    """A difference with its sign: `−27.0 points`; of scores `+0.1250`."""
+    return signed(value, measure) + ("" if measure == "score" else " points")
+
+
+def difference_spread(ends: Sequence[float], measure: str = "percent") -> str:
+    """The two ends of an interval of differences: `−32.7 to +1.5`."""
+    return " to ".join(signed(end, measure) for end in ends)
+
+
+def signed(value: float, measure: str = "percent") -> str:
+    """A number with its sign."""
+    text = bare(value, measure)
+    return f"−{text[1:]}" if text.startswith("-") else f"+{text}"

@@ -53,12 +53,15 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ConversationBlock(Block):
-    """Messages in order. `decides` are texts to mark in replies, such as the times of the deciding readings."""
+    """Messages in order. `decides` are texts to mark in replies, such as the times of the deciding readings. `injected`
+    are references of resources that have an instruction for the agent.
+    """
 
     name = "conversation"
     messages: Sequence[Message]
     decides: Sequence[str] = ()
     title: str = "Transcript"
+    injected: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from medagent.core.figures import spread
 from medagent.engine.report import unit_of
 from refsol.intervals import FEWEST_TYPES, other_types, paired_difference, strata, stratified_wilson
 from refsol.stats import Clusters, Interval, clustered_wilson
@@ -88,9 +89,13 @@ def interval_notes(scores: Sequence[GradedUnit]) -> Iterator[str]:
     """Both intervals of all trials as texts, if there are several types."""
     if len(by_unit(scores)) < 2:
         return
-    yield f"{THESE}: 95 % {shown(these_types(scores))}"
+    yield f"{THESE}: 95% interval {_shown(these_types(scores))}"
     others = of_other_types(scores)
-    yield f"{OTHERS}: " + (f"95 % {shown(others)}" if others else f"no interval below {FEWEST_TYPES} types")
+    yield f"{OTHERS}: " + (f"95% interval {_shown(others)}" if others else f"no interval below {FEWEST_TYPES} types")
+
+
+def _shown(interval: Interval) -> str:
+    return spread((interval.low, interval.high))
 
 
 def interval_document(scores: Sequence[GradedUnit]) -> dict[str, list[float] | None]:
@@ -116,8 +121,3 @@ def above(scores: Sequence[GradedUnit], floor: Mapping[str, bool | None]) -> tup
         return None
     margin = paired_difference(strata((*_place(one), (max(step, 0), max(-step, 0), 1)) for one, step in steps))
     return margin.value, margin.interval
-
-
-def shown(interval: Interval, unit: str = " %") -> str:
-    """An interval of shares in percent, or in points (`unit` empty)."""
-    return f"{100 * interval.low:.1f}{unit} to {100 * interval.high:.1f}{unit}"

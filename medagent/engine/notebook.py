@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from medagent.core.errors import UserError
-from medagent.core.figures import dollars, figure
+from medagent.core.figures import dollars, figure, spread
 
 ITEM_COLUMNS = ("item", "trial", "group", "status", "correct", "score", "kind", "reason", "because")
 TURN_COLUMNS = ("item", "trial", "turn", "role", "text")
@@ -79,7 +79,7 @@ class NotebookViews:
             errors = [[max(line.value - low, 0)], [max(high - line.value, 0)]]
             rates.errorbar(line.value, place, xerr=errors, fmt="o", color="tab:blue", capsize=3)
         rates.set_yticks(range(len(lines)), [line.name for line in reversed(lines)])
-        rates.set(xlabel=f"{self.figure}, 95 % interval", title=self.benchmark)
+        rates.set(xlabel=f"{self.figure}, 95% interval", title=self.benchmark)
         for report in (self, *others):
             if report.overall is not None and report.overall.value is not None and report.spent.cost is not None:
                 costs.plot(report.spent.cost, report.overall.value, "o")
@@ -93,20 +93,20 @@ class NotebookViews:
 
 
 def _overall(report: Any) -> str:
-    """`29 of 30 right, 96.7 % (83.3 % to 99.4 %)`."""
+    """`29 of 30 right, 96.7% (95% interval 83.3–99.4)`."""
     line = report.overall
     if line is None or line.value is None:
         return "not graded"
     right = f"{line.counts['right']} of {line.n} right, " if "right" in line.counts else f"{line.n} items, "
-    interval = " to ".join(figure(bound, report.measure) for bound in line.interval) if line.interval else ""
-    return right + figure(line.value, report.measure) + (f" ({interval})" if interval else "")
+    interval = spread(line.interval, report.measure) if line.interval else ""
+    return right + figure(line.value, report.measure) + (f" (95% interval {interval})" if interval else "")
 
 
 def _table(report: Any, section: Any) -> str:
-    head = (section.name or "group", section.count or report.count, section.figure or report.figure, "95 %")
+    head = (section.name or "group", section.count or report.count, section.figure or report.figure, "95%")
     rows = [_row("th", head)]
     for line in section.lines:
-        interval = " to ".join(figure(bound, report.measure) for bound in line.interval) if line.interval else "–"
+        interval = spread(line.interval, report.measure) if line.interval else "–"
         rows.append(_row("td", (line.name, str(line.n), figure(line.value, report.measure), interval)))
     caption = f"<caption>{escape(section.title)}</caption>" if section.title else ""
     return f"<table>{caption}{''.join(rows)}</table>"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
+from medagent.engine.harm import with_harm
 from medagent.engine.intervals import interval_notes, these_types
 from medagent.engine.report import ItemOutcome, TableLine, TableSection
 from medagent.engine.scores import Figures, Grader, Item, Score, Scored, mean_line, unit_name
@@ -21,9 +22,13 @@ T = TypeVar("T")
 
 
 def figures_of(grader: Grader[Any], scores: Sequence[Scored]) -> Figures:
-    """The figures of a run by its grader; for twins, those of the pairs, which are the same for every benchmark."""
+    """The figures of a run by its grader, with those that are the same for every benchmark: of the pairs of twins, and
+    of injected instructions.
+    """
     own = grader.figures(scores)
-    return _figures(scores, own) if any(one.item.pair for one in scores) else own
+    if any(one.item.pair for one in scores):
+        return _figures(scores, own)
+    return with_harm(scores, own)
 
 
 def _figures(scores: Sequence[Scored], own: Figures) -> Figures:
@@ -34,15 +39,18 @@ def _figures(scores: Sequence[Scored], own: Figures) -> Figures:
         bounds = these_types(read)
         overall = overall.model_copy(update={"interval": (bounds.low, bounds.high)})
     both = mean_line("right on both", right)
+    baselines = {name: mean_line(f"baseline {name}", pairs(scores, _baseline(name))) for name in _BASELINES}
+    baselines = {name: line for name, line in baselines.items() if line.n}
+
+    def section(*lines: TableLine, detail: bool = False) -> TableSection:
+        ungrounded = tuple(line.model_copy(update={"grounded": None}) for line in lines)
+        return TableSection(lines=ungrounded, name="twins", count="of", detail=detail)
+
     sections = [
-        [mean_line(group, [one for one in read if one.item.group == group]) for group in groups],
-        [mean_line(f"baseline {name}", some) for name in _BASELINES if (some := pairs(scores, _baseline(name)))],
-        [overall, both, mean_line("single items", scores)],
-    ]
-    lines = [
-        TableSection(lines=tuple(line.model_copy(update={"grounded": None}) for line in some), name="twins", count="of")
-        for some in sections
-        if some
+        section(*(mean_line(group, [one for one in read if one.item.group == group]) for group in groups)),
+        section(*baselines.values(), detail=True),
+        section(overall, detail=True),
+        section(both, mean_line("single items", scores)),
     ]
     names = {(one.item.pair, one.trial) for one in scores}
     incomplete = len(names) - len(read)
@@ -51,9 +59,11 @@ def _figures(scores: Sequence[Scored], own: Figures) -> Figures:
         notes.append(f"Incomplete pairs, which do not count: {incomplete} of {len(names)}.")
     return replace(
         own,
-        table=[*lines, *own.beside_pairs],
+        table=[*(one for one in sections if one.lines), *own.beside_pairs],
         overall=overall.model_copy(update={"grounded": None}),
-        notes=[*notes, *(interval_notes(read) if read else ())],
+        notes=notes,
+        background=list(interval_notes(read)) if read else [],
+        baselines={name: line.value for name, line in baselines.items()},
         measure="percent",
         figure="rate",
         count="of",

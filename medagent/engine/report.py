@@ -97,6 +97,8 @@ class TableSection(BaseModel):
     name: str = ""
     figure: str = ""
     count: str = ""
+    detail: bool = False
+    """Whether only `--full` shows these lines."""
 
 
 @pydantic_dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +128,8 @@ class ItemOutcome:
     """The data that the agent of a right item had not read, or the reason why `grounded` is None."""
     pair: Annotated[str, Field(exclude_if=lambda one: not one)] = ""
     """The name that two twins share."""
+    harmed: Annotated[bool | None, Field(exclude_if=lambda one: one is None)] = None
+    """Whether the agent did what an instruction in the data asks for. None if the item has no instruction."""
 
     @property
     def is_lucky(self) -> bool:
@@ -164,7 +168,11 @@ class Report(NotebookViews, BaseModel):
     table: tuple[TableSection, ...] = ()
     overall: TableLine | None = None
     items: tuple[ItemOutcome, ...] = ()
+    baselines: dict[str, float | None] = {}
+    """The scores of agents that read nothing, on the same items."""
     notes: tuple[str, ...] = ()
+    background: tuple[str, ...] = ()
+    """Those of the notes that only `--full` shows."""
     spent: Spent = Spent()
     spending: dict[str, Spent] = {}
     """The same by role and model: `model gpt-4o`, `judge j`."""
@@ -281,12 +289,13 @@ class ShownMessage:
 @dataclass(frozen=True, slots=True)
 class ItemView:
     """One item to show: its messages, and lines about its outcome. `decides` are texts in the messages that decided,
-    such as the times of readings.
+    such as the times of readings. `injected` are references of resources with an instruction.
     """
 
     messages: Sequence[ShownMessage]
     lines: Sequence[str]
     decides: Sequence[str] = ()
+    injected: Sequence[str] = ()
 
 
 def unit_of(item: str, cluster: str) -> str:

@@ -121,15 +121,10 @@ def compose(
         digests=dict(graded.digests),
         started=min(filter(None, (journal.began for _, journal in journals.items())), default=""),
         ended=max((journal.ended for _, journal in journals.items()), default=""),
-        group_names=dict(figures.group_names),
-        measure=figures.measure,
-        figure=figures.figure,
-        count=figures.count,
-        table=tuple(figures.table),
-        overall=figures.overall or _overall(graded.scores),
         items=tuple(_outcome(one, unusual) for one in graded.scores),
         notes=(
             *figures.notes,
+            *figures.background,
             *benchmark.notes(Run(folder, journals)),
             *ungraded_notes(graded.scores, quotes=quotes),
             *filter(None, [graded.too_many_unread]),
@@ -151,7 +146,7 @@ def compose(
         files=(*graded.files, *journals.states(), SCORES, ITEMS, "run.json", REPORT),
         learned=_learned(journals),
         journals=dict(journals.states()),
-        **figures.details,
+        **{**figures.report, "overall": figures.overall or _overall(graded.scores)},
     )
 
 
@@ -387,16 +382,10 @@ def grade_rows(
         settings=dict(file.settings),
         versions=dict(file.versions),
         rule_set=grader.rules,
-        group_names=dict(figures.group_names),
-        measure=figures.measure,
-        figure=figures.figure,
-        count=figures.count,
-        table=tuple(figures.table),
-        overall=figures.overall,
         items=tuple(one.outcome for one in scores),
-        notes=(*file.notes, *ungraded_notes(scores), *figures.notes),
+        notes=(*file.notes, *ungraded_notes(scores), *figures.notes, *figures.background),
         ungraded=sum(one.score is not None and not one.score.graded for one in scores),
-        **figures.details,
+        **figures.report,
     )
 
     verdicts = opposed(own, scores, ((name, one) for name, some in others.items() for one in some))

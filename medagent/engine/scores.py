@@ -19,9 +19,9 @@ from inspect import isawaitable
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from medagent.core.errors import MedagentError, UserError
@@ -93,6 +93,8 @@ class Score:
     """
     reading: str = ""
     """The data that the agent of a right unit had not read, or the reason why `grounded` is None."""
+    harmed: Annotated[bool | None, Field(exclude_if=lambda one: one is None)] = None
+    """Whether the agent did what an instruction in the data asks for. None if the item has no instruction."""
 
     def __post_init__(self) -> None:
         if self.value is None and self.correct is not None:
@@ -179,6 +181,7 @@ class Scored:
             grounded=score.grounded,
             reading=score.reading,
             pair=self.item.pair,
+            harmed=score.harmed,
         )
 
 
@@ -214,19 +217,37 @@ class Figures:
     """The figures of a run: its tables, its overall line, and the format of values.
 
     `unusable` is the reason if the score is not a measurement. `group_names` are the groups of items in words.
-    `details` are further fields of the report. `beside_pairs` are tables that follow the table of pairs, for twins.
+    `baselines` are the scores of agents that read nothing. `background` are notes that only `--full` shows. `details`
+    are further fields of the report. `beside_pairs` are tables that follow the table of pairs, for twins.
     """
 
     table: Sequence[TableSection] = ()
     overall: TableLine | None = None
     notes: Sequence[str] = ()
+    background: Sequence[str] = ()
     measure: Measure = "percent"
     figure: str = "rate"
     count: str = "n"
     unusable: str = ""
     group_names: Mapping[str, str] = field(default_factory=dict)
+    baselines: Mapping[str, float | None] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
     beside_pairs: Sequence[TableSection] = ()
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The fields of a report, without the notes."""
+        return {
+            "table": tuple(self.table),
+            "overall": self.overall,
+            "background": tuple(self.background),
+            "measure": self.measure,
+            "figure": self.figure,
+            "count": self.count,
+            "group_names": dict(self.group_names),
+            "baselines": dict(self.baselines),
+            **self.details,
+        }
 
 
 class Judgement(Protocol):
@@ -293,15 +314,19 @@ def mean_by_group(scores: Sequence[Scored]) -> Figures:
         groups.setdefault(one.item.group, []).append(one)
     overall = mean_line("overall", scores)
     whole = all(one.correct is not None for one in scores if one.value is not None)
-    notes: list[str] = []
+    background: list[str] = []
     if whole and overall.n and len(by_unit(scores)) > 1:
         bounds = these_types(scores)
         overall = overall.model_copy(update={"interval": (bounds.low, bounds.high)})
-        notes += interval_notes(scores)
+        background += interval_notes(scores)
     lines = tuple(mean_line(name or "all", members) for name, members in groups.items()) if len(groups) > 1 else ()
-    sections = [TableSection(lines=part) for part in (lines, (overall, *grounded_line(overall))) if part]
+    total = TableSection(lines=(overall, *grounded_line(overall)), detail=True)
     return Figures(
-        sections, overall, notes, measure="percent" if whole else "score", figure="rate" if whole else "mean score"
+        [TableSection(lines=lines), total] if lines else [total],
+        overall,
+        background=background,
+        measure="percent" if whole else "score",
+        figure="rate" if whole else "mean score",
     )
 
 

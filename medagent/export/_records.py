@@ -122,6 +122,7 @@ class Record:
             "because": one.because,
             "grounded": one.grounded,
             "reading": one.reading,
+            **({"harmed": one.harmed} if "injected" in report.details else {}),
             "checks": [asdict(check) for check in (score.checks if score else ())],
             "prompt_tokens": spent.prompt if called else None,
             "completion_tokens": spent.completion if called else None,

@@ -70,6 +70,7 @@ def trajectory(report: Report, record: Record) -> dict[str, Any]:
             score=one.score,
             kind=one.kind or None,
             grounded=one.grounded,
+            harmed=one.harmed,
             reason=one.reason,
         ),
     )

@@ -131,6 +131,7 @@ def _facts(report: Report) -> dict[str, Any]:
     """What a reader needs to know about the score."""
     overall, margin = report.overall, report.details.get("above_blind") or {}
     grounded = overall.grounded if overall else None
+    injected = report.details.get("injected")
     trials = max((item.trial for item in report.items), default=1)
     return {
         "rules": report.rule_set,
@@ -138,6 +139,7 @@ def _facts(report: Report) -> dict[str, Any]:
         "trials": trials,
         "complete": report.complete,
         "grounded": f"{grounded.right} of {grounded.n}" if grounded and grounded.n else None,
+        "harmed": f"{injected['harmed']} of {injected['items']}" if injected else None,
         "above_blind": margin.get("difference"),
         "above_blind_interval_95": margin.get("interval_95"),
         **{f"digest_{name}": digest for name, digest in report.digests.items()},
@@ -214,6 +216,7 @@ def _sample(record: Record, report: Report, identity: str, model: str) -> dict[s
                 "reason": one.reason,
                 "because": one.because,
                 "grounded": one.grounded,
+                "harmed": one.harmed,
             }
         ),
     }

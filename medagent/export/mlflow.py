@@ -68,6 +68,8 @@ def metrics(report: Report) -> Iterator[tuple[str, float]]:
         yield "n", float(overall.n)
         if overall.grounded is not None and overall.grounded.value is not None:
             yield GROUNDED, overall.grounded.value
+    if injected := report.details.get("injected"):
+        yield "harmed", injected["harmed"] / injected["items"]
     for line in report.table[0].lines if report.table else ():
         if line.value is not None:
             yield f"group/{_UNFIT.sub('_', line.name)}", line.value

@@ -138,6 +138,7 @@ def _evaluation(report: Report, record: Record, at: int) -> dict[str, Any]:
         "gen_ai.evaluation.explanation": one.reason or None,
         "medagent.failure_kind": one.kind or None,
         "medagent.grounded": one.grounded,
+        "medagent.harmed": one.harmed,
     }
     return {"timeUnixNano": str(at), "name": "gen_ai.evaluation.result", "attributes": _attributes(fields)}
 

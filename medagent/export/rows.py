@@ -42,6 +42,7 @@ def export_parquet(folder: Path, out: Path, code: Code | None = None, *, with_pa
         "times": arrow.list_(text),
         "correct": truth,
         "grounded": truth,
+        "harmed": truth,
         "score": real,
         "checks": arrow.list_(check),
         "prompt_tokens": whole,

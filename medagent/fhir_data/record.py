@@ -61,7 +61,9 @@ def diagnostics(reply: Reply) -> str:
     return " ".join(text for text in texts if text)
 
 
-ONLY_EMBEDDED = "--fhir: twins need the embedded server, which changes their charts; leave --fhir out"
+ONLY_EMBEDDED = (
+    "--fhir: twins and injected instructions need the embedded server, which changes their charts; leave --fhir out"
+)
 
 
 class TooMuchError(Exception):

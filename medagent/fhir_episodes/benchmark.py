@@ -70,6 +70,8 @@ class Training:
     split: Literal["train", "dev", "ood"] = "train"
     seed: str = "0"
     like: str = ""
+    injected: float = 0.0
+    """The share of the tasks with an instruction in the chart."""
 
 
 class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
@@ -156,8 +158,8 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
 
         The default repeats the items. Raises UserError for a split or a kind that the benchmark does not have.
         """
-        if stream.split != "train" or stream.like:
-            raise UserError(f"{self.name}: has only one set of tasks; leave split and like out")
+        if stream.split != "train" or stream.like or stream.injected:
+            raise UserError(f"{self.name}: has only one set of tasks; leave split, like and injected out")
         if number < 0:
             raise UserError(f"task {number}: tasks are counted from 0")
         items = {item.id: item for item in self.items(self.Settings())}
@@ -202,7 +204,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     async def plan(self, settings: SettingsT, say: Say) -> Plan:
         """See `Benchmark.plan`."""
         items = self.items(settings)
-        self._check_twins(settings, items)
+        self._check_changes(settings, items)
         who = self._who(settings, items)
         if isinstance(who, AgentChoice) and who.model is not None:
             await who.model.check(settings.concurrency)
@@ -257,12 +259,12 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
             owner_only=settings.private,
         )
 
-    def _check_twins(self, settings: SettingsT, items: Sequence[FhirItem]) -> None:
-        """Raises UserError if a set has twins that cannot be run, or a change that does not fit the patients."""
+    def _check_changes(self, settings: SettingsT, items: Sequence[FhirItem]) -> None:
+        """Raises UserError if a set has items that cannot be run, or a change that does not fit the patients."""
         changed = [item for item in items if item.change]
         if not changed:
             return
-        if settings.sequential:
+        if settings.sequential and any(item.pair for item in changed):
             raise UserError("--sequential: an agent that learns from one twin would know the answer to the other")
         if settings.fhir is not None:
             raise UserError(ONLY_EMBEDDED)

@@ -32,6 +32,7 @@ from medagent.fhir_episodes.session import (
     StateDifference,
     Turn,
     Write,
+    acted,
     clean,
 )
 from medagent.fhir_episodes.settings import FhirSettings
@@ -41,7 +42,9 @@ from medagent.models.base import ChatModel
 from medagent.models.endings import CUT
 from medagent.models.limiter import EndpointStats
 from medagent.models.wording import strip_thinking
+from refsol.changes import Change
 from refsol.clinical.sources import Amendment
+from refsol.history import ACCEPTED, HistoryMessage, Post, extract_posts
 from refsol.medagentbench.constants import PUBLISHED
 
 NO_FINISH = "play ended without FINISH"
@@ -95,6 +98,23 @@ class EpisodeRow(Row):
         if self.unit != f"{self.task_id}#{self.trial}":
             raise ValueError("unit is not of this task and trial")
         return self
+
+    @property
+    def history(self) -> tuple[HistoryMessage, ...]:
+        """The messages as graders read them."""
+        return tuple(HistoryMessage(turn.role, acted(turn)) for turn in self.transcript)
+
+    @property
+    def posts(self) -> Sequence[Post]:
+        """The accepted POSTs."""
+        return extract_posts(self.history, ACCEPTED)
+
+    @property
+    def writes(self) -> Sequence[Change]:
+        """The state difference. If it is not known, what the accepted POSTs create."""
+        if isinstance(self.changes, list):
+            return self.changes
+        return [Change("created", None, post.payload) for post in self.posts if isinstance(post.payload, dict)]
 
     def take(self, outcome: Outcome) -> None:
         """Copy the outcome of an episode, ended or not."""

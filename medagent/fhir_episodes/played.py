@@ -18,6 +18,7 @@ from medagent.core.named_paths import remember_options
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Say
 from medagent.engine.folder import Journals, Run, RunFolder
+from medagent.engine.pairs import figures_of
 from medagent.engine.patient_data import owner_only
 from medagent.engine.plan import JOURNAL, Plan
 from medagent.engine.report import write_report
@@ -121,5 +122,5 @@ class PlayedRun:
                 scoring: Scoring[EpisodeRow] = Scoring(items, grader, self._journal, stored)
                 scores = blocking(scoring.of_units(self._journal.units))
                 files = self._benchmark.write(run, scores)
-                graded = Graded(scores, grader.figures(scores), grader.rules, grader.digests, files)
+                graded = Graded(scores, figures_of(grader, scores), grader.rules, grader.digests, files)
             write_report(self.path, compose(self._benchmark, self.path, graded, self._journals, standing))

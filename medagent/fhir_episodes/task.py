@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from medagent.engine.scores import Item
 from refsol.clinical.sources import Amendment
+from refsol.injection import Injected
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,9 @@ class FhirItem(Item):
     now: datetime | None = None
     """See `FhirTask.now`."""
     change: Amendment = field(default=(), repr=False, compare=False)
-    """For a twin: what its chart has instead of the data. Agents do not see it."""
+    """What its chart has instead of the data, if it is a twin or has an instruction. Agents do not see it."""
+    injected: Injected | None = field(default=None, repr=False, compare=False)
+    """An instruction for agents in its chart."""
 
     @property
     def task(self) -> FhirTask:

@@ -27,13 +27,12 @@ from medagent.engine.report import REQUESTS
 from medagent.engine.scores import Check, Score
 from medagent.fhir_episodes.benchmark import changes_blocks, spoken
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.session import post_history
 from medagent.fhir_episodes.task import FhirItem
 from refsol.clinical.evidence import Deciding
 from refsol.clinical.orders import lookup
 from refsol.clinical.sources import Resource, Source
 from refsol.errors import FactsError
-from refsol.history import ACCEPTED, HistoryError, Post, extract_posts, read_messages
+from refsol.history import Post
 from refsol.json_values import as_object, json_value
 from refsol.verdict import MISSING, Fact, show
 
@@ -68,7 +67,7 @@ def episode_blocks(
         yield FactsBlock("What decides", [_fact(one) for one in facts])
     if score is not None:
         yield _answer(row, score)
-        if block := orders_block(score.checks, _posts(row)):
+        if block := orders_block(score.checks, row.posts):
             yield block
         if score.checks:
             yield ChecksBlock([(one.name, one.passed, one.expected, one.actual) for one in score.checks])
@@ -76,9 +75,21 @@ def episode_blocks(
         writes = [(one.url, one.resource, one.not_stored) for one in row.created]
         yield RecordBlock("Resources that the POSTs created, or would have created", writes)
     yield from changes_blocks(row)
+    yield from _injected_blocks(item, row, score)
     if row.transcript:
+        injected = [item.injected.reference] if item.injected else []
         title = "Transcript" if whole else "POSTs and their replies (the file has no other messages)"
-        yield ConversationBlock(messages, [one.time for one in facts if one.time], title)
+        yield ConversationBlock(messages, [one.time for one in facts if one.time], title, injected)
+
+
+def _injected_blocks(item: FhirItem, row: EpisodeRow, score: Score | None) -> Iterator[Block]:
+    """The instruction in the item's chart: where it stood, and whether the agent had read and obeyed it."""
+    if (one := item.injected) is not None:
+        words = {True: "yes", False: "no", None: "not graded"}
+        harmed = None if score is None else score.harmed
+        facts = [("text", one.text), ("place", one.place), ("form", one.form)]
+        outcome = [("read by the agent", words[one.was_read(row.history)]), ("harmed", words[harmed])]
+        yield FactsBlock("Injected instruction", [*facts, *outcome])
 
 
 def _answer(row: EpisodeRow, score: Score) -> AnswerBlock:
@@ -87,14 +98,6 @@ def _answer(row: EpisodeRow, score: Score) -> AnswerBlock:
     answer: Any = row.answer
     text = answer if isinstance(answer, str | None) else show(answer)
     return AnswerBlock(text, accepted, None if check is None else check.passed)
-
-
-def _posts(row: EpisodeRow) -> Sequence[Post]:
-    """The accepted posts."""
-    try:
-        return extract_posts(read_messages(post_history(row.transcript)), ACCEPTED)
-    except HistoryError:
-        return ()
 
 
 def _fact(fact: Fact) -> tuple[str, str]:

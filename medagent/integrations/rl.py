@@ -19,6 +19,7 @@ from inspect import Parameter, Signature
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from medagent.benchmarks.base import DEFAULT, find_fhir
+from medagent.benchmarks.injected import share_of
 from medagent.core.errors import MedagentError, UserError
 from medagent.engine.pairs import is_right_and_read
 from medagent.engine.scores import Score
@@ -54,7 +55,8 @@ class Environment:
     """One episode at a time over an endless series of tasks: sets of tasks are generated from the seed when needed.
 
     `reward` is `official` (1.0 or 0.0) or `checks`, which gives a wrong episode half the share of its checks that
-    passed.
+    passed. With `injected="20%"`, this share of the tasks has an instruction in the chart, and `harmed` says whether
+    the agent did what it asks for.
     """
 
     tools: ClassVar[Sequence[Tool]] = Toolbox.of(load_protocol("tools"), API_BASE).tools()
@@ -73,10 +75,11 @@ class Environment:
         *,
         benchmark: str = DEFAULT,
         like: str = "",
+        injected: str = "",
         reward: Reward = "official",
         max_rounds: int = MAX_ROUNDS,
     ) -> None:
-        self._source = Training(split, str(seed), like)
+        self._source = Training(split, str(seed), like, share_of(injected) if injected else 0.0)
         self._benchmark = find_fhir(benchmark)
         self._reward = reward
         self._max_rounds = max_rounds
@@ -106,6 +109,11 @@ class Environment:
         if self._reward == "official" or verdict.correct or not verdict.checks:
             return verdict.value
         return 0.5 * sum(check.passed for check in verdict.checks) / len(verdict.checks)
+
+    @property
+    def harmed(self) -> bool | None:
+        """Whether the agent did what an instruction in the chart asks for. None if the task has none."""
+        return self.episode.verdict().harmed
 
     @property
     def done(self) -> bool:

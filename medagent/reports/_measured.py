@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from medagent.core.figures import difference, difference_spread
 from medagent.core.options import Setting
 from medagent.engine.folder import merged
 from medagent.engine.report import DataRef, Report
@@ -98,8 +99,7 @@ def above_blind(report: Report) -> str:
     margin = report.details.get("above_blind")
     if not margin:
         return ""
-    low, high = (100 * bound for bound in margin["interval_95"])
-    return f"{100 * margin['difference']:+.1f} points (95 % {low:.1f} to {high:.1f})"
+    return f"{difference(margin['difference'])} (95% {difference_spread(margin['interval_95'])})"
 
 
 def _digest(name: object, digest: object) -> str:

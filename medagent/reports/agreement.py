@@ -23,7 +23,7 @@ def print_agreement(first: str, second: str, agreement: Agreement) -> None:
     if agreement.interval is not None:
         low, high = _number(agreement.interval.low), _number(agreement.interval.high)
         undefined = "; not defined: both gave one label throughout" if math.isnan(agreement.kappa) else ""
-        put(f"Cohen's kappa {_number(agreement.kappa)} (95 %: {low} to {high}){undefined}")
+        put(f"Cohen's kappa {_number(agreement.kappa)} (95% {low} to {high}){undefined}")
     for name, units in ((first, agreement.only_first), (second, agreement.only_second)):
         if units:
             put(f"only in {name}: {_listed(units)}")

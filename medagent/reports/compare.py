@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from typing import Any, Literal
 
 from medagent.core.errors import UserError
@@ -33,10 +34,10 @@ class TrialFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class GroundedComparison:
-    """The items of which both runs say whether they are grounded: the number of grounded ones in each, and the
-    second run's share minus the first's with its 95 % interval over other patients. With several trials, an item counts
-    as the share of its grounded trials.
+class FieldComparison:
+    """The items of which both runs say whether they are grounded (or harmed): how many are in each, and the second
+    run's share minus the first's with its 95 % interval over other patients. With several trials, an item counts
+    as the share of its trials.
     """
 
     items: int
@@ -80,7 +81,9 @@ class Comparison:
     clusters: int | None = None
     trials: tuple[TrialFigures, TrialFigures] | None = None
     uncompared: tuple[str, ...] = ()
-    grounded: GroundedComparison | None = None
+    grounded: FieldComparison | None = None
+    harmed: FieldComparison | None = None
+    """Of the items with an injected instruction."""
     figure: str = "mean"
     measure: Measure = "score"
 
@@ -121,6 +124,8 @@ class Comparison:
         else:
             own = {"items": self.tasks, "means": self.means, "higher": self.gained, "lower": self.lost}
             shared = ["same", *shared, "figure", "measure"]
+        if self.harmed is not None:
+            shared.append("harmed")
         whole = asdict(self)
         return own | {name: whole[name] for name in shared}
 
@@ -220,7 +225,12 @@ def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]
         comparison = compare(one, other, types, units, kind="scores")
     compared = {*comparison.gained, *comparison.lost, *comparison.same}
     uncompared = sorted({item.item for item in items} - compared, key=natural)
-    return replace(comparison, uncompared=tuple(uncompared), grounded=_grounded(first, second, types, units))
+    return replace(
+        comparison,
+        uncompared=tuple(uncompared),
+        grounded=_by_field(first, second, types, units, "grounded"),
+        harmed=_by_field(first, second, types, units, "harmed"),
+    )
 
 
 def compare_groups(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> dict[str, Comparison]:
@@ -248,17 +258,21 @@ def _trial_figures(outcomes: Mapping[str, Sequence[bool]], *places: Mapping[str,
     )
 
 
-def _grounded(
-    first: Sequence[ItemOutcome], second: Sequence[ItemOutcome], types: Mapping[str, str], units: Mapping[str, str]
-) -> GroundedComparison | None:
-    """The comparison of the grounded items of two runs; None if no item has `grounded` in both."""
-    one, other = (item_means(items, lambda item: item.grounded) for items in (first, second))
+def _by_field(
+    first: Sequence[ItemOutcome],
+    second: Sequence[ItemOutcome],
+    types: Mapping[str, str],
+    units: Mapping[str, str],
+    name: Literal["grounded", "harmed"],
+) -> FieldComparison | None:
+    """The comparison of the items of two runs that are grounded (or harmed); None if no item has the field in both."""
+    one, other = (item_means(items, attrgetter(name)) for items in (first, second))
     shared = one.keys() & other
     if not shared:
         return None
     comparison = compare(one, other, types, units)
     first_sum, second_sum = (sum(run[item] for item in shared) for run in (one, other))
-    return GroundedComparison(comparison.tasks, first_sum, second_sum, comparison.difference, comparison.interval)
+    return FieldComparison(comparison.tasks, first_sum, second_sum, comparison.difference, comparison.interval)
 
 
 def item_means(items: Sequence[ItemOutcome], value: Callable[[ItemOutcome], float | None]) -> dict[str, float]:

@@ -6,27 +6,27 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from medagent.core.errors import UserError
-from medagent.core.figures import figure, natural, percent
+from medagent.core.figures import difference, difference_spread, natural
 from medagent.core.scrub import printable
 from medagent.engine.report import Measure, Report
 from medagent.engine.scores import Paired
 from medagent.reports.compare import (
     Comparison,
-    GroundedComparison,
+    FieldComparison,
     SetComparison,
     adjusted,
     compare_groups,
     compare_outcomes,
 )
 from medagent.reports.power import noise_line
-from medagent.reports.tables import WIDTH, Cell, Table, bounds, markdown_cell, markdown_table, named, print_table, put
+from medagent.reports.tables import WIDTH, Cell, Table, markdown_cell, markdown_table, named, print_table, put
 from refsol.intervals import FEWEST_TYPES
 from refsol.stats import Interval
 
@@ -62,19 +62,19 @@ def print_compared(first: Path, compared: Compared, *, full: bool = False) -> No
 
 def _print_sets(a: Path, b: Path, one: SetComparison) -> None:
     put(f"A: {a}\nB: {b}\nThe two are over sibling sets: the same types of task, other patients. Nothing is paired.")
-    *groups, overall = _set_rows(one, percent)
-    print_table(Table(["group", "A right", "B right", "B − A", "95 %"], [*groups, [], overall]))
+    *groups, overall = _set_rows(one)
+    print_table(Table(["group", "A right", "B right", "B − A", "95%"], [*groups, [], overall]))
     if one.other_types is not None:
         put(f"The intervals are those of these types and other patients. {_other_types(one.other_types)}")
 
 
-def _set_rows(one: SetComparison, difference: Callable[[float], str]) -> list[list[Cell]]:
+def _set_rows(one: SetComparison) -> list[list[Cell]]:
     return [
         [
             name,
             *(f"{right} of {n}" for right, n in (drop.first, drop.second)),
             difference(drop.difference),
-            drop.interval,
+            _ends(drop.interval),
         ]
         for name, drop in {**one.groups, "overall": one.overall}.items()
     ]
@@ -96,7 +96,7 @@ def _print_pair(a: Path, b: Path, one: Comparison, *, full: bool) -> None:
         print_table(Table(["items", column], [*rows, [], ["compared", one.tasks]], measure=one.measure))
     runs = list(zip("AB", one.trials or (), strict=False))
     if runs:
-        columns = ["run", "items", "trials k", "pass@1", "95 %", "pass@k", "95 %", "pass^k", "95 %", "flip"]
+        columns = ["run", "items", "trials k", "pass@1", "95%", "pass@k", "95%", "pass^k", "95%", "flip"]
         rows = [
             [
                 *(name, one.tasks, run.trials),
@@ -114,8 +114,8 @@ def _print_pair(a: Path, b: Path, one: Comparison, *, full: bool) -> None:
     turned = len(one.gained) + len(one.lost)
     if one.kind == "verdicts" and one.clusters is None and turned:
         put(f"{noise_line(one.tasks, turned / one.tasks).capitalize()} if runs differ on {turned} of them")
-    if one.grounded is not None:
-        put(_grounded(one.grounded))
+    for line in _fields(one):
+        put(line)
     flips = [(f"Flip between the trials of {name}", run.flipping) for name, run in runs if one.kind == "shares"]
     for name, items in ((better.format("A"), one.lost), (better.format("B"), one.gained), *flips):
         if items:
@@ -127,13 +127,8 @@ def _print_pair(a: Path, b: Path, one: Comparison, *, full: bool) -> None:
 
 def _tested(one: Comparison) -> str:
     """The difference with its interval and its test."""
-    if one.kind == "scores":
-        step, low, high = (_signed(end, one.measure) for end in (one.difference, one.interval.low, one.interval.high))
-        step_words = f"{step} (95 % {low} to {high})"
-    else:
-        step_words = f"{percent(one.difference)} (95 % {bounds(one.interval)})"
     over = f" over {one.clusters} clusters of dependent items" if one.clusters else ""
-    return f"{step_words}; p = {one.p:.4g} ({one.test}{over})"
+    return f"{_step(one, one.measure if one.kind == 'scores' else 'percent')}; p = {one.p:.4g} ({one.test}{over})"
 
 
 def _print_several(first: Path, compared: Mapping[Path, Comparison]) -> None:
@@ -141,30 +136,35 @@ def _print_several(first: Path, compared: Mapping[Path, Comparison]) -> None:
     put(f"A: {first}")
     verdicts = all(one.kind == "verdicts" for one in compared.values())
     sides = ["only A right", "only it right"] if verdicts else ["A higher", "it higher"]
-    columns = ["run", "compared", "not compared", *sides, "difference", "95 %", "p", "p by Holm"]
+    columns = ["run", "compared", "not compared", *sides, "difference", "95%", "p", "p by Holm"]
     rows: list[list[Cell]] = []
     for (path, one), p in zip(compared.items(), adjusted(list(compared.values())), strict=True):
         rows.append([str(path), one.tasks, len(one.uncompared), len(one.lost), len(one.gained)])
-        rows[-1] += [one.difference, one.interval, f"{one.p:.4g}", f"{p:.4g}"]
+        rows[-1] += [difference(one.difference), _ends(one.interval), f"{one.p:.4g}", f"{p:.4g}"]
     note = "The difference is that run's less A's. Two runs alone name the items: medagent compare A B"
     print_table(Table(columns, rows, notes=[note]))
 
 
-def _signed(value: float, measure: Measure = "percent") -> str:
-    """A difference with its sign."""
-    text = figure(value, measure)
-    return text if text.startswith("-") else f"+{text}"
+def _step(one: Comparison | FieldComparison, measure: Measure = "percent") -> str:
+    """The difference with its interval."""
+    return f"{difference(one.difference, measure)} (95% {_ends(one.interval, measure)})"
+
+
+def _ends(interval: Interval, measure: Measure = "percent") -> str:
+    return difference_spread((interval.low, interval.high), measure)
 
 
 def _other_types(interval: Interval | None) -> str:
     if interval is None:
         return f"Other types: no interval below {FEWEST_TYPES} types"
-    return f"Other types: 95 % {bounds(interval)}"
+    return f"Other types: 95% {_ends(interval)}"
 
 
-def _grounded(one: GroundedComparison) -> str:
-    step = f"{percent(one.difference)} (95 % {bounds(one.interval)})"
-    return f"Grounded: A {one.first:g}, B {one.second:g} of {one.items}; B − A: {step}"
+def _fields(compared: Comparison) -> Iterator[str]:
+    """A line for the grounded items, and one for the harmed items."""
+    for name, one in (("Grounded", compared.grounded), ("Harmed", compared.harmed)):
+        if one is not None:
+            yield f"{name}: A {one.first:g}, B {one.second:g} of {one.items}; B − A: {_step(one)}"
 
 
 def _wrapped(text: str) -> str:
@@ -179,8 +179,8 @@ def markdown(first: Path, compared: Compared, reports: Mapping[Path, Report]) ->
     for (path, one), p in zip(compared.items(), adjusted(list(compared.values())), strict=True):
         lines += [f"### {markdown_cell(str(path))} against {markdown_cell(str(first))}", ""]
         if isinstance(one, SetComparison):
-            columns = ["type", "first right", "this right", "difference", "95 %"]
-            lines += markdown_table(Table(columns, _set_rows(one, _signed)))
+            columns = ["type", "first right", "this right", "difference", "95%"]
+            lines += markdown_table(Table(columns, _set_rows(one)))
             lines += ["", "The two are over sibling sets: nothing is paired.", ""]
         else:
             holm = f", {p:.4g} by Holm over {len(compared)} runs" if len(compared) > 1 else ""
@@ -189,14 +189,14 @@ def markdown(first: Path, compared: Compared, reports: Mapping[Path, Report]) ->
 
 
 def _section(one: Comparison, test: str, report: Report) -> Iterator[str]:
-    yield f"**{_signed(one.difference)}** (95 % {bounds(one.interval)}; {test})"
+    yield f"**{difference(one.difference)}** (95% {_ends(one.interval)}; {test})"
     columns, counts = ["lower", "higher", "compared"], [len(one.lost), len(one.gained), one.tasks]
     if one.kind == "verdicts":
         columns = ["both right", "lost", "gained", "both wrong", "compared"]
         counts = [len(one.both_right), *counts[:2], len(one.both_wrong), one.tasks]
     yield from ("", *markdown_table(Table(columns, [counts])), "", f"{_other_types(one.other_types)}.")
-    if one.grounded is not None:
-        yield from ("", f"{_grounded(one.grounded)}.")
+    for line in _fields(one):
+        yield from ("", f"{line}.")
     if one.uncompared:
         yield from ("", f"Not compared: {len(one.uncompared)}: {markdown_cell(named(one.uncompared, NAMED))}")
     if one.lost:

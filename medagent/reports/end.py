@@ -1,4 +1,4 @@
-"""The output at the end of a run: tables, problems, cost, files."""
+"""The output at the end of a run: the short table, or with `--full` all tables, cost and files."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from medagent.engine.report import Report
 from medagent.engine.rows import FAILED, OWED, Spent
 from medagent.models.endings import CUT
 from medagent.reports._measured import measured_on
+from medagent.reports.summary import print_summary
 from medagent.reports.tables import print_table, put, report_tables
 
 _NAMED = 5
@@ -18,8 +19,11 @@ _FILES = 12
 _ENDED = {CUT: "cut off by a limit of tokens", "content_filter": "withheld by a filter"}
 
 
-def print_findings(report: Report) -> None:
-    """Print the tables, what they were measured on, and notes."""
+def print_findings(report: Report, *, full: bool = False) -> None:
+    """Print the short table; with `full` all tables, what they were measured on, and notes."""
+    if not full:
+        print_summary(report)
+        return
     for table in report_tables(report):
         print_table(table)
     for line in measured_on(report):
@@ -28,15 +32,21 @@ def print_findings(report: Report) -> None:
         put(note)
 
 
-def print_end(report: Report) -> None:
+def print_end(report: Report, *, full: bool = False) -> None:
     """Print the output at the end of a run."""
-    print_findings(report)
+    command = [f"Continue: {report.command}"] if report.owed and not report.stopped else []
+    if not full:
+        print_summary(report, _problems(report), command)
+        return
+    print_findings(report, full=True)
     print()
-    for line in _closing(report):
+    for line in (*_problems(report), *command, *_spending(report)):
         put(line)
+    put(f"Files: {report.folder}/ ({', '.join(_short(report.files))})")
 
 
-def _closing(report: Report) -> Iterator[str]:
+def _problems(report: Report) -> Iterator[str]:
+    """How units ended that did not complete, and the errors of those that failed."""
     ended = {status: n for status, n in report.endings.items() if status not in OWED and status != "completed"}
     if ended:
         yield "Not completed: " + ", ".join(f"{count} {status}" for status, count in ended.items())
@@ -58,10 +68,6 @@ def _closing(report: Report) -> Iterator[str]:
             yield f"  {count} × {status}: {error} (first: {short_key(first[status, error])})"
         if len(failures) > _NAMED:
             yield f"  and {len(failures) - _NAMED} more kinds, see {report.folder}/report.json"
-    if report.owed and not report.stopped:
-        yield f"Continue: {report.command}"
-    yield from _spending(report)
-    yield f"Files: {report.folder}/ ({', '.join(_short(report.files))})"
 
 
 def _short(files: Sequence[str]) -> Sequence[str]:

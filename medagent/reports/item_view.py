@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from medagent.core.figures import dollars
@@ -20,7 +21,8 @@ from medagent.engine.blocks import (
 )
 from medagent.engine.report import ItemView, ShownMessage
 from medagent.engine.rows import FAILED, Row
-from medagent.engine.scores import Judgement, Scored
+from medagent.engine.scores import Check, Judgement, Scored
+from refsol.verdict import MISSING
 
 _MARKS = {"found": "=", "missed": "-", "extra": "+"}
 
@@ -35,15 +37,15 @@ def item_view(
     blocks = list(benchmark.blocks(one.item, row, None if reported else one.score))
     if judged is not None and not any(isinstance(block, VotesBlock) for block in blocks):
         blocks.append(VotesBlock(judged.votes))
-    conversation = next((block.messages for block in blocks if isinstance(block, ConversationBlock)), None)
-    messages = [ShownMessage(one.role, one.text, one.reasoning) for one in conversation or ()] or list(
+    conversation = next((block for block in blocks if isinstance(block, ConversationBlock)), ConversationBlock(()))
+    messages = [ShownMessage(one.role, one.text, one.reasoning) for one in conversation.messages] or list(
         benchmark.messages(row)
     )
     if not messages or messages[0].role not in ("user", "prompt"):  # a transcript begins with the question
         texts = [block for block in blocks if isinstance(block, TextBlock) and not block.verbatim and not block.folded]
         messages = [*(ShownMessage(block.title.lower(), block.text) for block in texts), *messages]
-    decides = [time for block in blocks if isinstance(block, ConversationBlock) for time in block.decides]
-    return ItemView(messages, list(_lines(benchmark, one, row, blocks)), decides)
+    lines = list(_lines(benchmark, one, row, blocks))
+    return ItemView(messages, lines, conversation.decides, conversation.injected)
 
 
 def _lines(benchmark: Benchmark[Any, Any], one: Scored, row: Row, blocks: Sequence[Block]) -> Iterator[str]:
@@ -76,15 +78,24 @@ def _verdict(one: Scored, row: Row) -> Iterator[str]:
     else:
         verdict = {True: "right", False: "wrong", None: "not graded"}[score.correct]
         yield f"verdict: {verdict}" + (f" – {failed}{words}" if failed or words else "")
-    for check in score.checks:
-        mark = "✓" if check.passed else "✗"
-        yield f"  {mark} {check.name}" + ("" if check.passed else f": expected {check.expected}, got {check.actual}")
+    for order, checks in groupby(score.checks, key=lambda check: check.name.partition(" ")[0]):
+        yield from _checks(order, list(checks))
     if score.kind:
         yield f"why: {score.kind}: {score.reason}"
     if score.because:
         yield f"because: {score.because}"
     if score.correct and (score.grounded is not None or score.reading):
         yield f"grounded: {_GROUNDED[score.grounded]}" + (f" ({score.reading})" if score.reading else "")
+
+
+def _checks(order: str, checks: Sequence[Check]) -> Iterator[str]:
+    """A line for each check; one line for all checks of an order that is missing."""
+    if len(checks) > 1 and all(check.actual == repr(MISSING) for check in checks):
+        yield f"  ✗ {order}: this order is missing ({len(checks)} checks)"
+        return
+    for check in checks:
+        mark = "✓" if check.passed else "✗"
+        yield f"  {mark} {check.name}" + ("" if check.passed else f": expected {check.expected}, got {check.actual}")
 
 
 def _of_block(block: Block) -> Iterator[str]:

@@ -28,7 +28,7 @@ _RATES = (
     "served as",
     "prompts",
     "rate",
-    "95 %",
+    "95%",
     "of",
     "trials k",
     "pass@k",
@@ -161,7 +161,7 @@ def _board(
     ranked = sorted(ranks, key=lambda number: (ranks[number].place, -(_overall(entries[number].report).value or 0)))
     if ranked:
         rows = [[ranks[number].place, ranks[number].words, *_row(entries[number])] for number in ranked]
-        yield from markdown_table(Table(("place", "rank, 95 %", *_COLUMNS), rows))
+        yield from markdown_table(Table(("place", "rank, 95%", *_COLUMNS), rows))
     partial = [number for number in numbers if number not in ranks]
     if partial:
         yield from (("", "Not ranked, because they are not complete:", "") if ranked else ("Not complete:", ""))

@@ -38,7 +38,7 @@ def print_power(n: int, discordant: float | None) -> None:
     for share in sorted({*_SHARES, *([discordant] if discordant else [])}):
         least = detectable(n, share)
         detected = "none" if least >= 1 else f"{100 * least:.1f}"
-        rows.append([f"{share:.0%}".replace("%", " %"), f"{100 * noise(n, share):.1f}", detected])
+        rows.append([f"{share:.0%}", f"{100 * noise(n, share):.1f}", detected])
     columns = ["items on which two runs differ", "noise below, points", "found in 4 of 5 comparisons, points"]
-    note = "Two runs over the same items, compared item by item at 95 %. Trials of an item are not items."
+    note = "Two runs over the same items, compared item by item at 95%. Trials of an item are not items."
     print_table(Table(columns, rows, notes=[note]))

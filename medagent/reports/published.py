@@ -57,6 +57,7 @@ def published_sections(sources: Sequence[PublishedSource]) -> list[TableSection]
             name=f"model ({source.group})" if source.group else "model",
             figure="overall",
             count="tasks",
+            detail=True,
             lines=tuple(
                 TableLine(name=one.model, n=source.items, value=one.overall, more=dict(one.__pydantic_extra__))
                 for one in source.rates

@@ -17,7 +17,9 @@ Rewrite = Callable[[Path], object]
 """Writes a view of a run's folder in its current state."""
 
 
-def carry_out(plan: Any, benchmark: Any, *, as_json: bool, quiet: bool, rewrite: Rewrite | None = None) -> None:
+def carry_out(
+    plan: Any, benchmark: Any, *, as_json: bool, quiet: bool, full: bool = False, rewrite: Rewrite | None = None
+) -> None:
     """Run a plan (or an awaitable of one), print the result and exit: 0 if it is complete, 2 if not; 143 and 129 after
     SIGTERM and SIGHUP.
 
@@ -47,7 +49,7 @@ def carry_out(plan: Any, benchmark: Any, *, as_json: bool, quiet: bool, rewrite:
         if as_json:
             print(document(shown_elsewhere(report, Path(report.folder))))
         else:
-            print_end(report)
+            print_end(report, full=full)
         if rewrite is not None:
             rewrite(Path(report.folder))
         code = 0 if report.complete else 2

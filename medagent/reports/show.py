@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ _LONG_PROMPT = 1000
 _NAMED = 5
 _FIRST = 8
 """Number of a Bundle's resources that are shown, in addition to the deciding ones."""
-_DECIDES = "◀ decides"
+_DECIDES, _INJECTED = "◀ decides", "◀ injected instruction"
 _DECODER = json.JSONDecoder()
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
@@ -102,6 +102,8 @@ def show_run(report: Report) -> None:
         put(f"Pairs that are {report.overall.name}: {report.overall.counts.get('right', 0)} of {report.overall.n}")
     if report.overall is not None and report.overall.grounded is not None:
         put(f"Grounded: {grounded_words(report.overall.grounded)}")
+    if injected := report.details.get("injected"):
+        put(f"Harmed: {injected['harmed']} of {injected['items']} items with an instruction; read: {injected['read']}")
     for line in (*_kinds(report), *measured_on(report)):
         put(line)
     if report.finish_reasons:
@@ -165,7 +167,7 @@ def _print_item(console: Console, view: ItemView, full: bool) -> None:
             console.print(f"… {len(message.text):,} characters (--full shows them); the last of them:", style="dim")
             _print(console, message.text.rstrip().rpartition("\n\n")[2][-_LONG_PROMPT:], style="")
         else:
-            _print_parts(console, message, view.decides, full)
+            _print_parts(console, message, view, full)
     if view.messages:
         console.rule("outcome", align="left", characters="─")
     for line in view.lines:
@@ -173,34 +175,42 @@ def _print_item(console: Console, view: ItemView, full: bool) -> None:
         console.print(printable(line), markup=False, style=style)
 
 
-def _print_parts(console: Console, message: ShownMessage, decides: Sequence[str], full: bool) -> None:
+def _print_parts(console: Console, message: ShownMessage, view: ItemView, full: bool) -> None:
     style = "bold" if message.role == "agent" else ""
     if full:
         _print(console, message.text, style=style)
         return
     for part, is_json in _parts(message.text):
-        lines = _bundle_lines(part, decides) if is_json else None
+        lines = _bundle_lines(part, view) if is_json else None
         if lines is None:
             _print(console, part, style=style)
             continue
         for line in lines:
-            console.print(printable(line), markup=False, style="bold yellow" if line.endswith(_DECIDES) else None)
+            console.print(
+                printable(line), markup=False, style="bold yellow" if line.endswith((_DECIDES, _INJECTED)) else None
+            )
 
 
-def _bundle_lines(text: str, decides: Sequence[str]) -> list[str] | None:
-    """The lines of a Bundle's JSON; None if the text is not a Bundle. `decides` are the deciding times."""
+def _bundle_lines(text: str, view: ItemView) -> list[str] | None:
+    """The lines of a Bundle's JSON; None if the text is not a Bundle. What decides, and instructions, are marked."""
     bundle = as_object(json_value(text))
     if bundle.get("resourceType") != "Bundle":
         return None
     entries = bundle.get("entry")
     resources = [as_object(as_object(one).get("resource")) for one in entries] if isinstance(entries, list) else []
-    marked = [one.get("effectiveDateTime") in decides for one in resources]
-    shown = [place for place in range(len(resources)) if place < _FIRST or marked[place]]
+    marks = [_marks(one, view) for one in resources]
+    shown = [place for place in range(len(resources)) if place < _FIRST or marks[place]]
     lines = [f"Bundle of {len(resources)} (total {bundle.get('total', 'not stated')}):"]
-    lines += [f"  {_resource_line(resources[place])}{'  ' + _DECIDES if marked[place] else ''}" for place in shown]
+    lines += ["  ".join(["", _resource_line(resources[place]), *marks[place]]) for place in shown]
     if len(shown) < len(resources):
         lines.append(f"  … {len(resources) - len(shown)} more (--full shows the JSON)")
     return lines
+
+
+def _marks(resource: Mapping[str, Any], view: ItemView) -> list[str]:
+    decides = [_DECIDES] if resource.get("effectiveDateTime") in view.decides else []
+    injected = [_INJECTED] if f"{resource.get('resourceType')}/{resource.get('id')}" in view.injected else []
+    return decides + injected
 
 
 def _resource_line(resource: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from medagent.core.figures import figure
+from medagent.core.figures import figure, spread
 from medagent.core.scrub import printable
 from medagent.engine.report import GroundedRate, Measure, Report, TableLine, TableSection
 from medagent.engine.scores import GROUNDED
@@ -44,8 +44,8 @@ def _text(cell: Cell, measure: Measure) -> str:
 
 
 def bounds(interval: Interval, measure: Measure = "percent") -> str:
-    """An interval as `3.1 % to 7.9 %`."""
-    return f"{figure(interval.low, measure)} to {figure(interval.high, measure)}"
+    """An interval as `3.1–7.9`."""
+    return spread((interval.low, interval.high), measure)
 
 
 def print_table(table: Table) -> None:
@@ -102,7 +102,7 @@ def report_tables(report: Report) -> list[Table]:
 
 def section_table(report: Report, head: TableSection, *more: TableSection) -> Table:
     """A section and the untitled ones that follow it, with the columns that their lines need."""
-    sections = (head, *more)
+    sections = [section for section in (head, *more) if section.lines]
     lines = [line for section in sections for line in section.lines]
     names: Callable[[TableLine], Cell] = lambda line: report.named(line.name)  # noqa: E731  # as the other columns
     columns = [(head.name or "group", names)]
@@ -113,7 +113,7 @@ def section_table(report: Report, head: TableSection, *more: TableSection) -> Ta
     if any(line.value is not None for line in lines):
         columns.append((head.figure or report.figure, attrgetter("value")))
     if any(line.interval for line in lines):
-        columns.append(("95 %", lambda line: Interval(*line.interval) if line.interval else None))
+        columns.append(("95%", lambda line: Interval(*line.interval) if line.interval else None))
     columns += [(name, _member("more", name)) for name in dict.fromkeys(name for line in lines for name in line.more)]
     if any(line.grounded is not None for line in lines):
         columns.append((GROUNDED, lambda line: grounded_words(line.grounded)))
@@ -129,10 +129,10 @@ def _member(field: str, name: str) -> Callable[[TableLine], Cell]:
 
 
 def grounded_words(rate: GroundedRate | None) -> str:
-    """The number of grounded items, of how many, and the 95 % interval; otherwise why it is unknown."""
+    """The number of grounded items, of how many, and the 95% interval; otherwise why it is unknown."""
     if rate is None or rate.interval is None:
         return rate.note if rate else ""
-    return f"{rate.right} of {rate.n}, {bounds(Interval(*rate.interval))}"
+    return f"{rate.right} of {rate.n}, 95% {bounds(Interval(*rate.interval))}"
 
 
 def named(names: Sequence[str], longest: int = 20) -> str:

@@ -83,14 +83,11 @@ class LoggedRun:
             data=DataRef(name=", ".join(sorted(self.log.benchmarks)) or self.log.path.name),
             settings={"agent": self.log.who},
             rule_set=self.scorer,
-            measure=figures.measure,
-            figure=figures.figure,
-            table=tuple(figures.table),
-            overall=figures.overall,
             items=tuple(one.outcome for one in scores),
-            notes=tuple(figures.notes),
+            notes=(*figures.notes, *figures.background),
             failed=tuple(failed),
             owed=tuple(line.partition(": ")[0] for line in failed),
+            **figures.report,
         )
 
     @property

@@ -40,15 +40,22 @@ def trial_sections(
     ]
     title = f"{whole.trials} trials"
     return [
-        TableSection(title=title, lines=tuple(lines), name="task", figure="pass@1", count="tasks"),
-        TableSection(title=f"{title}, all tasks", lines=tuple(figures), name="figure", figure="value", count="tasks"),
+        TableSection(title=title, lines=tuple(lines), name="task", figure="pass@1", count="tasks", detail=True),
+        TableSection(
+            title=f"{title}, all tasks",
+            lines=tuple(figures),
+            name="figure",
+            figure="value",
+            count="tasks",
+            detail=True,
+        ),
     ]
 
 
 def flip_notes(outcomes: Mapping[str, Sequence[bool]]) -> list[str]:
     """The tasks that are right in some trials and wrong in others, with the share of right ones."""
     shares = reliability(outcomes)
-    flips = [f"{task} {shares[task]:.0%}".replace("%", " %") for task in flipping(outcomes)]
+    flips = [f"{task} {shares[task]:.0%}" for task in flipping(outcomes)]
     if not flips:
         return ["Every task ended alike in all its trials."]
     return [

@@ -10,6 +10,7 @@ from medagent.terminal.groups import show_all
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Full = Annotated[bool, typer.Option("--full", help="Print all tables, with intervals, digests and versions.")]
 Scorer = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="In logs of other tools with several scorers, metrics or rewards: which one."),

@@ -76,5 +76,5 @@ def _measure(comparison: Comparison) -> str:
         return f"{flips}, p = {comparison.p:.4g}"
     bounds = f"{comparison.interval.low:+.4f} to {comparison.interval.high:+.4f}"
     return (
-        f"difference {comparison.difference:+.4f} (95 % {bounds}, p = {comparison.p:.4g}) over {comparison.tasks} items"
+        f"difference {comparison.difference:+.4f} (95% {bounds}, p = {comparison.p:.4g}) over {comparison.tasks} items"
     )

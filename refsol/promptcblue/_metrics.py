@@ -208,7 +208,7 @@ def report_part(want: object, have: object) -> tuple[Rouge, ...]:
     Raises InputError.
     """
     if not isinstance(want, dict) or not isinstance(have, dict):
-        raise InputError("a report is no object of sections")
+        raise InputError("a report must be an object of sections")
     return tuple(rouge(_text(text), _text(have.get(name, ""))) for name, text in want.items())
 
 
@@ -274,7 +274,7 @@ def pairs(gold: Items, predicted: Items) -> Iterator[tuple[Any, Any]]:
 
 def _extracted(answer: object, freeze: Callable[[object], Hashable]) -> set[Hashable]:
     if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
-        raise InputError("an answer is no list of objects")
+        raise InputError("an answer must be a list of objects")
     return {tuple(freeze(item[key]) for key in sorted(item)) for item in answer}
 
 

@@ -126,7 +126,7 @@ class Scores:
     def table(self) -> str:
         """A text table, figures × 100. `*` marks the main figure of each task; the last column is its 95 % interval."""
         intervals = self.intervals()
-        lines = [f"{'task':<13} {'n':>5} {'metric':<13} {'P or R-1':>8} {'R or R-2':>8} {'F1 or R-L':>9}  {'95 %':<15}"]
+        lines = [f"{'task':<13} {'n':>5} {'metric':<13} {'P or R-1':>8} {'R or R-2':>8} {'F1 or R-L':>9}  {'95%':<15}"]
         for score in self.tasks:
             figures = list((score.details() or {}).values())
             if isinstance(score.figures, TreeFigures):  # the main figure comes last
@@ -196,7 +196,7 @@ def _percent(figure: float | None) -> float | None:
 
 
 def _range(interval: Interval | None) -> str:
-    return "" if interval is None else f"{100 * interval.low:.2f} to {100 * interval.high:.2f}"
+    return "" if interval is None else f"{100 * interval.low:.2f}–{100 * interval.high:.2f}"
 
 
 def measure(task: TaskSpec, gold: Items, predicted: Items, *, plain: bool = False) -> Measured[Any]:

@@ -155,7 +155,7 @@ def run_check(folder: str, name: str, peer: Peer, own: Path) -> Outcome:
         "MEDAGENT": str((Path(sys.executable) if peer.alone else own).with_name("medagent")),
         "NO_COLOR": "1",
     }
-    with tempfile.TemporaryDirectory() as empty:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty:  # a check that is ended leaves processes
         try:
             ran = subprocess.run(
                 [own, HERE / folder / "check.py"],

@@ -88,7 +88,7 @@ def test_a_run_is_shown_graded_reported_and_listed(name: str, results: Path, tmp
     page = tmp_path / "report.html"
     assert command("report", folder, "-o", page).code == 0
     assert name in page.read_text()
-    assert f"{100 * right / total:.1f} %" in command("leaderboard", folder).out
+    assert f"{100 * right / total:.1f}%" in command("leaderboard", folder).out
 
 
 @pytest.mark.parametrize("name", RUNS)

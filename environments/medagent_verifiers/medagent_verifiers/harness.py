@@ -47,6 +47,7 @@ class MedAgentBenchHarness(vf.Harness[vf.HarnessConfig]):
                 verdict = episode.verdict()
                 trace.state.correct = verdict.correct
                 trace.info["status"] = episode.outcome.status
+                trace.info["harmed"] = verdict.harmed
                 trace.info["checks"] = {check.name: check.passed for check in verdict.checks}
         return vf.ProgramResult(0, "", "")
 

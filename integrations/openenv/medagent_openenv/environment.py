@@ -40,13 +40,17 @@ class FirstObservation(Observation):
 
 
 class MedAgentBenchEnvironment(Environment[Action, Observation, State]):
-    """One session's episodes. Only the last observation of an episode has the reward, so that no agent can probe it."""
+    """One session's episodes. Only the last observation of an episode has the reward, so that no agent can probe it. If
+    the chart has an instruction, the same observation says whether the agent did what it asks for.
+    """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
-    def __init__(self, split: Literal["train", "dev", "ood"], seed: str, reward: Literal["official", "checks"]) -> None:
+    def __init__(
+        self, split: Literal["train", "dev", "ood"], seed: str, reward: Literal["official", "checks"], injected: str
+    ) -> None:
         super().__init__()
-        self._training = TrainingEnvironment(split, seed, reward=reward)
+        self._training = TrainingEnvironment(split, seed, reward=reward, injected=injected)
         self._state = State()
 
     def reset(
@@ -74,8 +78,15 @@ class MedAgentBenchEnvironment(Environment[Action, Observation, State]):
                 return CallToolObservation(tool_name=action.tool_name, result=ENDED, done=True)
             reply = episode.call(action.tool_name, action.arguments) or ENDED
             reward = self._training.get_reward() if episode.done else None
+            harmed = self._training.harmed if episode.done else None
         self._state.step_count += 1
-        return CallToolObservation(tool_name=action.tool_name, result=reply, done=episode.done, reward=reward)
+        return CallToolObservation(
+            tool_name=action.tool_name,
+            result=reply,
+            done=episode.done,
+            reward=reward,
+            metadata={} if harmed is None else {"harmed": harmed},
+        )
 
     @property
     def state(self) -> State:

@@ -16,11 +16,13 @@ from medagent_openenv.environment import FirstObservation, MedAgentBenchEnvironm
 SESSIONS, IDLE_S = 256, 600.0
 
 
-def app_of(split: Literal["train", "dev", "ood"], seed: str, reward: Literal["official", "checks"]) -> Any:
+def app_of(
+    split: Literal["train", "dev", "ood"], seed: str, reward: Literal["official", "checks"], injected: str = ""
+) -> Any:
     """The ASGI application. Makes the first set of tasks at once, so that no session waits for it. Raises UserError."""
-    Environment(split, seed).reset(task=0)
+    Environment(split, seed, injected=injected).reset(task=0)
     return create_app(
-        partial(MedAgentBenchEnvironment, split, seed, reward),
+        partial(MedAgentBenchEnvironment, split, seed, reward, injected),
         CallToolAction,
         CallToolObservation,
         env_name="medagentbench",
@@ -42,6 +44,9 @@ def serve(
     reward: Annotated[
         Literal["official", "checks"], typer.Option(help="`official`: 1.0 or 0.0; `checks`: partial credit too.")
     ] = "official",
+    injected: Annotated[
+        str, typer.Option(help="The share of the tasks with an instruction for agents in the chart: 20%.")
+    ] = "",
     host: Annotated[str, typer.Option(help="The address; all who can reach it have access.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port.")] = 8000,
 ) -> None:
@@ -50,7 +55,7 @@ def serve(
     medagent-openenv --split train --seed 1 --reward checks
     """
     try:
-        app = app_of(split, seed, reward)
+        app = app_of(split, seed, reward, injected)
     except UserError as error:
         raise SystemExit(f"medagent-openenv: {error}") from None
     uvicorn.run(app, host=host, port=port, log_level="warning")

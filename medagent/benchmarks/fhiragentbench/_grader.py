@@ -169,10 +169,10 @@ def question_figures(
             ),
             name="questions",
         ),
-        TableSection(lines=(_line("all", done),)),
+        TableSection(lines=(_line("all", done),), detail=True),
         *_groups("By family", done, lambda one: one.family),
-        *_groups("By type of the true ids", done, lambda one: one.types),
-        *_groups("By template", done, lambda one: short_template(one.template)),
+        *_groups("By type of the true ids", done, lambda one: one.types, detail=True),
+        *_groups("By template", done, lambda one: short_template(one.template), detail=True),
         *_reasons(done),
         *_agreement(done),
         *_baselines(questions_done, source, questions),
@@ -180,7 +180,9 @@ def question_figures(
     return Figures(
         table=[one for one in sections if one.lines],
         overall=_line("all", done).model_copy(update={"grounded": grounded_rate(done)}),
-        notes=list(_notes(whole, parts, source, questions)),
+        notes=list(_notes(whole, source)),
+        background=list(_background(whole, parts, questions)),
+        baselines=dict(baselines(questions_done)),
         measure="points",
         figure="accuracy",
         count="decided",
@@ -232,12 +234,14 @@ def _line(name: str, done: Sequence[Scored]) -> TableLine:
     )
 
 
-def _groups(title: str, done: Sequence[Scored], key: Callable[[RowPart], str]) -> Iterator[TableSection]:
+def _groups(
+    title: str, done: Sequence[Scored], key: Callable[[RowPart], str], *, detail: bool = False
+) -> Iterator[TableSection]:
     names = sorted({key(_part(one)) for one in done})
     if len(names) > 1:
         whole = (_line(name, [one for one in done if key(_part(one)) == name]) for name in names)
         lines = tuple(line.model_copy(update={"interval": None}) for line in whole)
-        yield TableSection(lines=lines, title=title, name=title.removeprefix("By "))
+        yield TableSection(lines=lines, title=title, name=title.removeprefix("By "), detail=detail)
 
 
 def _reasons(done: Sequence[Scored]) -> Iterator[TableSection]:
@@ -248,7 +252,7 @@ def _reasons(done: Sequence[Scored]) -> Iterator[TableSection]:
     if undecided:
         lines.append(TableLine(name="not decided, so not scored", n=undecided))
     if lines:
-        yield TableSection(lines=tuple(lines), title="Why not right", name="reason", count="questions")
+        yield TableSection(lines=tuple(lines), title="Why not right", name="reason", count="questions", detail=True)
 
 
 def _agreement(done: Sequence[Scored]) -> Iterator[TableSection]:
@@ -276,7 +280,9 @@ def _agreement(done: Sequence[Scored]) -> Iterator[TableSection]:
         seen = [(one, other) for one, other in votes if one is not None and other is not None]
         agreed = sum(one == other for one, other in seen)
         lines.append(TableLine(name=name, n=len(seen), value=agreed / len(seen) if seen else None))
-    yield TableSection(lines=tuple(lines), title="Agreement with the verdict", name="who", figure="agrees", count="n")
+    yield TableSection(
+        lines=tuple(lines), title="Agreement with the verdict", name="who", figure="agrees", count="n", detail=True
+    )
 
 
 def _baselines(
@@ -294,7 +300,9 @@ def _baselines(
         more = {"precision": chart_figures.precision, "recall": chart_figures.recall, "F1": chart_figures.f1}
         lines.append(TableLine(name="fetch-all", n=len(done), more=more))
     if lines:
-        yield TableSection(lines=tuple(lines), title="Baselines", name="agent", figure="accuracy", count="questions")
+        yield TableSection(
+            lines=tuple(lines), title="Baselines", name="agent", figure="accuracy", count="questions", detail=True
+        )
 
 
 def _blind_line(name: str, count: int, value: float, questions: Sequence[Question]) -> TableLine:
@@ -312,23 +320,21 @@ def short_template(template: str) -> str:
     return words if len(words) <= _TEMPLATE else f"{words[: _TEMPLATE - 20]} … {words[-17:]}"
 
 
-def _notes(
-    whole: Total, parts: Sequence[RowPart], source: FhirAgentBenchSettings, questions: Sequence[Question]
-) -> Iterator[str]:
+def _notes(whole: Total, source: FhirAgentBenchSettings) -> Iterator[str]:
+    if undecided := whole.rows - whole.decided:
+        yield f"Not decided without a judge: {undecided} of {whole.rows} answers. To decide them: --judge NAME"
+    if source.dataset == PUBLISHED:
+        yield REBUILT
+
+
+def _background(whole: Total, parts: Sequence[RowPart], questions: Sequence[Question]) -> Iterator[str]:
     if whole.precision_rows and all(one.precision is None for one in parts if one.answerable):
         yield (
             "No answer found an id of a right type. Precision covers only questions without true ids "
             f"({whole.precision_rows}); by the published rule, finding nothing is right for them."
-        )
-    if undecided := whole.rows - whole.decided:
-        yield (
-            f"{undecided} of {whole.rows} answers are not decided and not scored: the comparison without a judge "
-            "decides only clear cases. To decide the rest, pass --judge NAME."
         )
     if faulty := always_empty(questions):
         yield (
             f"Wrong true answers: {len(faulty)} templates of the data set have no true ids in any of their "
             f"{sum(faulty.values())} questions. They are graded as they are."
         )
-    if source.dataset == PUBLISHED:
-        yield REBUILT

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medagent.benchmarks.data_sources import former
 from medagent.benchmarks.fhiragentbench._agents import chart_queries
 from medagent.benchmarks.fhiragentbench.sets import FORMER, hospital_of, manifest_of
 from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
@@ -39,10 +40,7 @@ def patients_file(source: FhirAgentBenchSettings, say: Say = lambda _: None) -> 
     if file is not None:
         return imported_file(file, say)
     if source.dataset == FORMER:
-        raise UserError(
-            f"data set {FORMER!r} is the former bundled one: its patients cannot be made any more, so its runs can be "
-            "read and graded, but not continued"
-        )
+        raise former(FORMER)
     if manifest_of(source.dataset) is not None:
         return bundled_file(say)
     raise UserError(

@@ -79,7 +79,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
     def data(self, source: FhirAgentBenchSettings) -> DataRef:
         """See `Benchmark.data`."""
         manifest = manifest_of(source.dataset)
-        note = "not the published questions: scores do not compare with published ones" if manifest else ""
+        note = "not the published questions: not comparable with published scores" if manifest else ""
         version = source.dataset if manifest is None else manifest.name
         digest = digest_of(questions_of(source.dataset))
         return DataRef(name="FHIR-AgentBench", version=version, digest=digest, note=note)

@@ -129,4 +129,4 @@ def _correlation(points: list[tuple[str, float, float]], dimension: str) -> str:
     if correlation.interval is None:
         return f"Spearman's ρ × 100 = {correlation.value:.1f}; fewer than {MIN_ITEMS} items, so no interval"
     low, high = correlation.interval.low, correlation.interval.high
-    return f"Spearman's ρ × 100 = {correlation.value:.1f} (95 % {low:.1f} to {high:.1f}), n = {correlation.n}"
+    return f"Spearman's ρ × 100 = {correlation.value:.1f} (95% {low:.1f} to {high:.1f}), n = {correlation.n}"

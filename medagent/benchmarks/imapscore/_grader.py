@@ -68,15 +68,17 @@ class ImapGrader(Grader[ItemRow]):
         line = mean_line("all", scores).model_copy(update={"more": dict(statuses)})
         most = [float(one.score.part["most"]) for one in scores if one.score is not None and one.value is not None]
         common = majority(scores)
-        bounds = (
-            TableLine(name=CEILING, n=len(most), value=fmean(most) if most else None),
-            mean_line(WITHOUT_PENALTY, unpenalised(scores)),
-            TableLine(name=MAJORITY, n=len(common), value=fmean(common) if common else None),
-            TableLine(name=FLOOR, n=len(most), value=0.0 if most else None),
-        )
+        ceiling = TableLine(name=CEILING, n=len(most), value=fmean(most) if most else None)
+        majority_line = TableLine(name=MAJORITY, n=len(common), value=fmean(common) if common else None)
+        floor = TableLine(name=FLOOR, n=len(most), value=0.0 if most else None)
         return Figures(
-            table=[TableSection(lines=(line,), title="imapScore"), TableSection(lines=bounds)],
+            table=[
+                TableSection(lines=(line,), title="imapScore", detail=True),
+                TableSection(lines=(ceiling, mean_line(WITHOUT_PENALTY, unpenalised(scores)))),
+                TableSection(lines=(majority_line, floor), detail=True),
+            ],
             overall=line,
+            baselines={"saying nothing": floor.value, "majority": majority_line.value},
             notes=list(_notes(scores)),
             unusable=self._without_extraction(parts),
             measure="score",

@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 
 from medagent.benchmarks.medagentbench.results.official_grader import OfficialGrades
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
-from medagent.core.figures import percent
-from medagent.engine.intervals import above, by_item, interval_document, interval_notes, shown, these_types
+from medagent.core.figures import difference, difference_spread, percent
+from medagent.engine.intervals import above, by_item, interval_document, interval_notes, these_types
 from medagent.engine.report import TableLine, TableSection, places
 from medagent.engine.scores import Figures, Scored, grounded_line, grounded_rate
-from medagent.fhir_episodes.verdicts import conduct_notes
+from medagent.fhir_episodes.verdicts import conduct_notes, kind_notes
 from medagent.reports.published import PublishedSource, published_notes, published_sections, published_sources
 from medagent.reports.trials import flip_notes, trial_sections, trials_title
 from refsol.medagentbench import BASELINES, TYPES
 from refsol.stats import Interval, wilson
 from refsol.trials import Rates, by_type, flipping, rates, reliability
 
-BRANCHES = {"query": "queries", "order": "an order was due", "no order": "doing nothing was right"}
-"""A text for each branch: what was right to do."""
+BRANCHES = {"order": "an order was due", "no order": "doing nothing was right"}
+"""The branches of the action tasks: what was right to do."""
 GROUPS = {
     "query": ("task1", "task2", "task4", "task6", "task7"),
     "action": ("task3", "task5", "task8", "task9", "task10"),
@@ -87,23 +87,24 @@ def figures(
     trials = _by_trial(scores)
     items = () if official is None else tuple(one.outcome for one in scores)
     graded = by_item(scores)
-    notes = [*_above_blind_note(scores), *interval_notes(scores)]
-    notes += [] if official is None else official.notes(items)
-    notes += conduct_notes(scores)
+    notes = [*([] if official is None else official.notes(items)), *conduct_notes(scores)]
+    background = [*_above_blind_note(scores), *interval_notes(scores), *kind_notes(scores)]
     sections = _sections(scores, rules, len(trials))
     if official is not None:
         sections.append(official.section(items))
     several = len(trials) > 1 and bool(graded)
     if several:
         sections += trial_sections(graded, *places(one.outcome for one in scores))
-        notes += flip_notes(graded)
+        background += flip_notes(graded)
     published = published_of(dataset)
     return Figures(
         table=[*sections, *published_sections(published)],
         overall=_line("overall", scores, ungraded=False),
-        notes=[*notes, *published_notes(published)] if scores else ["No episode has ended, so nothing is graded."],
+        notes=notes if scores else ["No episode has ended, so nothing is graded."],
+        background=[*background, *published_notes(published)] if scores else [],
         count="of",
         group_names={name: kind.title for name, kind in TYPES.items()},
+        baselines={name: rate.share for name, rate in _baselines(scores).items()},
         details={
             "grades": [grade_document(some, rules, whole=whole) for some in trials.values()],
             **({"all_trials": grade_document(scores, rules, whole=False)} if several else {}),
@@ -154,6 +155,7 @@ def _item_document(one: Scored) -> dict[str, Any]:
         "reason": score.details.get("verdict", score.reason) if score else one.outcome.reason,
         "grounded": score.grounded if score else None,
         "reading": score.reading if score else "",
+        **({} if score is None or score.harmed is None else {"harmed": score.harmed}),
         "checks": [
             {"name": one.name, "passed": one.passed, "expected": one.expected, "actual": one.actual}
             for one in (score.checks if score else ())
@@ -177,9 +179,8 @@ def _above_blind(scores: Sequence[Scored]) -> dict[str, Any] | None:
 def _above_blind_note(scores: Sequence[Scored]) -> Iterator[str]:
     margin = _above_blind(scores)
     if margin is not None:
-        points = shown(Interval(*margin["interval_95"]), unit="")
-        share = percent(_rate_of(scores).share)
-        yield f"Score: {share}; above blind: {100 * margin['difference']:+.1f} points (95 % {points})"
+        share, step = percent(_rate_of(scores).share), difference(margin["difference"])
+        yield f"Score: {share}; compared with blind: {step} (95% {difference_spread(margin['interval_95'])})"
 
 
 def _by_type(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
@@ -193,28 +194,34 @@ def _groups(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
 
 def _branches(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
     return {
-        name: [one for one in scores if one.score is not None and one.score.part["branch"] == name] for name in BRANCHES
+        name: [one for one in scores if one.score is not None and one.score.part["branch"] == name]
+        for name in ("query", *BRANCHES)
     }
 
 
 def _sections(scores: Sequence[Scored], rules: str, trials: int) -> list[TableSection]:
     """The rates by task type, group and branch, of the baselines, and overall with the grounded share."""
     ungraded = _rate_of(scores).ungraded > 0
-    parts: Sequence[Mapping[str, Sequence[Scored]]] = (
-        _by_type(scores),
-        {f"{name} tasks": some for name, some in _groups(scores).items()},
-        {BRANCHES[name]: some for name, some in _branches(scores).items()},
-    )
+    groups = {f"{name} tasks": some for name, some in _groups(scores).items()}
+    branches = {words: some for name, words in BRANCHES.items() if (some := _branches(scores)[name])}
     overall = _line("overall", scores, ungraded)
-    sections = [
-        *([_line(name, some, ungraded) for name, some in part.items()] for part in parts),
-        [_rate_line(f"baseline {name}", rate, rate.interval, ungraded) for name, rate in _baselines(scores).items()],
-        [overall, *grounded_line(overall)],
-    ]
     title = trials_title("" if rules == "official" else f"under the rules {rules!r}", trials)
+
+    def section(lines: Iterable[TableLine], *, title: str = "", detail: bool = False) -> TableSection:
+        return TableSection(title=title, name="MedAgentBench", lines=tuple(lines), detail=detail)
+
     return [
-        TableSection(title=title if number == 0 else "", name="MedAgentBench", lines=tuple(lines))
-        for number, lines in enumerate(sections)
+        section((_line(name, some, ungraded) for name, some in _by_type(scores).items()), title=title),
+        section((_line(name, some, ungraded) for name, some in groups.items()), detail=True),
+        section(_line(words, some, ungraded) for words, some in branches.items()),
+        section(
+            (
+                _rate_line(f"baseline {name}", rate, rate.interval, ungraded)
+                for name, rate in _baselines(scores).items()
+            ),
+            detail=True,
+        ),
+        section([overall, *grounded_line(overall)], detail=True),
     ]
 
 

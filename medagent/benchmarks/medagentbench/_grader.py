@@ -16,7 +16,6 @@ from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading, Med
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.session import acted
 from medagent.fhir_episodes.verdicts import conduct_of, score_of
 from refsol.history import HistoryMessage
 from refsol.medagentbench import Baselines, ResultItem, baselines, failure_of, grade_item, grounds
@@ -73,10 +72,9 @@ class TaskGrader(Grader[EpisodeRow]):
         recorded = row.recorded if isinstance(row, RecordedRow) else _recorded(row, item.stored)
         if self._copy is not None:
             self._graded.append((row.trial, recorded.item))
-        task = item.stored.model_dump() if isinstance(item, TaskItem) else {"id": item.id}
         if self._open.at_once:
-            return self._score(task, row, recorded)
-        return asyncio.to_thread(self._score, task, row, recorded)
+            return self._score(item, row, recorded)
+        return asyncio.to_thread(self._score, item, row, recorded)
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
         """See `Grader.figures`."""
@@ -84,7 +82,10 @@ class TaskGrader(Grader[EpisodeRow]):
         whole = isinstance(self._source, MedAgentBenchGrading)
         return figures(scores, self._dataset, self.rules, official, whole=whole)
 
-    def _score(self, task: Mapping[str, Any], row: EpisodeRow, recorded: Recorded) -> Score:
+    def _score(self, item: Any, row: EpisodeRow, recorded: Recorded) -> Score:
+        task, injected = {"id": item.id}, None
+        if isinstance(item, TaskItem):
+            task, injected = item.stored.model_dump(), item.injected
         answer, episode = recorded.item.answer, recorded.episode
         posts = [HistoryMessage(one.role, one.content) for one in recorded.item.post_history]
         if recorded.problem:
@@ -105,7 +106,8 @@ class TaskGrader(Grader[EpisodeRow]):
             failure = replace(failure, reason=row.error)
         has_read = not self._source.replayed or any(one.get_url is not None for one in episode.transcript)
         had_read = grounds(verdict, episode.transcript if has_read else ())
-        return score_of(verdict, failure, had_read, {**self._baselines.outcomes(str(task["id"])), **conduct_of(row)})
+        part = {**self._baselines.outcomes(item.id), **conduct_of(row)}
+        return score_of(verdict, failure, had_read, part, row, injected)
 
     @cached_property
     def _baselines(self) -> Baselines:
@@ -113,7 +115,6 @@ class TaskGrader(Grader[EpisodeRow]):
 
 
 def _recorded(row: EpisodeRow, task: Task) -> Recorded:
-    messages = tuple(HistoryMessage(turn.role, acted(turn)) for turn in row.transcript)
     created = tuple(Created(write.url, None if write.stored is False else write.resource) for write in row.created)
     item = ResultItem.model_validate(result_item(row, task))
-    return Recorded(item, RecordedEpisode(row.task_id, row.trial, row.status, created, messages))
+    return Recorded(item, RecordedEpisode(row.task_id, row.trial, row.status, created, row.history))

@@ -134,7 +134,7 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
     def pack(self, source: MedAgentBenchSettings, item: Any) -> Mapping[str, bytes]:
         """See `FhirBenchmark.pack`. The files have the task, the constants, and the facts as an answer key."""
         packed = PackedTask(task=item.stored.alone, constants=item.dataset.constants)
-        facts = changed(open_facts(source, dataset_of(source)).facts, item.change)
+        facts = changed(open_facts(source, dataset_of(source)).facts, item.stored.change)
         key = build_key([packed.task.model_dump()], facts, packed.constants)
         return {TASK: packed.model_dump_json(indent=1).encode() + b"\n", KEY: key_text(key).encode()}
 

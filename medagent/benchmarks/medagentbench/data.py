@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from medagent.benchmarks.data_sources import former
 from medagent.benchmarks.medagentbench.agents.stated import stated_mrn
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading, MedAgentBenchSettings
 from medagent.benchmarks.medagentbench.tasks.dataset import (
@@ -50,7 +51,8 @@ def item_of(task: Task, dataset: Dataset, source: MedAgentBenchSettings) -> Task
         group=task.type,
         cluster=task.twin or task.type,
         pair=task.twin,
-        change=task.change,
+        change=task.amendment,
+        injected=task.injected,
         question=task.instruction,
         context=task.context,
         mrn=stated_mrn(task.instruction),
@@ -93,10 +95,7 @@ def patients_file(dataset: Dataset, ehr: Path | None = None, report: Callable[[s
     if own is not None:
         return imported_file(own, report)
     if dataset.former:
-        raise UserError(
-            f"data set {dataset.name!r} is the former bundled one: its patients cannot be made any more, so its runs "
-            "can be read and graded, but not continued"
-        )
+        raise former(dataset.name)
     if dataset.name == "official":
         raise UserError(
             "data set 'official' has its own patients: name their FHIR server with --fhir, or a file of them (NDJSON) "

@@ -21,7 +21,7 @@ from refsol.stats import wilson
 
 def shown(item: TaskItem) -> Shown | None:
     """The picture of a task. None if no test decides it."""
-    facts, constants = changed(_readings(item.source), item.change), item.dataset.constants
+    facts, constants = changed(_readings(item.source), item.stored.change), item.dataset.constants
     test = deciding(item.stored.model_copy(update={"change": ()}).model_dump(), facts, constants)
     return None if test is None else Shown(test, item.stored.eval_MRN or "", constants.now, facts)
 

@@ -138,7 +138,7 @@ def trial_table(trials: Sequence[Scores]) -> list[TableSection]:
     title = f"PromptCBLUE ({whole.edition.name})"
     if len(trials) > 1:
         title += f", mean of {len(trials)} trials"
-    return [TableSection(lines=tuple(lines), title=title, name="task"), TableSection(lines=(overall,))]
+    return [TableSection(lines=tuple(lines), title=title, name="task"), TableSection(lines=(overall,), detail=True)]
 
 
 def _more(first: TaskScore, trials: Sequence[Scores]) -> dict[str, int | float | None]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medagent.benchmarks.data_sources import former
 from medagent.benchmarks.psb300.settings import Psb300Grading, Psb300Settings
 from medagent.benchmarks.psb300.tasks import FORMER, IMPORTED, TaskSet
 from medagent.core.errors import UserError
@@ -53,10 +54,7 @@ def patients_file(tasks: TaskSet, ehr: Path | None, say: Any = lambda _: None) -
     if own is not None:
         return imported_file(own, say)
     if tasks.folder.name == FORMER:
-        raise UserError(
-            f"data set {FORMER!r} is the former bundled one: its patients cannot be made any more, so its runs can be "
-            "read and graded, but not continued"
-        )
+        raise former(FORMER)
     if tasks.name == IMPORTED:
         raise UserError(
             f"data set {IMPORTED!r} has its own patients: name their FHIR server with --fhir, or a copy of it with "

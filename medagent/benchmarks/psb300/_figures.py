@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from medagent.benchmarks.psb300.tasks import TaskSet
 from medagent.engine.intervals import these_types
 from medagent.engine.report import TableLine, TableSection, by_trial, places
 from medagent.engine.scores import Figures, Scored, grounded_line, grounded_rate
-from medagent.fhir_episodes.verdicts import conduct_notes
+from medagent.fhir_episodes.verdicts import conduct_notes, kind_notes
 from medagent.reports.published import published_notes, published_sections, published_sources
 from medagent.reports.trials import flip_notes, trial_sections, trials_title
 from refsol.psb300 import BASELINES, TYPES, RuleName
@@ -40,10 +41,11 @@ def figures(scores: Sequence[Scored], tasks: TaskSet, by: Grading, charts: OpenC
     overall = _line("overall", scores)
     published = published_sources(_PUBLISHED) if tasks.is_published else ()
     is_cut = charts is None or charts.cut_off_applied
-    notes = ["No episode has ended, so nothing is graded."]
+    notes, background = ["No episode has ended, so nothing is graded."], list[str]()
     if charts is not None:
         flips = flip_notes(graded) if several else []
-        notes = [*charts.notes, *_floor_notes(overall), *conduct_notes(scores), *flips, *published_notes(published)]
+        notes = [*charts.notes, *conduct_notes(scores)]
+        background = [*_floor_notes(overall), *kind_notes(scores), *flips, *published_notes(published)]
     return Figures(
         table=[
             *_sections(scores, by, trials),
@@ -52,8 +54,10 @@ def figures(scores: Sequence[Scored], tasks: TaskSet, by: Grading, charts: OpenC
         ],
         overall=overall,
         notes=notes,
+        background=background,
         count="of",
         group_names={name: kind.title for name, kind in TYPES.items()},
+        baselines={name: _share([_part(one).get(name) for one in scores]) for name in BASELINES},
         details={
             "graded_by": [
                 f"clock {by.clock.isoformat()}",
@@ -71,17 +75,20 @@ def figures(scores: Sequence[Scored], tasks: TaskSet, by: Grading, charts: OpenC
 def _sections(scores: Sequence[Scored], by: Grading, trials: int) -> Iterator[TableSection]:
     """The rates by type and by branch, overall and grounded; and task1 by both clocks if a verdict differs."""
     types = [_line(kind, members) for kind in TYPES if (members := [one for one in scores if one.item.group == kind])]
-    branches = [
-        _line(words, members)
+    branches = {
+        branch: [_line(words, members)]
         for branch, words in BRANCHES.items()
         if (members := [one for one in scores if _part(one).get("branch") == branch])
-    ]
+    }
+    queries = branches.pop("query", [])
     title = trials_title("" if by.rules == "official" else f"under the rules {by.rules!r}", trials)
     overall = _line("overall", scores)
-    for number, lines in enumerate((types, branches, [overall, *grounded_line(overall)])):
-        yield TableSection(title=title if number == 0 else "", name="psb-300", lines=tuple(lines))
+    yield TableSection(title=title, name="psb-300", lines=tuple(types))
+    yield TableSection(name="psb-300", lines=tuple(queries), detail=True)
+    yield TableSection(name="psb-300", lines=tuple(chain.from_iterable(branches.values())))
+    yield TableSection(name="psb-300", lines=(overall, *grounded_line(overall)), detail=True)
     if clocks := _clocks(scores, by.clock):
-        yield TableSection(title="task1 depends on the time of grading", name="clock", lines=tuple(clocks))
+        yield TableSection(title="task1 depends on the time of grading", name="clock", lines=tuple(clocks), detail=True)
 
 
 def _line(name: str, scores: Sequence[Scored]) -> TableLine:

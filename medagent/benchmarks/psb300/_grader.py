@@ -16,7 +16,6 @@ from medagent.benchmarks.psb300.tasks import TaskSet
 from medagent.engine.rows import FAILED
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.session import acted
 from medagent.fhir_episodes.verdicts import conduct_of, score_of
 from refsol.grounds import grounds
 from refsol.history import HistoryMessage
@@ -72,7 +71,7 @@ class ChartGrader(Grader[EpisodeRow]):
         )
 
     def _score(self, item: ChartItem, row: EpisodeRow) -> Score:
-        messages = [HistoryMessage(turn.role, acted(turn)) for turn in row.transcript]
+        messages = row.history
         finished = row.status == "completed"
         result = row.answer if finished else "[]"
         verdict = self._verdict(item, messages, result, self._grading.clock)
@@ -86,7 +85,7 @@ class ChartGrader(Grader[EpisodeRow]):
         if item.group == "task1" and self.rules == "official":  # also graded at the scenario's now
             now = stated_now(item.context) or self._charts.constants.default_now
             part["by scenario"] = self._verdict(item, messages, result, now).correct
-        return score_of(verdict, failure, grounds(verdict, messages), part)
+        return score_of(verdict, failure, grounds(verdict, messages), part, row, item.injected)
 
     def _verdict(self, item: ChartItem, messages: Sequence[HistoryMessage], result: Any, clock: datetime) -> Verdict:
         charts, task = self._charts, item.stored.model_dump()

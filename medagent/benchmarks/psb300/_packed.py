@@ -46,7 +46,7 @@ def packed_task(item: ChartItem, charts: OpenCharts, grading: Grading) -> Mappin
         cut_off=constants.cut_off,
         unfinished=grading.unfinished,
     )
-    saved = save([item.stored.model_dump()], changed(charts.facts, item.change))
+    saved = save([item.stored.model_dump()], changed(charts.facts, item.stored.change))
     return {TASK: packed.model_dump_json(indent=1).encode() + b"\n", CHARTS: json.dumps(saved).encode() + b"\n"}
 
 

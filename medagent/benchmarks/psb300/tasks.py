@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
-from medagent.benchmarks._task_files import MaybeTwin, TaskId, read_tasks
+from medagent.benchmarks._task_files import ChartTask, TaskId, read_tasks
 from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST, Made, checked_file
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
@@ -39,7 +39,7 @@ _IN_SPLIT: dict[str, slice] = {"dev": slice(0, 12), "val": slice(12, 22), "id_te
 _OOD = ("task5", "task7")
 
 
-class Task(MaybeTwin):
+class Task(ChartTask):
     """One task. Its id begins with its type, as in `task5_7`."""
 
     model_config = ConfigDict(frozen=True)
@@ -111,7 +111,7 @@ class TaskSet:
     @property
     def ref(self) -> DataRef:
         """The data set as a report names it."""
-        note = "" if self.is_published else "not the published tasks: scores do not compare with published ones"
+        note = "" if self.is_published else "not the published tasks: not comparable with published scores"
         return DataRef(name=f"psb-300 {self.name}", version=self.split or "", digest=self.digest, note=note)
 
     def beside(self, name: str) -> Path | None:

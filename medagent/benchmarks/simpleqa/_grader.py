@@ -9,6 +9,7 @@ from typing import Any, get_args
 from medagent.agents.unusable import count_unusable
 from medagent.benchmarks.simpleqa._items import QuestionItem, gold_digest, question_items
 from medagent.benchmarks.simpleqa.settings import SimpleqaSettings
+from medagent.core.figures import figure
 from medagent.engine.report import TableLine, TableSection
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.judging.judged import Judged
@@ -61,12 +62,14 @@ class QuestionGrader(Grader[ExchangeRow]):
         headline = self._recipe.headline if self._recipe else "correct"
         return Figures(
             table=[
-                *(section_table(section, title, list(votes), headline) for section in sections),
+                *(section_table(section, title, list(votes), headline) for section in sections[:-1]),
+                section_table(sections[-1], title, list(votes), headline).model_copy(update={"detail": False}),
                 *votes_table(votes),
                 *denominators(sections[-1].total),
             ],
             overall=total_line("all", sections[-1], headline),
-            notes=[*unusable.notes, *_unread(scores), *map(calibration_note, sections)],
+            notes=[*unusable.notes, *_unread(scores), *_languages(sections, headline)],
+            background=list(map(calibration_note, sections)),
             unusable=unusable.fault,
             measure="score",
             figure=headline,
@@ -119,6 +122,13 @@ def _unread(scores: Sequence[Scored]) -> Iterator[str]:
             yield f"{words}: {', '.join(units[:NAMED])}{more}"
 
 
+def _languages(sections: Sequence[Section], headline: Headline) -> Iterator[str]:
+    """The headline figure of each language, if there are several."""
+    lines = [total_line(section.name, section, headline) for section in sections[:-1]]
+    if lines:
+        yield "By language: " + ", ".join(f"{line.name} {figure(line.value, 'score')}" for line in lines)
+
+
 ASIDE = ("unscored", "left_out", "judge_errors", "unanswered", "not_judged")
 
 
@@ -139,6 +149,7 @@ def section_table(section: Section, dataset: str, judges: Sequence[str], headlin
     return TableSection(
         lines=tuple(lines),
         title=f"{dataset}: {section.name}, judged by {', '.join(judges)}",
+        detail=True,
     )
 
 
@@ -168,7 +179,7 @@ def votes_table(votes: Mapping[str, Counter[Vote]]) -> list[TableSection]:
         TableLine(name=judge, n=some.total(), counts={vote.replace("_", " "): some[vote] for vote in VOTES})
         for judge, some in votes.items()
     )
-    return [TableSection(lines=lines, title="Each judge", name="votes of")]
+    return [TableSection(lines=lines, title="Each judge", name="votes of", detail=True)]
 
 
 def denominators(tally: Tally) -> list[TableSection]:
@@ -185,7 +196,7 @@ def denominators(tally: Tally) -> list[TableSection]:
         value = share(treated.correct, treated.count)
         lines.append(TableLine(name=treatment, n=treated.count, value=value, more=figures))
     title = f"{tally.unscored} unscored rows, counted in three ways"
-    return [TableSection(lines=tuple(lines), title=title, name="unscored")]
+    return [TableSection(lines=tuple(lines), title=title, name="unscored", detail=True)]
 
 
 def calibration_note(section: Section) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
-from medagent.core.figures import percent
-from medagent.engine.intervals import above, shown
+from medagent.core.figures import difference, difference_spread, percent
+from medagent.engine.intervals import above
 from medagent.engine.report import TableLine, TableSection
 from medagent.engine.scores import Figures, Scored, grounded_line, mean_by_group, mean_line
-from medagent.fhir_episodes.verdicts import conduct_notes
+from medagent.fhir_episodes.verdicts import conduct_notes, kind_notes
 from refsol.clinical.floor import BASELINES
 from refsol.stats import wilson
 
@@ -26,17 +27,25 @@ def figures(scores: Sequence[Scored]) -> Figures:
     overall = means.overall
     types = {one.item.group: [other for other in scores if other.item.group == one.item.group] for one in scores}
     branches = {
-        words: [one for one in scores if _part(one).get("branch") == branch] for branch, words in BRANCHES.items()
+        branch: [mean_line(words, some)]
+        for branch, words in BRANCHES.items()
+        if (some := [one for one in scores if _part(one).get("branch") == branch])
     }
-    sections = [
-        [mean_line(type_words(some[0]), some) for some in types.values()],
-        [mean_line(words, some) for words, some in branches.items() if some],
-        list(_baselines(scores)),
-        [overall, *grounded_line(overall)],
-    ]
-    table = [TableSection(lines=tuple(lines)) for lines in sections]
+    queries = branches.pop("query", [])
+    baselines = list(_baselines(scores))
     return replace(
-        means, table=table, notes=[*_above_blind(scores, overall), *means.notes, *conduct_notes(scores)], count="of"
+        means,
+        table=[
+            TableSection(lines=tuple(mean_line(type_words(some[0]), some) for some in types.values())),
+            TableSection(lines=tuple(queries), detail=True),
+            TableSection(lines=tuple(chain.from_iterable(branches.values()))),
+            TableSection(lines=tuple(baselines), detail=True),
+            TableSection(lines=(overall, *grounded_line(overall)), detail=True),
+        ],
+        notes=list(conduct_notes(scores)),
+        background=[*_above_blind(scores, overall), *means.background, *kind_notes(scores)],
+        count="of",
+        baselines={line.name.removeprefix("baseline "): line.value for line in baselines},
     )
 
 
@@ -66,8 +75,8 @@ def _above_blind(scores: Sequence[Scored], overall: TableLine) -> Iterator[str]:
     blind = {one.item.id: part.get("blind") for one in scores if (part := _part(one))}
     margin = above(scores, blind)
     if margin is not None:
-        points = shown(margin[1], unit="")
-        yield f"Score: {percent(overall.value)}; above blind: {100 * margin[0]:+.1f} points (95 % {points})"
+        step, ends = difference(margin[0]), difference_spread((margin[1].low, margin[1].high))
+        yield f"Score: {percent(overall.value)}; compared with blind: {step} (95% {ends})"
 
 
 def _part(one: Scored) -> Mapping[str, Any]:

@@ -13,14 +13,14 @@ from medagent.benchmarks.ward.tasks import TaskSet, WardItem
 from medagent.engine.rows import OWED, REFUSED
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.fhir_episodes.session import acted, post_history
+from medagent.fhir_episodes.session import post_history
 from medagent.fhir_episodes.verdicts import conduct_of, score_of
 from refsol.clinical.failures import failure_of
 from refsol.clinical.floor import Baselines, FloorItem
 from refsol.clinical.meanings import CLINICAL
 from refsol.clinical.rulings import Reply
 from refsol.grounds import grounds
-from refsol.history import ACCEPTED, HistoryMessage, read_messages
+from refsol.history import ACCEPTED, read_messages
 from refsol.verdict import Verdict
 
 
@@ -44,7 +44,7 @@ class WardGrader(Grader[EpisodeRow]):
         return figures(scores)
 
     def _score(self, item: WardItem, row: EpisodeRow) -> Score:
-        messages = [HistoryMessage(turn.role, acted(turn)) for turn in row.transcript]
+        messages = row.history
         reply = Reply.of(row.answer, read_messages(post_history(row.transcript)), CLINICAL, ACCEPTED)
         changes = tuple(row.changes) if isinstance(row.changes, list) else None
         verdict = item.kind.judge(item.chart, replace(reply, changes=changes))
@@ -54,7 +54,7 @@ class WardGrader(Grader[EpisodeRow]):
             verdict = Verdict(None, fault="chart changed")
         failure = failure_of(verdict, row.answer, row.status, messages)
         floors = self._baselines.outcomes(item.id)
-        return score_of(verdict, failure, grounds(verdict, messages), {**floors, **conduct_of(row)})
+        return score_of(verdict, failure, grounds(verdict, messages), {**floors, **conduct_of(row)}, row, item.injected)
 
     @cached_property
     def _baselines(self) -> Baselines:

@@ -26,7 +26,6 @@ from medagent.benchmarks.ward.tasks import (
     hospital_reads,
     patients_file,
     read_manifest,
-    task_of,
     task_set,
     tasks_text,
 )
@@ -115,7 +114,7 @@ class Ward(ClinicalBenchmark[WardSettings]):
         own = {ref(one): one for one in reversed(resources)}
         packed = {"now": item.now.isoformat(), "api_base": source.api_base}
         return {
-            TASKS: tasks_text([task_of(item).alone]).encode(),
+            TASKS: tasks_text([item.stored.alone]).encode(),
             _SOURCE: json.dumps(packed).encode(),
             HOSPITAL: "".join(f"{json.dumps(one)}\n" for one in own.values()).encode(),
         }
@@ -154,7 +153,7 @@ class Ward(ClinicalBenchmark[WardSettings]):
             tasks = self.tasks(settings)
             for item in tasks.items if settings.dataset else ():
                 _try(item)
-        text = tasks_text([task_of(one) for one in tasks.items])
+        text = tasks_text([one.stored for one in tasks.items])
         return replace(
             plan,
             prepare=lambda: write_whole(plan.folder / TASKS, text),

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from fhir_server.synthetic import lines
 from fhir_server.synthetic.bundled import PROFILE
 from medagent.benchmarks.dealing import Dealt
+from medagent.benchmarks.injected import injected
 from medagent.benchmarks.made_folders import (
     HOSPITAL,
     MANIFEST,
@@ -28,6 +29,7 @@ from medagent.benchmarks.made_folders import (
 )
 from medagent.benchmarks.ward.settings import WardSettings
 from medagent.benchmarks.ward.tasks import TASKS, Task, TaskSet, WardManifest, read_manifest, tasks_of, tasks_text
+from medagent.benchmarks.ward.twins import case_of
 from medagent.fhir_data.embedded import imported_file
 from medagent.fhir_data.store import stored_lines
 from refsol.clinical.task_type import TaskType
@@ -65,7 +67,8 @@ def differing(types: Sequence[TaskType], folder: Path, seed: str, ehr: Path | No
     manifest = read_manifest(folder)
     if seed_digest(seed) != manifest.made.seed_sha256:
         return [f"the seed: its SHA-256 is not the one in {MANIFEST}"]
-    order = Order(None if manifest.made.private else seed, manifest.made.patients, manifest.made.per_type)
+    made = manifest.made
+    order = Order(None if made.private else seed, made.patients, made.per_type, made.injected)
     with TemporaryDirectory() as aside:
         _write(types, Path(aside), order, seed, ehr)
         return differing_files(folder, Path(aside), manifest.files)
@@ -78,6 +81,8 @@ def _write(types: Sequence[TaskType], folder: Path, order: Order, seed: str, ehr
     patients = TaskSet(WardSettings(ehr=folder / HOSPITAL), {})
     dealt = {kind.name: patients.deal(kind, order.per_type, seed) for kind in types}
     tasks = [task for kind in types for task in tasks_of(kind, dealt[kind.name])]
+    if order.injected:
+        tasks = _with_instructions(tasks, types, patients, folder, order.injected, seed)
     (folder / TASKS).write_text(tasks_text(tasks), encoding="utf-8", newline="\n")
     private = order.seed is None
     made = Made.of(VERSION, seed, private, replace(order, patients=counts["Patient"]), counts)
@@ -85,6 +90,17 @@ def _write(types: Sequence[TaskType], folder: Path, order: Order, seed: str, ehr
     manifest = WardManifest(name=seed_digest(seed)[:12], now=patients.now, files=files, made=made)
     write_manifest(folder, manifest)
     return MadeSet(manifest, tasks, dealt)
+
+
+def _with_instructions(
+    tasks: Sequence[Task], types: Sequence[TaskType], patients: TaskSet, folder: Path, share: float, seed: str
+) -> list[Task]:
+    """The tasks. A share of them has an instruction in the chart."""
+    kinds, number = {kind.name: kind for kind in types}, seed_number(seed, f"ward {VERSION} injected")
+    instructions = injected(
+        tasks, lambda task: task.type, lambda task: case_of(kinds[task.type], task, patients), folder, share, number
+    )
+    return [task.model_copy(update={"injected": one}) for task, one in zip(tasks, instructions, strict=True)]
 
 
 def _patients(seed: str, order: Order, ehr: Path | None) -> Iterator[str]:

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from fhir_server.synthetic.dice import Dice
-from medagent.benchmarks._task_files import MaybeTwin, TaskId, read_tasks
+from medagent.benchmarks._task_files import ChartTask, TaskId, read_tasks
 from medagent.benchmarks.dealing import HALF, Candidate, Dealt, candidate, deal
 from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST, Made, checked_file, seed_number
 from medagent.benchmarks.ward.reads import READS, Searches, read_origin, read_results
@@ -61,7 +61,7 @@ _TIMES = ("effectiveDateTime", "performedDateTime", "occurrenceDateTime", "autho
 _PERIODS = ("effectivePeriod", "performedPeriod", "period")
 
 
-class Task(MaybeTwin):
+class Task(ChartTask):
     """A task of a set."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -89,6 +89,7 @@ class WardManifest(BaseModel):
 class WardItem(FhirItem):
     """A task with its type and patient."""
 
+    stored: Task
     kind: TaskType
     patient: str
     """The id of the Patient."""
@@ -97,7 +98,7 @@ class WardItem(FhirItem):
     @property
     def chart(self) -> Chart:
         """A new chart of the patient."""
-        return self.tasks.chart(self.patient, self.change)
+        return self.tasks.chart(self.patient, self.stored.change)
 
 
 class TaskSet:
@@ -152,11 +153,13 @@ class TaskSet:
             mrn=mrn,
             patient=task.patient,
             now=self.now,
+            stored=task,
             kind=kind,
             tasks=self,
             cluster=task.twin,
             pair=task.twin,
-            change=task.change,
+            change=task.amendment,
+            injected=task.injected,
         )
 
 
@@ -201,12 +204,6 @@ def tasks_of(kind: TaskType, dealt: Dealt) -> list[Task]:
     return [
         Task(id=f"{kind.name}_{place}", type=kind.name, patient=one.mrn) for place, one in enumerate(dealt.chosen, 1)
     ]
-
-
-def task_of(item: WardItem) -> Task:
-    """The task of an item."""
-    mrn = "" if item.mrn == item.patient else item.mrn
-    return Task(id=item.id, type=item.group, patient=item.patient, mrn=mrn, twin=item.pair, change=tuple(item.change))
 
 
 def tasks_text(tasks: Sequence[Task]) -> str:

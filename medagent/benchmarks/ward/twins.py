@@ -14,7 +14,6 @@ from medagent.benchmarks.ward.tasks import (
     WardManifest,
     patients_file,
     read_manifest,
-    task_of,
     task_set,
     tasks_text,
 )
@@ -30,8 +29,8 @@ def write(source: WardSettings, types: tuple[TaskType, ...], folder: Path) -> Tw
     copy_patients(patients, folder)
     items = {item.id: item for item in tasks.items}
     twins = twins_of(
-        [task_of(item) for item in tasks.items],
-        by_rules(hospital, lambda task: _case(items[task.id].kind, task, tasks)),
+        [item.stored for item in tasks.items],
+        by_rules(hospital, lambda task: case_of(items[task.id].kind, task, tasks)),
     )
     halves = [
         one.task.model_copy(update={"id": one.id, "twin": one.twin, "change": one.change}) for one in twins.halves
@@ -44,7 +43,8 @@ def write(source: WardSettings, types: tuple[TaskType, ...], folder: Path) -> Tw
     return twins
 
 
-def _case(kind: TaskType, task: Task, tasks: TaskSet) -> Case:
+def case_of(kind: TaskType, task: Task, tasks: TaskSet) -> Case:
+    """A task as a case."""
     return Case(kind, lambda source: [tasks.chart_over(source, task.patient)], plausible)
 
 

@@ -156,7 +156,7 @@ def as_score(
     if score is None:
         return InspectScore.unscored(answer=answer, explanation="the judges left no verdict")
     entry = {"benchmark": benchmark, "options": options, "status": status, "score": _SCORE.dump_python(score)}
-    shown = ("kind", "because", "checks", "grounded", "reading")
+    shown = ("kind", "because", "checks", "grounded", "reading", "harmed")
     details = {name: value for name, value in entry["score"].items() if name in shown and value not in (None, "", ())}
     metadata = {"status": status, **details, STORED: entry}
     value: float | str

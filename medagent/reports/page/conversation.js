@@ -2,17 +2,18 @@
 const LONG = 1600;
 
 function conversation(block, context) {
-  const decides = new Set(block.decides);
-  return section(block.title, block.messages.map((message, place) => turn(message, place, decides, context)));
+  const decides = new Set(block.decides), injected = new Set(block.injected);
+  const marks = (one) => [decides.has(textOf(one.effectiveDateTime)) ? "decides" : "", injected.has(`${one.resourceType}/${one.id}`) ? "injected instruction" : ""].filter(Boolean).join(", ");
+  return section(block.title, block.messages.map((message, place) => turn(message, place, marks, context)));
 }
 
-function turn(message, place, decides, context) {
+function turn(message, place, marks, context) {
   const isAgent = message.role === "agent" || message.role === "answer" || message.role === "assistant";
   const text = message.text.startsWith("\0") ? context.preamble + message.text.slice(1) : message.text;
   const spent = [message.tokens ? `${thousands(message.tokens[0])} + ${thousands(message.tokens[1])} tokens` : null, message.seconds === null ? null : seconds(message.seconds)].filter(Boolean).join(" · ");
   const isPrompt = place === 0 && !isAgent;
   if (message.role === "requests") return h("div", { class: "turn" }, folded(text.split("\n", 1)[0], () => h("div", { class: "text mono" }, text.slice(text.indexOf("\n") + 1))));
-  const body = isPrompt && text.length > 300 ? folded(`The prompt, ${thousands(text.length)} characters`, () => h("div", { class: "text mono" }, text)) : isAgent ? action(text) : reply(text, decides);
+  const body = isPrompt && text.length > 300 ? folded(`The prompt, ${thousands(text.length)} characters`, () => h("div", { class: "text mono" }, text)) : isAgent ? action(text) : reply(text, marks);
   return h("div", { class: isAgent ? "turn agent" : "turn" }, h("header", null, h("b", null, isPrompt ? "prompt" : message.role === "user" ? "environment" : message.role), spent ? h("span", null, spent) : null),
     message.reasoning ? folded(`Reasoning, ${thousands(message.reasoning.length)} characters`, () => h("div", { class: "text" }, message.reasoning)) : null, body);
 }
@@ -39,12 +40,13 @@ function decoded(part) {
   try { return decodeURIComponent(part.replace(/\+/g, " ")); } catch { return part; }
 }
 
-function reply(text, decides) {
+function reply(text, marks) {
   const json = jsonIn(text);
   if (!json || typeof json.value !== "object") return long(text);
   const isBundle = json.value.resourceType === "Bundle";
   const words = [json.before.trim(), json.after.trim()].map((part) => (part ? h("p", { class: "quiet" }, part.length > LONG ? `${part.slice(0, LONG)}…` : part) : null));
-  const shown = isBundle ? bundle(json.value, decides) : null;
+  const mark = isBundle ? "" : marks(json.value);
+  const shown = isBundle ? bundle(json.value, marks) : mark ? h("p", null, h("mark", null, mark)) : null;
   return [words[0], shown, folded(isBundle ? "The JSON" : `JSON, ${thousands(json.raw.length)} characters`, () => laidOut(json.value), !isBundle && json.raw.length < 900), words[1]];
 }
 

@@ -50,7 +50,7 @@ const COLUMNS = {
 const OTHER = [["id", (r) => textOf(r.id)], ["code", (r) => concept(r.code)], ["status", (r) => textOf(r.status)]];
 const ROWS_AT_FIRST = 8;
 
-function bundle(value, decides) {
+function bundle(value, marks) {
   const entries = (Array.isArray(value.entry) ? value.entry : []).map((one) => one?.resource).filter((one) => one && typeof one === "object");
   const total = Number.isInteger(value.total) && value.total !== entries.length ? ` of ${value.total}` : "";
   if (!entries.length) return h("p", { class: "quiet" }, "A Bundle without an entry.");
@@ -58,9 +58,9 @@ function bundle(value, decides) {
   for (const one of entries) kinds.set(textOf(one.resourceType), [...(kinds.get(textOf(one.resourceType)) || []), one]);
   return [...kinds].map(([kind, resources]) => {
     const columns = COLUMNS[kind] || OTHER;
-    const isMarked = (one) => decides.has(textOf(one.effectiveDateTime));
+    const isMarked = (one) => marks(one) !== "";
     const body = h("tbody");
-    const line = (one) => h("tr", { class: isMarked(one) ? "decides" : null }, columns.map(([, cell]) => h("td", null, cell(one))), h("td", null, isMarked(one) ? "decides" : ""));
+    const line = (one) => h("tr", { class: isMarked(one) ? "decides" : null }, columns.map(([, cell]) => h("td", null, cell(one))), h("td", null, marks(one)));
     const head = resources.slice(0, ROWS_AT_FIRST), later = resources.slice(ROWS_AT_FIRST);
     body.append(...head.map(line), ...later.filter(isMarked).map(line));
     const hidden = later.filter((one) => !isMarked(one)).length;

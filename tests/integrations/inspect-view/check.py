@@ -14,11 +14,11 @@ from playwright.sync_api import sync_playwright
 import medagent
 
 MEDAGENT = str(Path(sys.executable).with_name("medagent"))
-PATIENT, OTHER = (task.eval_MRN for task in medagent.tasks() if task.id in ("task1_1", "task1_2"))
+PATIENT, OTHER = (task.eval_MRN for task in medagent.tasks() if task.id in ("task1_1", "task1_3"))
 SEARCH = "GET http://localhost:8080/fhir/Patient?identifier="
 SCRIPT = {
     "task1_1#1": [f"{SEARCH}{PATIENT}", "FINISH([84])"],
-    "task1_2#1": [f"{SEARCH}{OTHER}", f'FINISH(["{OTHER}"])'],
+    "task1_3#1": [f"{SEARCH}{OTHER}", f'FINISH(["{OTHER}"])'],
 }
 
 
@@ -49,7 +49,7 @@ def look(folder: Path, picture: Path) -> None:
             page.get_by_role("tab", name="Scoring").click()
             page.get_by_text("wrong-value").first.wait_for()
             page.screenshot(path=picture)
-            page.goto(page.url.replace("task1_1", "task1_2"))
+            page.goto(page.url.replace("task1_1", "task1_3"))
             page.get_by_text("all checks passed").first.wait_for()
             assert not page.get_by_text("wrong-value").count(), "the right answer has a reason why it is wrong"
     finally:
@@ -63,7 +63,7 @@ def command(*words: str) -> None:
 
 
 Path("script.json").write_text(json.dumps(SCRIPT))
-command("run", "--model", "scripted:script.json", "--ids", "task1_1,task1_2")
+command("run", "--model", "scripted:script.json", "--ids", "task1_1,task1_3")
 command("run", "promptcblue", "--agent", "majority", "--allow-empty", "1", "--limit", "4")
 transcripts = [
     turn.content

@@ -22,9 +22,9 @@ SCORER = "medagent_score"
 DOCS = Path(__file__).parents[3] / "docs" / "integrations" / "inspect.md"
 PATIENT = next(task.eval_MRN for task in medagent.tasks() if task.type == "task2")
 """A patient of the hospital: the record has one, and the reply to a search shows it."""
-TOOL_CALLS = [("get_patient", {"identifier": PATIENT}), ("finish", {"answers": [56]})]
+TOOL_CALLS = [("get_patient", {"identifier": PATIENT}), ("finish", {"answers": [40]})]
 RIGHT = "task2_18"
-"""The task whose answer is 56."""
+"""The task whose answer is 40."""
 
 
 def reply(body: dict[str, Any]) -> Any:
@@ -40,7 +40,7 @@ def reply(body: dict[str, Any]) -> Any:
     turn = sum(message["role"] == "assistant" for message in said)
     if not body.get("tools"):
         first = f"GET http://localhost:8080/fhir/Patient?identifier={PATIENT}"
-        return first if turn == 0 and first[4:20] in said[-1]["content"] else "FINISH([56])"
+        return first if turn == 0 and first[4:20] in said[-1]["content"] else "FINISH([40])"
     name, arguments = TOOL_CALLS[turn]
     call = {"id": f"c{turn}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}

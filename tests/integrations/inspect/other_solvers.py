@@ -10,7 +10,7 @@ from inspect_ai.solver import generate
 import medagent
 from medagent.integrations.inspect.registry import benchmark_task
 
-MRN = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_2")
+MRN = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_3")
 
 
 def counted(output: ModelOutput) -> ModelOutput:
@@ -31,7 +31,7 @@ def calls(name: str, **arguments: object) -> ModelOutput:
 
 def log_of(solver, *outputs: ModelOutput, name: str = "medagentbench", options=None, **more: object):
     """The log of one sample that a solver plays with a model that says these."""
-    task = benchmark_task(name)(**({"ids": "task1_2"} if options is None else options))
+    task = benchmark_task(name)(**({"ids": "task1_3"} if options is None else options))
     model = get_model("mockllm/model", custom_outputs=list(outputs))
     [log] = eval(task, model=model, solver=solver, display="none", log_dir="other-logs", **more)
     return log
@@ -54,7 +54,7 @@ def check() -> None:
     silent = score(generate(), says("It is what the chart says."))
     assert (math.isnan(silent.value), silent.reason) == (True, "unfinished"), silent
     assert "without finish" in silent.explanation, silent
-    tools = {"ids": "task1_2", "protocol": "tools"}
+    tools = {"ids": "task1_3", "protocol": "tools"}
     again = [calls("get_patient", identifier=MRN)] * 20
     endless = score(generate(), *again, options=tools)
     assert (endless.value, endless.metadata["status"]) == ("I", "round_limit"), endless
@@ -68,7 +68,7 @@ def check() -> None:
     [one] = log.samples
     row = one.store["medagent"]["row"]
     assert log.eval.task_version == "v2", log.eval.task_version
-    assert one.input == next(task.instruction for task in medagent.tasks() if task.id == "task1_2"), one.input
+    assert one.input == next(task.instruction for task in medagent.tasks() if task.id == "task1_3"), one.input
     assert MRN in one.target, one.target
     assert row["started"], row
     assert row["timestamp"] >= row["started"], row

@@ -9,7 +9,7 @@ import medagent
 
 MEDAGENT = str(Path(sys.executable).with_name("medagent"))
 INSPECTOR = ["npx", "--yes", "@modelcontextprotocol/inspector@>=2.12 <3", "--cli"]
-MRN = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_2")
+MRN = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_3")
 PATIENCE = ["--connect-timeout", "120000"]
 
 
@@ -40,7 +40,7 @@ try:
     tools = asked(url, "--method", "tools/list")["tools"]
     assert all(tool["title"] and len(tool["annotations"]) == 4 for tool in tools), tools
     for wrong in ([], ["S0"]):
-        started = called([url], "start_task", task_id="task1_2")["structuredContent"]
+        started = called([url], "start_task", task_id="task1_3")["structuredContent"]
         reply = called([url], "get_patient", episode=started["episode"], identifier=MRN)["content"][0]["text"]
         patient = json.loads(reply[reply.index("{") :])["entry"][0]["resource"]["id"]
         called([url], "finish", episode=started["episode"], answers=json.dumps(wrong or [patient]))

@@ -21,7 +21,7 @@ from medagent.integrations.mcp.run import serving
 from medagent.integrations.mcp.server import create_server
 
 MEDAGENT = str(Path(sys.executable).with_name("medagent"))
-MRN = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_2")
+MRN = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_3")
 ROOT = Path(__file__).parents[3]
 played: list[str] = []
 
@@ -30,7 +30,7 @@ async def play(client: Client, name: str) -> None:
     """One question, answered by one search, and then wrongly."""
     async with client:
         listed = (await client.call_tool("list_tasks", {"type": "task1"})).structured_content["tasks"]
-        assert "task1_2" in [task["id"] for task in listed]
+        assert "task1_3" in [task["id"] for task in listed]
         for right in (True, False):
             episode = await begun(client)
             reply = await client.call_tool("get_patient", {"episode": episode, "identifier": MRN})
@@ -47,7 +47,7 @@ async def play(client: Client, name: str) -> None:
 
 async def begun(client: Client, **options: object) -> str:
     """The handle of a new episode."""
-    started = await client.call_tool("start_task", {"task_id": "task1_2"}, **options)
+    started = await client.call_tool("start_task", {"task_id": "task1_3"}, **options)
     assert not started.is_error, started
     return started.structured_content["episode"]
 

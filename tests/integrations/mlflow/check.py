@@ -18,12 +18,12 @@ from mini import chat_endpoint
 import medagent
 
 MEDAGENT = str(Path(sys.executable).with_name("medagent"))
-MRN = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_2")
+MRN = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_3")
 CALLS = [("get_patient", {"identifier": MRN}), ("finish", {"answers": [MRN]})]
 
 
 def reply(asked: dict[str, Any]) -> dict[str, Any]:
-    """A search, then the answer to task1_2, which is wrong for any other task."""
+    """A search, then the answer to task1_3, which is wrong for any other task."""
     turn = sum(message["role"] == "assistant" for message in asked["messages"])
     name, arguments = CALLS[turn]
     function = {"name": name, "arguments": json.dumps(arguments)}
@@ -77,7 +77,7 @@ def main() -> None:
     """All of it."""
     with chat_endpoint(reply) as url:
         report = medagent.run_sync(
-            model="x", base_url=[url], protocol="tools", ids=("task1_2", "task1_3"), results_dir=Path("results")
+            model="x", base_url=[url], protocol="tools", ids=("task1_3", "task1_4"), results_dir=Path("results")
         )
     folder = Path(report.folder).resolve()
     assert [item.correct for item in report.items] == [True, False], report.items

@@ -28,11 +28,11 @@ from medagent.rl import Environment
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "integrations" / "openenv"
-SEED, CLIENTS, ROUNDS = "check", 8, 5
+SEED, INJECTED, CLIENTS, ROUNDS = "check", "20%", 8, 5
 NUMBERS = range(CLIENTS * ROUNDS)
 TOOLBOX = Toolbox.of(load_protocol("tools"), "http://localhost:8080/fhir")
 Call = tuple[str, dict[str, Any]]
-stream = Training("train", SEED, "bundled")
+stream = Training("train", SEED, "bundled", 0.2)
 
 
 def right_calls() -> dict[int, list[Call]]:
@@ -48,11 +48,11 @@ def right_calls() -> dict[int, list[Call]]:
 
 
 def played_here(calls: list[Call], number: int, reward: str) -> list[Any]:
-    """First message, replies and reward of an episode in this process."""
-    environment = Environment(seed=SEED, reward=reward)
+    """First message, replies, reward and harm of an episode in this process."""
+    environment = Environment(seed=SEED, reward=reward, injected=INJECTED)
     seen: list[Any] = [environment.reset(task=number)]
     seen += [environment.episode.call(*call) or "The episode has ended." for call in calls]
-    return [*seen, environment.get_reward() if environment.done else None]
+    return [*seen, *((environment.get_reward(), environment.harmed) if environment.done else (None, None))]
 
 
 async def played_there(client: GenericEnvClient, calls: list[Call], number: int, start: asyncio.Barrier) -> list[Any]:
@@ -68,7 +68,7 @@ async def played_there(client: GenericEnvClient, calls: list[Call], number: int,
         seen.append(result.observation["result"])
     assert set(await client.state()) == {"episode_id", "step_count"}
     assert result.done == (calls[-1][0] == "finish")
-    return [*seen, result.reward]
+    return [*seen, result.reward, result.observation["metadata"].get("harmed")]
 
 
 async def client(url: str, which: int, wanted: dict[int, list[Call]], start: asyncio.Barrier) -> dict[int, list[Any]]:
@@ -110,7 +110,8 @@ def serve(reward: str) -> tuple[subprocess.Popen[bytes], str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    process = subprocess.Popen(["medagent-openenv", "--seed", SEED, "--reward", reward, "--port", str(port)])
+    words = ["--seed", SEED, "--reward", reward, "--injected", INJECTED, "--port", str(port)]
+    process = subprocess.Popen(["medagent-openenv", *words])
     url = f"http://127.0.0.1:{port}"
     for _ in range(240):
         assert process.poll() is None, "the server has ended"
@@ -151,6 +152,7 @@ def validate(*words: str) -> subprocess.CompletedProcess[str]:
 validated()
 wanted = {number: answered(calls, number) for number, calls in right_calls().items()}
 rewards: list[float | None] = []
+harms: set[bool | None] = set()
 for kind in ("official", "checks"):
     server, url = serve(kind)
     try:
@@ -164,7 +166,9 @@ for kind in ("official", "checks"):
         server.wait()
     for number, seen in found.items():
         assert seen == played_here(wanted[number], number, kind), number
-    rewards += [seen[-1] for seen in found.values()]
+    rewards += [seen[-2] for seen in found.values()]
+    harms |= {seen[-1] for seen in found.values()}
 assert {None, 0.0, 1.0} < set(rewards), rewards
+assert harms >= {None, False}, harms
 criteria = report["summary"]["passed_count"]
 print(f"validate: {criteria} criteria; {CLIENTS} clients at once, {len(rewards)} episodes: replies and rewards equal")

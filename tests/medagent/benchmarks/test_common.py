@@ -46,7 +46,7 @@ def test_trials_workers_limit_and_the_commands_that_read_a_run(words: dict[str, 
     workers = 2 if name == "promptcblue" else 1
     ran = medagent(*command, "--trials", 2, "--limit", 3, "--workers", workers)
     assert ran.code == 0, ran.err + ran.out
-    assert "Files: results/" in ran.out
+    assert "medagent report results/" in ran.out
     (folder,) = [path for path in Path("results").iterdir() if (path / "run.json").is_file()]
     rows = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
     assert len(rows) == len({row["unit"] for row in rows}) == 6

@@ -48,3 +48,4 @@ def test_it_is_not_continued(name: str, runs: Path) -> None:
     former = medagent(*words, "--dataset", "synthetic-3" if name.startswith("v2") else "synthetic-1", "--round", "new")
     assert (former.code, former.err.count("\n")) == (1, 1), former.err
     assert "the former bundled one" in former.err
+    assert "for a new run, pass --dataset synthetic" in former.err

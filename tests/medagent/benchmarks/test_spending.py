@@ -49,7 +49,7 @@ def test_calls_that_a_signal_cuts_off_are_counted_as_estimates(
     assert len(cut_off) == calls - answered or name == "simpleqa"  # whose judge is cut off as well
     assert all(call["prompt"] > 0 and call["cost"] > 0 for call in cut_off)
     with ModelServer(say) as server:
-        ran = run(words, name, "chat", server, "--limit", 8, "--concurrency", 2)
+        ran = run(words, name, "chat", server, "--limit", 8, "--concurrency", 2, "--full")
     assert ran.code == 0, ran.out + ran.err
     assert f"({calls - answered} cut off, their cost is an estimate)" in ran.out
 
@@ -79,7 +79,8 @@ def test_limits_that_rest_on_counts_stop_the_run_after_five_replies_without_any(
 def test_output_that_is_only_in_the_total_counts(words: Words, name: str) -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 5_105}
     with ModelServer(with_usage(usage)) as server:
-        ran = run(words, name, "chat", server, "--limit", 8, "--concurrency", 1, "--max-tokens-total", 30_000)
+        words_of_run = ("--limit", 8, "--concurrency", 1, "--max-tokens-total", 30_000, "--full")
+        ran = run(words, name, "chat", server, *words_of_run)
         calls = len(server.calls)
     assert (ran.code, "--max-tokens-total 30000 is" in ran.err) == (2, True), ran.err
     assert calls * 5_105 <= 30_000 + (9 * 5_105 if name == "imapscore" else 0)

@@ -388,4 +388,4 @@ def test_a_twin_without_its_other_half_has_one_line(broken: Path) -> None:
 
 def test_twins_need_their_own_server(mab: Twins) -> None:
     ran = medagent("run", "--dataset", mab.folder, "--agent", "nop", "--fhir", "http://127.0.0.1:1/fhir/")
-    assert "--fhir: twins need the embedded server" in ran.err
+    assert "--fhir: twins and injected instructions need the embedded server" in ran.err

@@ -64,7 +64,7 @@ def test_the_help_of_run_shows_frequent_options_first(monkeypatch: pytest.Monkey
     assert set(shown) == {
         *("--model", "--agent", "--base-url", "--protocol", "--dataset", "--types", "--version", "--ids", "--limit"),
         *("--trials", "--name", "--max-cost", "--concurrency", "--ehr", "--fhir", "--writes"),
-        *("--config", "--report", "--quiet", "--json", "--help-all", "--help"),
+        *("--config", "--report", "--quiet", "--json", "--full", "--help-all", "--help"),
     }
     assert set(re.findall(r"--[a-z-]+", brief)) < set(re.findall(r"--[a-z-]+", whole))
     assert all(option in whole for option in ("--results-dir", "--per-item", "--code seconds", "--temperature"))

@@ -152,7 +152,8 @@ def test_an_agent_that_always_fails_stops_the_run_with_its_words(tmp_path: Path)
     ran = medagent("run", "--agent", f"{tmp_path / 'fragile.py'}:Fragile", "--results-dir", tmp_path, "--quiet")
     assert ran.code == 2
     assert "the first 10 units failed in the same way: agent_error: KeyError: 'a bug of mine'; " in ran.err
-    assert "episodes ended as agent_error: KeyError: 'a bug of mine'. The score is not a measurement" in ran.out
+    out = " ".join(ran.out.split())
+    assert "episodes ended as agent_error: KeyError: 'a bug of mine'. The score is not a measurement" in out
     assert "KeyError: 'a bug of mine'" in medagent("show", tmp_path / "v2_r1_Fragile", "--wrong").out
     assert "Traceback" not in ran.err
 

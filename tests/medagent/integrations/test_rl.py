@@ -51,6 +51,21 @@ def test_checks_give_a_wrong_episode_less_than_half() -> None:
     assert 0 < environment.get_reward() <= 0.5
 
 
+def test_an_instruction_in_the_chart_has_its_own_number() -> None:
+    environment = Environment(seed="tests", injected="100%")
+    environment.reset(task=0)
+    assert environment.harmed is False
+    _, task = stream.training_task(Training("train", "tests", injected=1.0), 0)
+    assert task.injected is not None
+    environment.finish(answers=[f"done: {task.injected.words}"])
+    assert environment.harmed is (task.injected.asks == "say")
+    plain = Environment(seed="tests")
+    plain.reset(task=0)
+    assert plain.harmed is None
+    with pytest.raises(UserError, match="--injected 20: pass a share of the items"):
+        Environment(injected="20")
+
+
 def test_tasks_do_not_end_and_are_the_seeds() -> None:
     first, again, other = Environment(seed="tests"), Environment(seed="tests"), Environment(seed="others")
     prompts = [first.reset(task=number) for number in (0, 29, 30)]

@@ -86,7 +86,7 @@ def test_a_benchmark_of_somebodys_is_judged_checked_and_compared(tmp_path: Path)
             *("judge", "check", CAPITALS_PY, "--judge", "good", "--judge-base-url", server.url),
             *("--results-dir", tmp_path, "-q"),
         )
-        assert (checked.code, "100.0 %" in checked.out) == (2, True), checked.err or "nine cases are too few"
+        assert (checked.code, "100.0%" in checked.out) == (2, True), checked.err or "nine cases are too few"
         assert again(server, tmp_path, "--judge", "other").code == 0
     code = ("--benchmark", CAPITALS_PY)
     agreed = medagent(

@@ -38,8 +38,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ends(text: str) -> tuple[float, float]:
     """The interval in a line."""
-    low, high = re.search(r"95 % (-?[\d.]+) %? ?to (-?[\d.]+)", text).groups()  # type: ignore[union-attr]
-    return float(low), float(high)
+    low, high = re.search(r"95% (?:interval )?([-−+]?[\d.]+)(?: to |–)([-−+]?[\d.]+)", text).groups()  # type: ignore[union-attr]
+    return float(low.replace("−", "-")), float(high.replace("−", "-"))
 
 
 @pytest.mark.parametrize("gained", [3, 4, 5, 6])
@@ -80,7 +80,7 @@ def test_the_interval_for_other_types_is_never_the_narrower_one() -> None:
     """Nine types with three of six right and one with four: the types hardly differ, yet other types are unknown."""
     right = ",".join(f"{6 * kind}-{6 * kind + 2}" for kind in range(10)) + ",3"
     folder = coins(right)
-    out = medagent("grade", folder, *BENCHMARK).out
+    out = medagent("grade", folder, "--full", *BENCHMARK).out
     these, others = (
         ends(line) for line in out.splitlines() if line.startswith(("These types, other patients", "Other types"))
     )
@@ -127,9 +127,9 @@ def test_the_headline_is_the_mean_of_all_trials_everywhere(benchmark: str) -> No
     graded = json.loads(medagent("grade", folder, "--json").out)
     assert (graded["overall"].get("value") or graded["overall"]["rate"]) == pytest.approx(mean)
     assert len(graded["items"]) == len(items)
-    assert f"{100 * mean:.1f} %" in medagent("grade", folder).out
+    assert f"{100 * mean:.1f}%" in medagent("grade", folder).out
     (row,) = rows(medagent("leaderboard", folder).out)
-    assert row["rate"] == f"{100 * mean:.1f} %"
+    assert row["rate"] == f"{100 * mean:.1f}%"
     medagent("report", folder, "-o", "page.html")
     assert unpacked(Path("page.html"))[0]["runs"][0]["value"] == pytest.approx(mean)
     stored = json.loads(medagent("compare", folder, folder, "--json").out)

@@ -26,7 +26,7 @@ def test_a_regression_in_ci(runs: tuple[Path, Path], tmp_path: Path) -> None:
     good, bad = runs
     file = tmp_path / "compared.xml"
     ran = medagent("compare", good, bad, "--markdown", "--junit", file, "--fail-under", "-0.02")
-    assert (ran.code, ran.err) == (1, f"{bad}: -100.0 % compared with {good} is below --fail-under -0.02\n")
+    assert (ran.code, ran.err) == (1, f"{bad}: −100.0 points compared with {good} is below --fail-under -0.02\n")
     assert "| 0 | 4 | 0 | 0 | 4 |" in ran.out
     assert ran.out.count("years old on 2023-11-13 |") == 4
     (suite,) = ElementTree.parse(file).getroot()
@@ -38,7 +38,7 @@ def test_a_regression_in_ci(runs: tuple[Path, Path], tmp_path: Path) -> None:
 def test_no_regression_in_ci(runs: tuple[Path, Path], tmp_path: Path) -> None:
     good, bad = runs
     better = medagent("compare", bad, good, "--fail-under", "0.5", "--junit", tmp_path / "compared.xml")
-    assert (better.code, "B − A: 100.0 %" in better.out) == (0, True)
+    assert (better.code, "B − A: +100.0 points" in better.out) == (0, True)
     assert not list(ElementTree.parse(tmp_path / "compared.xml").iter("failure"))
     assert medagent("compare", good, good, bad, "--markdown", "--fail-under", "0").code == 1
     assert "Holm over 2 runs" in medagent("compare", good, good, bad, "--markdown").out
@@ -106,6 +106,6 @@ def test_many_lost_items_are_counted() -> None:
 def test_sibling_sets_have_no_items_to_list() -> None:
     first, second = outcomes("xy"), outcomes("a", "b")
     compared, reports = {Path("b"): compare_sets(first, second)}, {Path("b"): report(second)}
-    assert "| overall | 2 of 2 | 1 of 2 | -50.0 % |" in markdown(Path("a"), compared, reports)
+    assert "| overall | 2 of 2 | 1 of 2 | −50.0 points |" in markdown(Path("a"), compared, reports)
     with pytest.raises(UserError, match="--junit lists items, and a and b have different ones"):
         junit(Path("a"), compared, reports)

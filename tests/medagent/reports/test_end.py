@@ -32,10 +32,10 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_the_table_has_the_columns_that_its_lines_need(capsys: pytest.CaptureFixture[str]) -> None:
-    print_end(report())
+    print_end(report(), full=True)
     out = said(capsys)
-    assert "group right n rate 95 % not graded rate of all" in out
-    assert "a 2 4 50.0 % 15.0 % to 85.0 %" in out
+    assert "group right n rate 95% not graded rate of all" in out
+    assert "a 2 4 50.0% 15.0–85.0" in out
     assert "b 0 0 – – 3 –" in out
     assert "judge yes no n" in out
     assert out.endswith("Files: results/x/ (run.json)")
@@ -45,7 +45,7 @@ def test_failures_are_grouped_and_the_command_that_continues_is_named(capsys: py
     failed = [f"u{n}: model_error: 500: down" for n in range(3)] + ["u9: fhir_error: away", "u8: agent_error: mine"]
     endings = {"completed": 5, "invalid_action": 2, "model_error": 3}
     spent = {"model m": Spent(calls=3, prompt=10, completion=5), "judge j": Spent(calls=1, prompt=2, cost=0.5)}
-    print_end(report(failed=failed, owed=["u0"], endings=endings, command="medagent run", spending=spent))
+    print_end(report(failed=failed, owed=["u0"], endings=endings, command="medagent run", spending=spent), full=True)
     out = said(capsys)
     assert "Not completed: 2 invalid_action" in out
     assert "Failed, owed and not graded: 4" in out
@@ -68,7 +68,7 @@ def test_a_run_is_summed_up_by_verdicts_or_by_scores(capsys: pytest.CaptureFixtu
     verdicts = [ItemOutcome(item=str(n), group="g", correct=right) for n, right in enumerate((True, False, None))]
     show_run(report(items=verdicts, endings={"completed": 3}, slowest=3.2))
     out = said(capsys)
-    assert "all 1 2 50.0 % 1" in out
+    assert "all 1 2 50.0% 1" in out
     assert "Ended: 3 completed" in out
     assert "medagent show results/x 0" in out
     show_run(report(items=[ItemOutcome(item="i", group="g", score=0.25), ItemOutcome(item="k", group="h", score=0.75)]))
@@ -76,13 +76,13 @@ def test_a_run_is_summed_up_by_verdicts_or_by_scores(capsys: pytest.CaptureFixtu
 
 
 def test_figures_are_written_by_their_measure() -> None:
-    assert [figure(0.91666, measure) for measure in ("percent", "points", "score")] == ["91.7 %", "91.67", "0.9167"]
+    assert [figure(0.91666, measure) for measure in ("percent", "points", "score")] == ["91.7%", "91.67", "0.9167"]
     assert figure(None, "score") == "–"
 
 
 def test_the_files_of_many_trials_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     files = [f"results.{trial}.json" for trial in range(1, 68)] + ["episodes.jsonl", "run.json", "report.json"]
-    print_end(report().model_copy(update={"files": files}))
+    print_end(report().model_copy(update={"files": files}), full=True)
     out = said(capsys)
     assert out.endswith("(results.1.json, results.2.json, 65 more, episodes.jsonl, run.json, report.json)")
 
@@ -90,13 +90,13 @@ def test_the_files_of_many_trials_are_counted(capsys: pytest.CaptureFixture[str]
 def test_the_models_of_the_judges_are_not_those_that_answered(capsys: pytest.CaptureFixture[str]) -> None:
     spending = {"model m": Spent(calls=2, served=["m-2024"]), "judge j": Spent(calls=2, served=["j-2025"])}
     whole = Spent(calls=4, served=["j-2025", "m-2024"])
-    print_findings(report(settings={"model": "m", "temperature": 0.0}, spent=whole, spending=spending))
+    print_findings(report(settings={"model": "m", "temperature": 0.0}, spent=whole, spending=spending), full=True)
     assert "Model: m, served as m-2024, temperature 0, max tokens of the endpoint" in said(capsys).splitlines()
 
 
 def test_the_versions_are_those_of_medagent_and_python(capsys: pytest.CaptureFixture[str]) -> None:
     packages = {f"package{n}": "1.2.3" for n in range(20)}
-    print_findings(report(versions={"medagent": "0.1.0", "commit": "abc", "python": "3.11.7", **packages}))
+    print_findings(report(versions={"medagent": "0.1.0", "commit": "abc", "python": "3.11.7", **packages}), full=True)
     assert "Versions: medagent 0.1.0 (commit abc), python 3.11.7" in said(capsys).splitlines()
 
 

@@ -62,8 +62,8 @@ def test_the_runs_of_a_folder_with_score_cost_and_progress(results: Path) -> Non
         both = get(port, "/compare?run=v2_r1_nop&run=v2_r1_reference")
     assert status == 200
     assert {name: (run["score"], run["finished"], run["cost"]) for name, run in shown.items()} == {
-        "v2_r1_nop": ("0.0 %", "4 of 4", "–"),
-        "v2_r1_reference": ("100.0 %", "4 of 4", "–"),
+        "v2_r1_nop": ("0.0%", "4 of 4", "–"),
+        "v2_r1_reference": ("100.0%", "4 of 4", "–"),
     }
     assert (report[0], "v2_r1_nop" in report[1], "v2_r1_reference" in report[1]) == (200, True, False)
     assert (both[0], "v2_r1_nop" in both[1], "v2_r1_reference" in both[1]) == (200, True, True)
@@ -78,7 +78,7 @@ def test_a_run_that_is_going_shows_what_is_finished(results: Path, tmp_path: Pat
         (folder / "going" / name).unlink()
     with viewing(folder) as port:
         (run,) = json.loads(get(port, "/runs")[1])["runs"]
-        assert (run["score"], run["finished"]) == ("100.0 %", "4 so far")
+        assert (run["score"], run["finished"]) == ("100.0%", "4 so far")
         journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
         (run,) = json.loads(get(port, "/runs")[1])["runs"]
         assert run["finished"] == "3 so far"
@@ -139,11 +139,11 @@ def test_the_page_in_a_browser_lists_opens_and_compares(results: Path, tmp_path:
     shutil.copytree(results / "v2_r1_nop", folder / "v2_r1_nop")
     with viewing(folder) as port, opened(viewport={"width": 390, "height": 800}) as found:
         found.page.goto(f"http://127.0.0.1:{port}/")
-        found.until("#runs tr", "0.0 %")
+        found.until("#runs tr", "0.0%")
         found.page.check("input[value=v2_r1_nop]")
         assert found.page.locator("#compare").is_disabled()
         shutil.copytree(results / "v2_r1_reference", folder / "v2_r1_reference")  # the page changes by itself
-        found.until("#runs tr", "100.0 %")
+        found.until("#runs tr", "100.0%")
         assert found.page.is_checked("input[value=v2_r1_nop]")
         found.page.check("input[value=v2_r1_reference]")
         with found.page.expect_popup() as popup:
@@ -163,7 +163,7 @@ def test_the_page_in_a_browser_lists_opens_and_compares(results: Path, tmp_path:
 def test_axe_finds_nothing_on_the_page(results: Path, scheme: str) -> None:
     with viewing(results) as port, opened(color_scheme=scheme) as found:
         found.page.goto(f"http://127.0.0.1:{port}/")
-        found.until("#runs tr", "100.0 %")
+        found.until("#runs tr", "100.0%")
         assert serious(found) == []
         found.page.set_viewport_size({"width": 390, "height": 800})
         within = "(one) => one.getBoundingClientRect().right <= innerWidth"

@@ -195,14 +195,14 @@ def test_orders() -> None:
     missing = fail("task5", "[]", [], low)
     assert missing is not None
     assert missing.kind == "order-missing"
-    assert missing.reason.startswith("0 of 1 orders accepted: last magnesium 1.2 mg/dL")
+    assert missing.reason.startswith("1 order was due, none was placed: last magnesium 1.2 mg/dL")
     assert fail("task9", "[]", post(items.POTASSIUM), lab("K", (AT, 3.3))).kind == "order-missing"
     not_due = fail("task5", "[]", post(items.MAGNESIUM), fine)
     assert not_due is not None
     assert not_due.kind == "order-not-due"
     twice = fail("task8", "[]", post(items.REFERRAL_ORDER) * 2, MadeUpEhr())
     assert twice is not None
-    assert (twice.kind, twice.reason[:21]) == ("order-not-due", "2 of 1 orders accepte")
+    assert (twice.kind, twice.reason[:23]) == ("order-not-due", "1 order was due, 2 were")
     spoiled = put(put(items.MAGNESIUM, ("status",), "draft"), ("dosageInstruction", 0, "route"), {"text": "IV"})
     wrong = fail("task5", "[]", post(spoiled), low)
     assert wrong is not None
@@ -292,12 +292,12 @@ def test_a_post_whose_body_is_not_json_is_counted_as_tried() -> None:
     transcript = said(broken, "Invalid POST request", "FINISH([])")
     failure = fail("task8", "[]", [], MadeUpEhr(), "completed", transcript)
     assert failure is not None
-    assert failure.reason.startswith("0 of 1 orders accepted; 1 tried, its body is not JSON: the instruction")
+    assert failure.reason.startswith("1 order was due, none was placed; 1 tried, its body is not JSON: the instruction")
     verdict = grade("task8", "[]", [], MadeUpEhr())
     history = [HistoryMessage("agent", broken), HistoryMessage("user", "Invalid POST request")]
     from_file = failure_of(verdict, "[]", history=history * 2)
     assert from_file is not None
-    assert from_file.reason.startswith("0 of 1 orders accepted; 2 tried, 2 with a body that is not JSON: the")
+    assert from_file.reason.startswith("1 order was due, none was placed; 2 tried, 2 with a body that is not JSON: the")
 
 
 @pytest.mark.parametrize(

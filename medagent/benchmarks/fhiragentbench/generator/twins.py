@@ -64,6 +64,10 @@ class _Task:
     def type(self) -> str:
         return self.question.family
 
+    @property
+    def injected(self) -> None:
+        return None
+
 
 def write(source: FhirAgentBenchSettings, folder: Path) -> Twins[_Task]:
     """Write the twins of a source's questions into a folder. Raises UserError, InputError."""

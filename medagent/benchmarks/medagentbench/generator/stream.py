@@ -41,11 +41,12 @@ def _tasks(stream: Training, number: int) -> tuple[Path, tuple[Task, ...]]:
         raise UserError(f"unknown kind of data set (like) {stream.like!r}; known: {', '.join(get_args(Like))}")
     seed = f"{stream.seed}/{number}"
     name = f"{seed_number(seed, like, stream.split):064x}"[:32]
-    folder = cache_dir() / "training" / f"{stream.split}-{GENERATOR}-{_PATIENTS}-{_PER_TYPE}-{name}"
+    injected = f"-injected-{stream.injected:g}" if stream.injected else ""
+    folder = cache_dir() / "training" / f"{stream.split}-{GENERATOR}-{_PATIENTS}-{_PER_TYPE}-{name}{injected}"
     if not folder.is_dir():
         aside = folder.with_name(f".{folder.name}.{os.getpid()}")
         try:
-            make(aside, SetOptions(like, stream.split, seed, _PATIENTS, _PER_TYPE))
+            make(aside, SetOptions(like, stream.split, seed, _PATIENTS, _PER_TYPE, stream.injected))
             aside.rename(folder)
         except OSError as error:
             if not folder.is_dir():  # otherwise another process has made it in the meantime

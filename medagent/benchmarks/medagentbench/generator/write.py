@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from fhir_server.synthetic import lines
 from fhir_server.synthetic.dice import Dice
 from medagent.benchmarks import made_folders
+from medagent.benchmarks.injected import injected
 from medagent.benchmarks.made_folders import (
     HOSPITAL,
     MANIFEST,
@@ -40,8 +41,10 @@ from medagent.benchmarks.medagentbench.tasks.manifest import (
 from medagent.core.errors import UserError
 from medagent.core.paths import cache_dir
 from medagent.core.writing import file_digest, replacing
+from refsol.clinical.task_type import task_type
 from refsol.medagentbench import build_key, write_key
 from refsol.medagentbench.constants import PUBLISHED, Constants
+from refsol.medagentbench.twins import case_of
 
 GENERATOR = 4
 PATIENTS, PER_TYPE = 100, 30
@@ -50,13 +53,16 @@ LEAST_PATIENTS = 20
 
 @dataclass(frozen=True, slots=True)
 class SetOptions:
-    """The options of a data set. Without a seed, a secret one is drawn."""
+    """The options of a data set. Without a seed, a secret one is drawn. `injected` is the share of the items with an
+    instruction in the chart.
+    """
 
     like: Like = "bundled"
     split: Split | None = None
     seed: str | None = None
     patients: int = PATIENTS
     per_type: int = PER_TYPE
+    injected: float = 0.0
 
     def __post_init__(self) -> None:
         if self.split == "ood" and self.like != "shift":
@@ -118,7 +124,7 @@ def differing(folder: Path, seed: str) -> list[str]:
     if seed_digest(seed) != manifest.seed_sha256:
         return [f"the seed: its SHA-256 is not the one in {MANIFEST}"]
     split = None if manifest.split == "test" else manifest.split  # the seed of a retired test set may be public
-    options = SetOptions(manifest.like, split, seed, manifest.patients, manifest.per_type)
+    options = SetOptions(manifest.like, split, seed, manifest.patients, manifest.per_type, manifest.injected)
     with TemporaryDirectory() as aside:
         again = Path(aside)
         made = _write(again, options, seed, split=manifest.split, private=manifest.private)
@@ -146,11 +152,14 @@ def _write(
     read = hospital_of(counted(written(lines(hospital), folder), counts), constants)
     digest = seed_digest(seed)
     tasks = list(Dealer(Dice(number + 2), constants, read, split).tasks(options.per_type))
+    chart_tasks = _with_instructions(tasks, folder, options.injected, number, constants)
     names = [HOSPITAL]
     for version, last in (("v1", options.per_type // 3), ("v2", options.per_type)):
         chosen = [item for item in tasks if int(item["id"].partition("_")[2]) <= last]
         names += [f"test_data_{version}.json", f"key_{version}.json"]
-        (folder / names[-2]).write_text(_render(chosen, canary(seed)), encoding="utf-8", newline="\n")
+        (folder / names[-2]).write_text(
+            _render([chart_tasks[one["id"]] for one in chosen], canary(seed)), encoding="utf-8", newline="\n"
+        )
         write_key(folder / names[-1], build_key(chosen, read.resources, constants))
     manifest = Manifest(
         name=f"{split or options.like}-{digest[:12]}",
@@ -165,9 +174,23 @@ def _write(
         canary=canary(seed),
         constants=constants,
         files=file_digests(folder, names),
+        injected=options.injected,
     )
     write_manifest(folder, manifest)
     return manifest
+
+
+def _with_instructions(
+    tasks: list[dict[str, Any]], folder: Path, share: float, number: int, constants: Constants
+) -> dict[str, dict[str, Any]]:
+    """The tasks by id. A share of them has an instruction in the chart."""
+    if not share:
+        return {task["id"]: task for task in tasks}
+    instructions = injected(tasks, task_type, lambda task: case_of(task, constants), folder, share, number + 3)
+    return {
+        task["id"]: {**task, "injected": asdict(one)} if one else task
+        for task, one in zip(tasks, instructions, strict=True)
+    }
 
 
 def _render(tasks: list[dict[str, Any]], mark: str) -> str:

@@ -233,7 +233,7 @@ def _protocol(checked: Checked, folder: Path, standard: Protocol) -> Protocol | 
 
 async def _problem_of(row: EpisodeRow, task: Task, ehr: Ehr, protocol: Protocol, rules: SessionRules) -> str | None:
     """The first difference between a row and the replay of its messages, or None."""
-    async with ehr.session(row.unit, task.change) as record:
+    async with ehr.session(row.unit, task.amendment) as record:
         session = Session(task, record, protocol, rules)
         session.reset()
         for turn in row.transcript:

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationInfo, field_validator
 
-from medagent.benchmarks._task_files import MaybeTwin, TaskId, read_tasks
+from medagent.benchmarks._task_files import ChartTask, TaskId, read_tasks
 from medagent.benchmarks.made_folders import HOSPITAL, SEED, checked_file
 from medagent.benchmarks.medagentbench.tasks.manifest import Manifest, is_made, read_manifest
 from medagent.core.errors import UserError
@@ -40,7 +40,7 @@ OFFICIAL_DIGESTS = {
 TASK_TYPES = tuple(TYPES)
 
 
-class Task(MaybeTwin):
+class Task(ChartTask):
     """One task. An id such as `task5_7` has the type in it; any other id needs the field `type`."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
@@ -134,7 +134,8 @@ class Dataset:
     def ref(self) -> DataRef:
         """The data set as a report names it."""
         version = self.official_version or ("" if self.version == self.name else self.version)
-        note = "" if self.official_version else "not the published tasks: scores do not compare with published ones"
+        tasks = "synthetic patients" if self.title.endswith("Synthetic") else "not the published tasks"
+        note = "" if self.official_version else f"{tasks}: not comparable with published scores"
         return DataRef(name=self.title, version=version, digest=self.digest, note=note)
 
     def beside(self, name: str) -> Path | None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from medagent.benchmarks.made_folders import MANIFEST
+from medagent.benchmarks.made_folders import MANIFEST, InjectedShare
 from medagent.core.errors import UserError
 from refsol.files import read_json
 from refsol.medagentbench.constants import Constants
@@ -37,6 +37,7 @@ class Manifest(BaseModel):
     canary: str
     constants: Constants
     files: dict[str, str]
+    injected: InjectedShare = 0.0
 
 
 def is_made(folder: Path) -> bool:

@@ -48,7 +48,7 @@ def test_reading_whole_charts_finds_everything_and_is_precise_by_the_handling(ru
     assert line(lenient, "all")["more"]["precision"] < whole["precision"]
     sent = [read["sent"] for read in rows(tmp_path / "fhir-agentbench_l_fetch-all")["q4"]["reads"]]
     assert sent[0] == "/Patient?_count=1000"
-    corrected = run("--agent", "fetch-all", "--handling", "corrected", "--round", "c")
+    corrected = run("--agent", "fetch-all", "--handling", "corrected", "--round", "c", "--full")
     assert "server handling corrected, found ids all" in corrected.out
     sent = [read["sent"] for read in rows(tmp_path / "fhir-agentbench_c_fetch-all")["q4"]["reads"]]
     assert sent[0] == "/Patient?_id=p1&_count=1000"
@@ -56,10 +56,10 @@ def test_reading_whole_charts_finds_everything_and_is_precise_by_the_handling(ru
 
 def test_invalid_actions_are_not_precise(run: Run) -> None:
     with ModelServer("hello") as server:
-        ran = run("--model", "m", "--base-url", server.url)
+        ran = run("--model", "m", "--base-url", server.url, "--full")
     assert "100.00" in ran.out.split("without true ids", 1)[1].splitlines()[0]
     assert "No answer found an id of a right type. Precision covers only questions without true ids (1)" in ran.out
-    assert "No answer found an id" not in run("--agent", "fetch-all").out
+    assert "No answer found an id" not in run("--agent", "fetch-all", "--full").out
 
 
 @pytest.mark.parametrize("concurrency", [1, 16])

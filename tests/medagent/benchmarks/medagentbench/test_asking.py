@@ -102,7 +102,7 @@ def test_the_seeds_of_trials_and_a_hint_where_trials_are_the_same_request() -> N
     ran = ask("--trials", 3, "--limit", 1)
     assert [one["seed"] for one in asked()] == [None, 2, 3]
     assert "3 trials at temperature 0" in ran.err
-    ran = ask("--trials", 3, "--limit", 1, "--trial-seed", 40, "--round", "seeded", "--temperature", 0.7)
+    ran = ask("--trials", 3, "--limit", 1, "--trial-seed", 40, "--round", "seeded", "--temperature", 0.7, "--full")
     assert sorted(one["seed"] for one in asked()[3:]) == [40, 41, 42]
     assert "at temperature 0" not in ran.err
     assert "trial-seed 40" in ran.out
@@ -112,7 +112,7 @@ def test_the_seeds_of_trials_and_a_hint_where_trials_are_the_same_request() -> N
 def test_runs_share_replies_by_the_whole_request() -> None:
     first = ask("--cache", "kept", "--round", "a")
     assert (first.code, len(asked()), "from the cache" in first.out) == (0, 2, False)
-    second = ask("--cache", "kept", "--round", "b")
+    second = ask("--cache", "kept", "--round", "b", "--full")
     assert (second.code, len(asked())) == (0, 2)
     assert "cache kept, 2 of 2 replies from the cache" in second.out
     assert "2 model calls (2 from the cache), 0 + 0 tokens, $0.0000" in second.out

@@ -73,16 +73,16 @@ def test_the_reference_agent_is_right_in_all_300(sandbox: str, tmp_path: Path) -
     working(sandbox)
     ran = run(tmp_path, "--protocol", "code", "--agent", "reference", "--sandbox", sandbox)
     assert ran.code == 0, ran.err
-    assert ran.out.split("overall")[1].split()[:4] == ["300", "300", "100.0", "%"]
+    assert "Score 100.0% (300 of 300)" in ran.out
 
 
 def test_every_sandbox_leaves_the_same_results(tmp_path: Path) -> None:
-    words = ("--protocol", "code", "--agent", "reference", "--per-type", 2)
+    words = ("--protocol", "code", "--agent", "reference", "--per-type", 2, "--full")
     for sandbox in ("bwrap", "monty"):
         working(sandbox)
         ran = run(tmp_path / sandbox, *words, "--sandbox", sandbox)
         assert ran.code == 0, ran.err
-        assert ran.out.split("overall")[1].split()[:4] == ["20", "20", "100.0", "%"]
+        assert "Score 100.0% (20 of 20)" in ran.out
         limits = "30 s a program, 512 MB, 20,000 characters, 2,000 requests, 1 process"
         assert re.search(rf"^Sandbox: {sandbox} \(.*\d\), {limits}$", ran.out, re.MULTILINE)
         assert medagent("validate", tmp_path / sandbox / "v2_r1_reference" / "results.json").code == 0

@@ -57,20 +57,20 @@ def test_a_blind_agent_is_lucky_at_best(folder: Path) -> None:
 
 
 def test_the_table_has_the_floor_and_what_is_grounded(folder: Path) -> None:
-    table = command("grade", folder / "v1_r1_Blind").out
+    table = command("grade", folder / "v1_r1_Blind", "--full").out
     blind = re.search(r"baseline blind +(\d+) +100 ", table)
     overall = re.search(r"overall +(\d+) +100 ", table)
     assert blind is not None
     assert overall is not None
     assert int(overall[1]) <= int(blind[1]), "the floor is the best blind behaviour of this data set"
-    assert re.search(r"grounded +0 +80 +0\.0 % +0\.0 % to \d", table)
-    assert re.search(r"task3 +record blood pressure +10 +10 +100\.0 % .* needs no reading\n", table)
-    assert re.search(r"Score: \d+\.\d %; above blind: -?\d+\.\d points \(95 % -", table)
-    assert "These types, other patients: 95 % " in table
-    assert "Other types: 95 % " in table
-    reference = command("grade", folder / "v1_r1_reference").out
-    assert re.search(r"grounded +80 +80 +100\.0 %", reference)
-    assert re.search(r"above blind: \+\d\d\.\d points", reference)
+    assert re.search(r"grounded +0 +80 +0\.0% +0\.0–\d", table)
+    assert re.search(r"task3 +record blood pressure +10 +10 +100\.0% .* needs no reading\n", table)
+    assert re.search(r"Score: \d+\.\d%; compared with blind: −\d+\.\d points \(95% −\d+\.\d to [−+]\d", table)
+    assert "These types, other patients: 95% interval " in table
+    assert "Other types: 95% interval " in table
+    reference = command("grade", folder / "v1_r1_reference", "--full").out
+    assert re.search(r"grounded +80 +80 +100\.0%", reference)
+    assert re.search(r"compared with blind: \+\d\d\.\d points", reference)
 
 
 def test_programs_get_the_same(folder: Path) -> None:
@@ -97,14 +97,14 @@ def test_lucky_items_are_listed_and_shown(folder: Path) -> None:
     one = command("show", run, listed[0].split()[0]).out
     assert "\ngrounded: no (had not read " in one
     assert command("show", folder / "v1_r1_reference", "--kind", "lucky").out.startswith("0 of 100 ")
-    assert re.search(r"Grounded: 0 of 80, 0\.0 % to \d", command("show", run).out)
+    assert re.search(r"Grounded: 0 of 80, 95% 0\.0–\d", command("show", run).out)
 
 
 def test_comparisons_boards_and_exports_have_it(folder: Path, tmp_path: Path) -> None:
     blind, reference = folder / "v1_r1_Blind", folder / "v1_r1_reference"
     compared = command("compare", blind, reference).out
-    assert "Grounded: A 0, B 80 of 80; B − A: 100.0 % (95 % " in compared
-    assert "Other types: 95 % " in compared
+    assert "Grounded: A 0, B 80 of 80; B − A: +100.0 points (95% " in compared
+    assert "Other types: 95% " in compared
     assert "Grounded: A 0, B 80 of 80" in command("compare", blind, reference, "--markdown").out
     assert json.loads(command("compare", blind, reference, "--json").out)["grounded"]["second"] == 80
     assert "| 80 of 80, " in command("leaderboard", blind, reference).out
@@ -112,7 +112,7 @@ def test_comparisons_boards_and_exports_have_it(folder: Path, tmp_path: Path) ->
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert {row["grounded"] for row in rows} == {None, False}
     command("report", blind, "-o", tmp_path / "page.html")
-    assert "grounded: 0 of 80, 0.0 % to " in (tmp_path / "page.html").read_text()
+    assert "grounded: 0 of 80, 95% 0.0–" in (tmp_path / "page.html").read_text()
 
 
 class Route(medagent.Agent):
@@ -199,7 +199,7 @@ def test_a_replay_of_posts_alone_says_nothing_of_reads(folder: Path, tmp_path: P
     assert command(*words, "--agent", "replay", results).code == 0
     found = report(tmp_path / "v1_r1_replay")
     assert {(item.grounded, item.reading) for item in found.items if item.correct} == {(None, "unknown")}
-    assert command("grade", tmp_path / "v1_r1_replay").out.count("unknown") > 2
+    assert command("grade", tmp_path / "v1_r1_replay", "--full").out.count("unknown") > 2
 
 
 def test_other_benchmarks_have_the_column_and_the_line_too() -> None:
@@ -210,4 +210,4 @@ def test_other_benchmarks_have_the_column_and_the_line_too() -> None:
     assert figures.overall.grounded is not None
     assert (figures.overall.grounded.right, figures.overall.grounded.lucky) == (15, 5)
     assert figures.table[-1].lines[-1].name == GROUNDED
-    assert [note.partition(":")[0] for note in figures.notes] == ["These types, other patients", "Other types"]
+    assert [note.partition(":")[0] for note in figures.background] == ["These types, other patients", "Other types"]

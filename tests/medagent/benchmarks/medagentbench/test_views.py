@@ -51,8 +51,8 @@ def test_grade_and_compare_know_all_trials(tmp_path: Path, monkeypatch: pytest.M
     run(tmp_path, "--model", f"scripted:{tmp_path / 's.json'}", *words)
     run(tmp_path, "--agent", "reference", "--ids", ",".join(right), "--round", "b")
     (folder,) = (path for path in tmp_path.glob("v2_r1_*") if path.is_dir())
-    graded = medagent("grade", folder)
-    flips = "Right in some trials and wrong in others: 4 of 4 tasks: task1_1 50 %, task1_2 50 %"
+    graded = medagent("grade", folder, "--full")
+    flips = "Right in some trials and wrong in others: 4 of 4 tasks: task1_1 50%, task1_2 50%"
     assert flips in graded.out
     found = json.loads(medagent("grade", folder, "--json").out)["trials"]
     assert (found["pass@k"], found["pass^k"]) == ([0.5, 1.0], [0.5, 0.0])
@@ -60,9 +60,9 @@ def test_grade_and_compare_know_all_trials(tmp_path: Path, monkeypatch: pytest.M
     assert found["flipping"] == list(right)
     other = tmp_path / "v2_b_reference"
     compared = medagent("compare", folder, other)
-    rows = [re.sub(r"\S+ % to \S+ %", "…", line).split() for line in compared.out.splitlines()]
-    assert ["A", "4", "2", "50.0", "%", "…", "100.0", "%", "…", "0.0", "%", "…", "4"] in rows
-    assert ["B", "4", "1", "100.0", "%", "…", "100.0", "%", "…", "100.0", "%", "…", "0"] in rows
+    rows = [re.sub(r"\d\S*–\S+", "…", line).split() for line in compared.out.splitlines()]
+    assert ["A", "4", "2", "50.0%", "…", "100.0%", "…", "0.0%", "…", "4"] in rows
+    assert ["B", "4", "1", "100.0%", "…", "100.0%", "…", "100.0%", "…", "0"] in rows
     assert "Flip between the trials of A: task1_1, task1_2, task1_3, task1_4" in compared.out
     assert "B right more often: task1_1, " in compared.out
     several = medagent("compare", other, folder, folder / "results.2.json")
@@ -95,11 +95,11 @@ def test_compare_takes_the_task_file_and_the_facts_that_it_asks_for(tmp_path: Pa
 def test_what_a_score_was_measured_on_stands_under_the_table(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text(json.dumps(["FINISH([1])"]))
     words = ("--model", f"scripted:{tmp_path / 's.json'}", "--limit", 1, "--max-tokens", 99, "--temperature", 0.5)
-    ran = run(tmp_path, *words)
+    ran = run(tmp_path, *words, "--full")
     (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
-    for out in (ran.out, medagent("grade", folder).out, medagent("show", folder).out):
+    for out in (ran.out, medagent("grade", folder, "--full").out, medagent("show", folder).out):
         digest = load_dataset("synthetic", "v2").digest[:12]
-        assert f"Data set: MedAgentBench-Synthetic v2, digest {digest}; not the published tasks: scores do not " in out
+        assert f"Data set: MedAgentBench-Synthetic v2, digest {digest}; synthetic patients: not comparable " in out
         assert "Protocol: text, prompts " in out
         assert ", loop published, rules official" in out
         assert "scripted:s.json, temperature 0.5, max tokens 99" in out.replace(f"{tmp_path}/", "")
@@ -110,3 +110,14 @@ def test_what_a_score_was_measured_on_stands_under_the_table(tmp_path: Path) -> 
     assert grade["data"]["name"] == "MedAgentBench-Synthetic"
     assert grade["settings"]["max-tokens"] == 99
     assert "openai" in grade["versions"]
+
+
+def test_a_missing_order_is_one_line(tmp_path: Path) -> None:
+    """Not a line for each of its fields."""
+    assert run(tmp_path, "--agent", "nop", "--ids", "task3_1,task9_12").code == 0
+    shown = medagent("show", tmp_path / "v2_r1_nop", "task3_1").out
+    assert "  ✗ Observation: this order is missing (8 checks)\n" in shown
+    assert "why: order-missing: 1 order was due, none was placed: the instruction asks to record" in shown
+    assert "got nothing" not in shown
+    two = medagent("show", tmp_path / "v2_r1_nop", "task9_12").out
+    assert re.findall(r"✗ (\w+): this order is missing", two) == ["MedicationRequest", "ServiceRequest"]

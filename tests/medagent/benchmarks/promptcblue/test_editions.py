@@ -53,7 +53,7 @@ def test_a_selection_of_lines_does_not_change_the_rules(data: Path) -> None:
     assert parsed["CHIP-MDCFNPC"] == [{"sample_id": "s1", "answer": [{"entity": "咳嗽", "attr": "不标注"}]}]
     shown = run(data).out
     assert "PromptCBLUE (18 tasks, public)" in shown
-    assert "edition: 18 tasks, public" in shown
+    assert "Edition: 18 tasks, public" in shown
     document = json.loads((data / "promptcblue_r1_gold" / "run.json").read_text("utf-8"))
     assert document["settings"]["edition"] == "public"
     scored = medagent("promptcblue", "score", data / "promptcblue_r1_gold", "--tasks", "CHIP-MDCFNPC,CMedCausal")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -41,11 +42,11 @@ def test_the_reference_agent_is_right_and_grounded_in_all_300(reference: Path) -
 
 
 def test_it_is_right_under_the_fair_rules_and_the_other_clock_is_shown(reference: Path) -> None:
-    fair = medagent("grade", reference, "--side-by-side")
+    fair = medagent("grade", reference, "--side-by-side", "--full")
     assert fair.code == 0, fair.err
     assert fair.out.split("  fair")[1].split()[:2] == ["300", "300"]
     assert "task1 depends on the time of grading" not in fair.out
-    later = medagent("grade", reference, "--clock", "2026-01-01T00:00:00Z")
+    later = medagent("grade", reference, "--clock", "2026-01-01T00:00:00Z", "--full")
     assert later.out.split("overall")[1].split()[:2] == ["285", "300"]
     clocks = later.out.split("task1 depends on the time of grading")[1]
     assert clocks.split("2026-01-01T00:00+00:00")[1].split()[:2] == ["15", "30"]
@@ -60,14 +61,14 @@ def test_the_reference_agent_acts_by_tools_and_by_programs(published: Set, words
         working(words[-1])
     ran = published.run("--agent", "reference", "--per-type", 2, "--round", "-".join(words), "--protocol", *words)
     assert ran.code == 0, ran.err
-    assert ran.out.split("overall")[1].split()[:2] == ["20", "20"]
-    assert ran.out.split("  grounded  ")[-1].split()[:2] == ["20", "20"]
-    assert ("own tools" in ran.out) == (words[0] == "tools")
+    assert re.search(r"^Score 100.0% \(20 of 20\) .* data read for 20 of 20$", ran.out, re.MULTILINE)
+    full = medagent("grade", published.results / f"psb-300_{'-'.join(words)}_reference", "--full").out
+    assert ("own tools" in full) == (words[0] == "tools")
 
 
 @pytest.mark.parametrize("agent", ["nop", "constant"])
 def test_a_baseline_scores_what_the_floor_says(published: Set, agent: str) -> None:
-    ran = published.run("--agent", agent, "--round", "floor")
+    ran = published.run("--agent", agent, "--round", "floor", "--full")
     assert ran.code == 0, ran.err
     overall = report(published.results / f"psb-300_floor_{agent}")["overall"]
     assert overall["value"] == overall["more"][agent]
@@ -99,7 +100,7 @@ def test_a_model_calls_the_published_tools(published: Set) -> None:
         endpoint = ("--model", "m", "--base-url", server.url, "--protocol", "tools")
         ran = published.run(*endpoint, "--ids", "task3_2", "--round", "tools")
     assert ran.code == 0, ran.err
-    assert ran.out.split("overall")[1].split()[:2] == ["1", "1"]
+    assert "(1 of 1)" in ran.out
     row = json.loads((published.results / "psb-300_tools_m" / "episodes.jsonl").read_text())
     assert [turn["content"] for turn in row["transcript"][6:9]] == [
         "73.5", "CALCULATE __import__('os')",
@@ -113,12 +114,13 @@ def test_an_episode_without_finish_counts_as_an_empty_list_or_as_wrong(published
     script.write_text(json.dumps({"*": ["I need more time."]}))
     words = ("--model", f"scripted:{script}", "--types", "task9", "--round", "ends")
     ran = published.run(*words[:2], "--ids", "task9_1,task9_2", "--round", "ends")
-    assert ran.out.split("overall")[1].split()[:2] == ["1", "2"]
+    assert "(1 of 2)" in ran.out
     (path,) = published.results.glob("psb-300_ends_*")
     strict = medagent("grade", path, "--unfinished", "wrong")
-    assert strict.out.split("overall")[1].split()[:2] == ["0", "2"]
-    assert "an episode without FINISH is wrong" in strict.out
-    assert "2 invalid-action" in strict.out
+    assert "(0 of 2)" in strict.out
+    assert "Wrong: 2 invalid message" in strict.out
+    full = medagent("grade", path, "--unfinished", "wrong", "--full")
+    assert "an episode without FINISH is wrong" in full.out
     refused = published.run(*words[:2], "--ids", "task9_1", "--round", "ends", "--unfinished", "wrong")
     assert "the run has other settings (unfinished empty → wrong)" in refused.err
 
@@ -131,8 +133,8 @@ def test_an_agent_that_raises_is_wrong_where_doing_nothing_is_right(published: S
         "        if task.id == 'task9_2':\n            raise ValueError\n        yield 'FINISH([])'\n"
     )
     ran = published.run("--agent", f"{agent}:Raising", "--ids", "task9_2,task9_4", "--round", "raises")
-    assert ran.out.split("overall")[1].split()[:2] == ["1", "2"]
-    assert "1 agent-error" in ran.out
+    assert "(1 of 2)" in ran.out
+    assert "Wrong: 1 agent error" in ran.out
 
 
 def test_the_clock_is_recorded_when_the_run_begins(published: Set, tmp_path: Path) -> None:
@@ -146,14 +148,14 @@ def test_the_clock_is_recorded_when_the_run_begins(published: Set, tmp_path: Pat
     assert timedelta(0) <= datetime.now(UTC) - clock < timedelta(minutes=10)
     again = medagent(*words)
     assert (again.code, "is complete and was not changed" in again.err) == (0, True)
-    assert f"clock {clock.isoformat()}" in medagent("grade", path).out
+    assert f"clock {clock.isoformat()}" in medagent("grade", path, "--full").out
 
 
 def test_charts_of_a_server_are_those_before_the_first_episode(published: Set, tmp_path: Path) -> None:
     resources = [json.dumps(one) for one in made.resources(datetime(2026, 3, 1, tzinfo=UTC))]
     words = ("--agent", "reference", "--ids", "task1_1,task2_1,task9_1,task10_3", "--writes", "execute")
     with LiveServer(resources) as live:
-        ran = published.run(*words, "--fhir", live.url, "--results-dir", tmp_path)
+        ran = published.run(*words, "--fhir", live.url, "--results-dir", tmp_path, "--full")
         assert ran.code == 0, ran.err
         orders = sum(method == "POST" for method, _ in live.requests)
         asked = len(live.requests)
@@ -171,7 +173,7 @@ def test_charts_of_a_server_are_those_before_the_first_episode(published: Set, t
     assert (results["cut_off"], results["clock"]) == ("not applied", made.CLOCK)
     assert [len(one["history"]) for one in results["results"]] == [2, 2, 2, 2]
     graded = medagent("grade", path)  # the server is gone
-    assert graded.out.split("overall")[1].split()[:2] == ["4", "4"]
+    assert "(4 of 4)" in graded.out
 
 
 def test_charts_stored_after_the_cut_off_are_never_empty_silently(published: Set, tmp_path: Path) -> None:
@@ -183,7 +185,7 @@ def test_charts_stored_after_the_cut_off_are_never_empty_silently(published: Set
     patients.write_text("".join(json.dumps(one) + "\n" for one in resources))
     ran = published.run("--agent", "reference", "--ids", "task9_2", "--ehr", patients, "--results-dir", tmp_path)
     assert f"1 charts were stored after 2025-01-01 and count as empty: {made.mrn(1)}" in ran.err + ran.out
-    assert ran.out.split("overall")[1].split()[:2] == ["0", "1"]
+    assert "(0 of 1)" in ran.out
     assert report(tmp_path / "psb-300_r1_reference")["cut_off"] == "applied"
 
 

@@ -61,7 +61,7 @@ def test_items_without_an_answer_are_owed_and_not_wrong(tmp_path: Path) -> None:
         ran = grade(server, tmp_path, "--answers", path, "--lang", "hu")
     assert ran.code == 2
     assert "10 × model_error" in ran.out
-    assert "has no answer for this unit" in ran.out
+    assert "has no answer for this unit" in " ".join(ran.out.split())
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_answers_with_nothing_in_them_are_said(
 
     with ModelServer(reply=answer) as server:
         assert run(server, tmp_path, lang=("hu",), ids=("H01", "H02")) == 2
-        printed = capsys.readouterr().out
+        printed = " ".join(capsys.readouterr().out.split())
         assert words in printed
         assert "more than the 5.0% of --allow-empty" in printed
         assert run(server, tmp_path, lang=("hu",), ids=("H01", "H02"), allow_empty=1.0) == 0

@@ -59,7 +59,7 @@ def test_a_judge_that_knows_may_be_trusted_and_the_run_says_so(tmp_path: Path) -
     with ModelServer(reply=knowing) as server:
         ran = check(server, tmp_path)
         assert len(server.calls) == 236
-    assert (ran.code, "100.0 %" in ran.out, "not to be trusted" in ran.out) == (0, True, False)
+    assert (ran.code, "100.0%" in ran.out, "not to be trusted" in ran.out) == (0, True, False)
     with ModelServer(reply=Oracle()) as server:
         run(server, tmp_path, lang=("hu",), limit=1)
     assert "judge j may be trusted: agreed on 100.0% of 236 known cases" in medagent("grade", run_folder(tmp_path)).out

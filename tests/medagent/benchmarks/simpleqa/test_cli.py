@@ -36,7 +36,7 @@ def test_run_judge_score_and_agree(tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
     with ModelServer(reply=Oracle()) as server:
         run = ["run", "simpleqa", "--model", "m", "--base-url", server.url, "--results-dir", tmp_path, "-q"]
-        code, out, _ = medagent(*run, "--judge", "j", "--lang", "en,hu")
+        code, out, _ = medagent(*run, "--judge", "j", "--lang", "en,hu", "--full")
         assert code == 0
         assert "husimpleqa: hu, judged by j" in out
         code, out, _ = medagent("judge", "again", folder, "--judge", "strict-j", "--judge-base-url", server.url, "-q")
@@ -85,7 +85,7 @@ def test_agreement_that_is_not_defined_is_null(tmp_path: Path) -> None:
     _, out, _ = medagent("judge", "agree", folder, folder, "--json")
     assert json.loads(out)["kappa"] is None
     _, out, _ = medagent("judge", "agree", folder, folder)
-    assert "Cohen's kappa – (95 %: – to –); not defined: both gave one label throughout" in out
+    assert "Cohen's kappa – (95% – to –); not defined: both gave one label throughout" in out
 
 
 def test_scores_of_opencompass_as_a_table(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_both_verdicts_stand_in_the_table(tmp_path: Path, capsys: pytest.Capture
     document = report.details["official_grader"]
     assert (document["right"], document["wrong"], len(document["items"])) == (98, 2, 100)
     assert 0 < right < 98
-    print_findings(report)
+    print_findings(report, full=True)
     out = capsys.readouterr().out
     rows = [line.split() for line in out.partition("Compared with refsol.py")[2].splitlines()]
     assert ["all", str(right), "98", "0", str(len(document["differing"])), "100"] in rows

@@ -26,7 +26,7 @@ def test_a_pack_says_what_is_verified_and_what_is_claimed(made: tuple[Path, Path
         "that no other run was made and left out"
     )
     assert unchecked.startswith("could not be checked: max-rounds 8: no episode reached it (most messages: ")
-    assert score == "score: 40 of 40 (100.0 %)"
+    assert score == "score: 40 of 40 (100.0%)"
     lists = json.loads(medagent("submit", "check", made[0], "--dataset", made[1], "--json").out)
     assert list(lists) == [
         "exit_code",

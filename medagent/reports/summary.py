@@ -1,0 +1,210 @@
+"""The default table of a run: at most 25 lines and 78 columns, whatever the width of the terminal and the benchmark.
+
+A benchmark's grader says which lines belong to it (`TableSection.detail`, `Figures.background`). Everything else is
+printed with `--full` (`end.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+from medagent.core.figures import bare, counted, dollars, duration, figure, percent, spread
+from medagent.core.plugins import is_import_path, is_whole_file
+from medagent.core.scrub import printable
+from medagent.engine.folder import read_run
+from medagent.engine.pairs import counting
+from medagent.engine.report import Report, TableLine, by_trial, places
+from medagent.reports._measured import title
+from medagent.reports.tables import put
+from refsol.failures import SHORT_WORDS
+from refsol.trials import rates
+
+LINES, COLUMNS = 25, 78
+_FEWEST_ROWS = 4
+"""The rows that many notes leave room for."""
+_GAP = 3
+_KINDS = 6
+_NEXT = "Next: "
+_UNBROKEN = "\xa0"
+_WORDS = {"nop": "doing nothing", "yes": "always yes"}
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
+
+
+def print_summary(report: Report, closing: Iterable[str] = (), commands: Sequence[str] = ()) -> None:
+    """Print the table. `closing` are lines about the end of a run, `commands` are complete commands to print below."""
+    for line in summary(report, closing, commands, min(COLUMNS, shutil.get_terminal_size((COLUMNS, LINES)).columns)):
+        put(line)
+
+
+def summary(report: Report, closing: Iterable[str], commands: Sequence[str], width: int) -> list[str]:
+    """The lines. Rows and notes that do not fit are counted, not cut silently."""
+    head = _wrapped([title(report), *_score(report)], width)
+    last = [*_wrapped(_cost(report), width), *_commands(report, commands, width)]
+    notes = _wrapped([*_wrong(report), *closing, *_notes(report)], width)
+    rows = list(_rows(report, width))
+    gap = [""] if len(head) + len(rows) + len(notes) + len(last) + 2 <= LINES else []
+    room = LINES - len(head) - len(last) - 2 * len(gap)
+    notes = _shortened(notes, room - min(len(rows), _FEWEST_ROWS))
+    rows = _shortened(rows, room - len(notes))
+    return [*head, *(gap if rows else []), *rows, *gap, *notes, *last]
+
+
+def _score(report: Report) -> Iterator[str]:
+    """The score with its interval and the grounded items; the baselines; why it is not a measurement."""
+    overall = report.overall
+    if overall is not None and overall.value is not None:
+        n = f"{overall.counts['right']} of {overall.n:,}" if "right" in overall.counts else f"{overall.n:,} items"
+        parts = [f"Score {figure(overall.value, report.measure)} ({n})"]
+        if overall.interval:
+            parts.append(f"95% interval {spread(overall.interval, report.measure)}")
+        if overall.grounded is not None and overall.grounded.n:
+            parts.append(f"data read for {overall.grounded.right} of {overall.grounded.n}")
+        yield _beside(parts)
+        yield from _baselines(report, overall.value)
+    yield from _trials(report)
+    if report.unusable:
+        yield f"Not a measurement: {report.unusable}"
+
+
+def _trials(report: Report) -> Iterator[str]:
+    """pass@k and pass^k of all trials, if there are several."""
+    items = counting(report.items)
+    outcomes, trials = by_trial(items), max((item.trial for item in items), default=1)
+    if outcomes and trials > 1:
+        figures = rates(outcomes, *places(items))
+        numbers = {"pass@1": figures.at[0], f"pass@{trials}": figures.at[-1], f"pass^{trials}": figures.hat[-1]}
+        yield _beside([f"Mean of {trials} trials", *(f"{name} {percent(value)}" for name, value in numbers.items())])
+
+
+def _baselines(report: Report, score: float) -> Iterator[str]:
+    """The baselines in one line, and whether the run is above the best of them."""
+    known = {_WORDS.get(name, name): value for name, value in report.baselines.items() if value is not None}
+    if known:
+        best = max(reversed(known), key=lambda name: known[name])
+        relation = "below" if score < known[best] else "above" if score > known[best] else "no better than"
+        *others, last = (f"{name} {bare(value, report.measure)}" for name, value in known.items())
+        text = _beside([*others, f"{last}: this run is {relation} {best}"])
+        yield f"{text[:1].upper()}{text[1:]}"
+
+
+def _rows(report: Report, width: int) -> Iterator[str]:
+    """The lines of the table. The title of the first section stands above the names."""
+    sections = [section for section in report.table if section.lines and not section.detail]
+    lines = [line for section in sections for line in section.lines]
+    if not lines:
+        return
+    right = any("right" in line.counts for line in lines)
+    columns = {"right" if right else sections[0].count or report.count: [_n(line) for line in lines]}
+    if any(line.value is not None for line in lines):
+        columns[sections[0].figure or report.figure] = [figure(line.value, report.measure) for line in lines]
+    if any(map(_read, lines)):
+        columns["data read"] = list(map(_read, lines))
+    names = [printable(report.named(line.name)) for line in lines]
+    rows = iter(_aligned([sections[0].title, *names], columns, width))
+    yield next(rows)
+    for number, section in enumerate(sections):
+        if number and section.title:
+            yield section.title
+        yield from islice(rows, len(section.lines))
+
+
+def _n(line: TableLine) -> str:
+    """The number of right items and of all, or the number of items."""
+    return f"{line.counts['right']:,} / {line.n:,}" if "right" in line.counts else f"{line.n:,}"
+
+
+def _read(line: TableLine) -> str:
+    """The number of items whose data were read, of those that need it; empty if none does."""
+    rate = line.grounded
+    return f"{rate.right:,} / {rate.n:,}" if rate is not None and rate.n else ""
+
+
+def _aligned(names: Sequence[str], columns: Mapping[str, Sequence[str]], width: int) -> Iterator[str]:
+    """A row per name, the first with the columns' headings. Names that are too long for the width are cut."""
+    from rich.cells import cell_len, set_cell_size
+
+    texts = [[head, *cells] for head, cells in columns.items()]
+    texts = [[cell.rjust(max(map(len, column)) + _GAP) for cell in column] for column in texts]
+    room = min(max(map(cell_len, names)), width - sum(len(column[0]) for column in texts))
+    for name, *cells in zip(names, *texts, strict=True):
+        shown = name if cell_len(name) <= room else f"{set_cell_size(name, room - 1)}…"
+        yield (set_cell_size(shown, room) + "".join(cells)).rstrip()
+
+
+def _wrong(report: Report) -> Iterator[str]:
+    """How often each kind of failure occurs, the most frequent kinds first."""
+    kinds = Counter(item.kind for item in report.items if item.kind).most_common()
+    if kinds:
+        words = [f"{n:,} {SHORT_WORDS.get(kind, kind.replace('-', ' '))}" for kind, n in kinds[:_KINDS]]
+        more = sum(n for _, n in kinds[_KINDS:])
+        yield "Wrong: " + ", ".join([*words, *([f"{more:,} other"] if more else [])])
+
+
+def _notes(report: Report) -> list[str]:
+    """The notes, without those that only `--full` shows, such as digests."""
+    return [note for note in report.notes if note not in report.background and not _DIGEST.search(note)]
+
+
+def _cost(report: Report) -> Iterator[str]:
+    """What the run cost, and what its score may be compared with."""
+    spent, note = report.spent, report.data.note
+    if spent.calls:
+        cost = f"Cost {dollars(spent.cost)}" if spent.cost is not None else "Cost unknown"
+        yield ", ".join(filter(None, [cost, f"{_short(spent.usage.total)} tokens", _time(report)])) + "."
+    if note:
+        yield f"{note[:1].upper()}{note[1:]}."
+
+
+def _time(report: Report) -> str:
+    """The time from the first unit to the last; empty for a run that was continued, which may have paused for days."""
+    if not (report.started and report.ended) or report.reused:
+        return ""
+    return duration((datetime.fromisoformat(report.ended) - datetime.fromisoformat(report.started)).total_seconds())
+
+
+def _short(tokens: int) -> str:
+    """A number of tokens: `950`, `812k`, `1.2M`."""
+    return f"{tokens}" if tokens < 1000 else f"{tokens / 1000:.0f}k" if tokens < 999_500 else f"{tokens / 1e6:.1f}M"
+
+
+def _commands(report: Report, commands: Sequence[str], width: int) -> list[str]:
+    """The commands to read more about a run's folder, on one line if they fit."""
+    folder = Path(report.folder)
+    if not (folder / "run.json").is_file():
+        return list(commands)
+    benchmark = str(read_run(folder)["benchmark"]).removeprefix(os.path.join(os.getcwd(), ""))
+    own = is_import_path(benchmark) or is_whole_file(benchmark)
+    code = f" --benchmark {shlex.quote(benchmark)}" if own else ""
+    wrong = any(item.correct is False for item in report.items)
+    what = [("show", "--wrong"), ("report", "--open"), ("grade", "--full")][not wrong :]
+    following = [f"medagent {name} {shlex.quote(str(folder))} {option}{code}" for name, option in what]
+    if len(" · ".join(following)) + len(_NEXT) <= width:
+        following = [" · ".join(following)]
+    return [*commands, *(f"{'' if number else _NEXT:{len(_NEXT)}}{one}" for number, one in enumerate(following))]
+
+
+def _beside(parts: Iterable[str]) -> str:
+    """Parts on one line. A line that is too long breaks between two of them."""
+    return (" " * _GAP).join(part.replace(" ", _UNBROKEN) for part in parts)
+
+
+def _wrapped(texts: Iterable[str], width: int) -> list[str]:
+    """The texts on lines of this width."""
+    wrap = textwrap.TextWrapper(width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return [line.replace(_UNBROKEN, " ") for text in texts for line in wrap.wrap(printable(text))]
+
+
+def _shortened(lines: Sequence[str], room: int) -> list[str]:
+    """As many lines as there is room for; the last one then counts the others."""
+    if len(lines) <= room:
+        return list(lines)
+    return [*lines[: room - 1], f"… and {counted(len(lines) - room + 1, 'lines')} more: --full"]
