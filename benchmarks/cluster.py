@@ -45,11 +45,9 @@ class Blocking:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Blocking]:
-        """See `Job.open`."""
         yield self
 
     async def run(self, _unit: Number, _row: Row) -> None:
-        """See `Worker.run`."""
         time.sleep(UNIT_S)  # noqa: ASYNC251  # this is what is measured
 
 

@@ -34,7 +34,6 @@ class InProcess(httpx.AsyncBaseTransport):
         self._server = server
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """See `httpx.AsyncBaseTransport`."""
         reply = self._server.handle(Request(request.method, request.url.raw_path.decode()))
         return httpx.Response(reply.status, headers=reply.headers, content=reply.body)
 

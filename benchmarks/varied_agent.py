@@ -18,7 +18,6 @@ class VariedAgent(ReferenceAgent):
         self._episodes = 0
 
     def solver(self, task: FhirTask) -> Solver:
-        """See `SolverAgent.solver`."""
         self._episodes += 1
         return _varied(super().solver(task), int(sha256(f"{task.id} {self._episodes}".encode()).hexdigest()[:8], 16))
 

@@ -37,7 +37,6 @@ class SteppingClock(Clock):
         self._next = (start - _EPOCH) // timedelta(milliseconds=1)
 
     def rewind(self) -> None:
-        """See `Clock.rewind`."""
         self._next -= 1
 
     def _read(self) -> int:

@@ -39,7 +39,7 @@ _RECORD = re.compile(rf"{ROOT}/([\w-]+)/fhir(?=[/?#]|$)")
 READS = ("GET", "HEAD", "OPTIONS")
 CONDITIONS = ("If-Match", "If-None-Exist")
 Replaced = list[tuple[str, str, str | None, str | None]]
-"""See `Overlay.replaced`."""
+"""Type and id of each resource that an episode wrote, with its text before and after (None: there is none)."""
 
 Refuse = Callable[[str, str], str | None]
 """Takes a method and a path below the base; returns why the request is refused, or None."""

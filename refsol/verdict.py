@@ -126,22 +126,18 @@ class Verdict:
 
     @property
     def branch(self) -> Branch | None:
-        """See `Basis.branch`."""
         return None if self.basis is None else self.basis.branch
 
     @cached_property
     def because(self) -> Because | None:
-        """See `Basis.because`."""
         return None if self.basis is None else self.basis.because
 
     @property
     def accepted(self) -> tuple[Any, ...]:
-        """See `Basis.accepted`."""
         return self.basis.accepted if self.basis else ()
 
     @property
     def needed(self) -> Sequence[Needed]:
-        """See `Basis.needed`."""
         return self.basis.needed if self.basis else ()
 
     @cached_property

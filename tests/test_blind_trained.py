@@ -32,7 +32,7 @@ def test_an_agent_trained_on_other_sets_is_no_better_than_the_best_behaviour(
     monkeypatch.setattr("sys.argv", ["blind_trained", "--seed", "guard", *words])
     assert blind_trained.main() == 0
     rates = re.findall(r"\((.*)%\)", capsys.readouterr().out)
-    assert f"| {name} | {' | '.join(f'{rate} %' for rate in rates)} |" in CARD.read_text("utf-8")
+    assert f"| {name} | {' | '.join(f'{rate}%' for rate in rates)} |" in CARD.read_text("utf-8")
 
 
 def test_a_wording_that_tells_the_answer_is_found_out() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -196,3 +197,23 @@ def test_files_and_functions_are_small(package: str) -> None:
     long = [path for path in files(package) if len(path.read_text("utf-8").splitlines()) > LONGEST_FILE]
     assert not [str(path.relative_to(ROOT)) for path in long]
     assert not large_functions(files(package))
+
+
+def test_a_public_method_has_a_docstring_or_the_name_of_one_that_has() -> None:
+    """A method that overrides another one, or that a protocol describes, needs none."""
+    public = [path for package in FLOORS for path in files(package) if not path.name.startswith("_")]
+    classes = [
+        (path, one)
+        for path in public
+        for one in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(one, ast.ClassDef) and not one.name.startswith("_")
+    ]
+    methods = [
+        (f"{path.relative_to(ROOT)}: {one.name}.{method.name}", method, bool(one.bases))
+        for path, one in classes
+        for method in one.body
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and not method.name.startswith("_")
+    ]
+    documented = {method.name for _, method, _ in methods if ast.get_docstring(method)}
+    described = {name for name, method, _ in methods if ast.get_docstring(method) or method.name in documented}
+    assert [name for name, _, derived in methods if name not in described and not derived] == []

@@ -20,6 +20,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
@@ -50,6 +51,10 @@ PUBLISHED = {
     "patients.ndjson": SHARED / "rebuilt_ehr.ndjson",
 }
 """Files that a reader brings, and what stands in for them."""
+LOGS = {"logs/baseline.eval": "inspect/a.eval", "logs/candidate.eval": "inspect/b.eval"} | {
+    f"lm-eval/model-{one}": f"lm-eval/{one}" for one in "ab"
+}
+"""Other tools' logs on the pages, and the recorded ones that stand in for them."""
 VARYING = (
     (re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}[\d:.+Z-]*"), "TIME"),
     (re.compile(r"\b\d[\d.,]*/(s|min)\b"), "RATE"),
@@ -175,6 +180,7 @@ class Stage:
     def run(self, command: str) -> tuple[int, list[str]]:
         """Exit status and output lines of a command; of a failing one also its errors."""
         self._bring_files(command)
+        self._bring_logs(command)
         self._bring_runs(command)
         text = PORT.sub(lambda address: f"{address[1]}:{self._port(address)}{address[3] or ''}", command)
         text = re.sub(r"(--port )(\d{4,5})", lambda port: port[1] + self._own_port(port[2]), text)
@@ -237,6 +243,20 @@ class Stage:
                 shutil.copy(PUBLISHED[name], self.folder / name)
             elif text := _program(name):
                 (self.folder / name).write_text(text, encoding="utf-8")
+
+    def _bring_logs(self, command: str) -> None:
+        """Copy the recorded logs that a command reads."""
+        wanted = [name for name in LOGS if name in command and not (self.folder / name).exists()]
+        if not wanted:
+            return
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            tarfile.open(ROOT / "tests" / "data" / "logs" / "logs.tar.xz") as logs,
+        ):
+            logs.extractall(folder, filter="data")
+            for name in wanted:
+                (self.folder / name).parent.mkdir(exist_ok=True)
+                shutil.move(Path(folder) / LOGS[name], self.folder / name)
 
     def _bring_runs(self, command: str) -> None:
         """Make the runs that a command reads and that the page does not make."""

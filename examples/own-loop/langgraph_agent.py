@@ -12,7 +12,6 @@ class LangGraphAgent(medagent.Agent):
     reports_use = True
 
     async def solve(self, task, prompt, env):
-        """See `medagent.Agent.solve`."""
         name = self.context.model.name
         tools = [
             StructuredTool(name=t.name, description=t.description, args_schema=t.parameters,

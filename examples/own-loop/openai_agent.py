@@ -16,7 +16,6 @@ class OpenAIAgent(medagent.Agent):
     reports_use = True
 
     async def solve(self, task, prompt, env):
-        """See `medagent.Agent.solve`."""
 
         async def invoke(context, arguments):
             return await env.call(context.tool_name, **json.loads(arguments))

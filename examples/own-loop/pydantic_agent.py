@@ -11,7 +11,6 @@ class PydanticAgent(medagent.Agent):
     reports_use = True
 
     async def solve(self, task, prompt, env):
-        """See `medagent.Agent.solve`."""
         name = self.context.model.name
         tools = [Tool.from_schema(env.function(t.name), t.name, t.description, t.parameters) for t in env.tools]
         result = await Agent(f"openai-chat:{name}", tools=tools).run(prompt)

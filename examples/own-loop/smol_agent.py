@@ -23,7 +23,6 @@ class SmolAgent(medagent.Agent):
     reports_use = True
 
     async def solve(self, task, prompt, env):
-        """See `medagent.Agent.solve`."""
         name = self.context.model.name
         agent = ToolCallingAgent(tools=[_tool(t, env) for t in env.tools], model=OpenAIModel(name), verbosity_level=-1)
         answer = await asyncio.to_thread(agent.run, prompt)

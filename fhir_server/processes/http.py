@@ -81,12 +81,10 @@ class Connection(HttpToolsProtocol):
     """Closes the connection if the client does not read."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        """See `asyncio.Protocol.connection_made`."""
         super().connection_made(transport)
         self._end = self.loop.call_later(HEAD_S, transport.close)
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol.data_received`."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:  # a request has begun
             self._stop()
@@ -99,13 +97,11 @@ class Connection(HttpToolsProtocol):
         self._stalled = self.loop.call_later(STALLED_S, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """See `asyncio.BaseProtocol.resume_writing`."""
         super().resume_writing()
         if self._stalled is not None:
             self._stalled.cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See `asyncio.Protocol.connection_lost`."""
         self._stop()
         if self._stalled is not None:
             self._stalled.cancel()

@@ -143,7 +143,6 @@ class CountedModel:
     async def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
     ) -> Completion:
-        """See `ChatModel.complete`."""
         spent = _spent.get()
         return await counted(self._model, spent or Spent(), messages, tools=tools, seed=seed, session=session)
 

@@ -58,7 +58,6 @@ class ReplyRow(CallRow):
     finish_reason: str | None = None
 
     def take(self, move: Move) -> None:
-        """See `CallRow.take`."""
         self.reply, self.reasoning, self.finish_reason = move.text, move.reasoning, move.finish_reason
 
 
@@ -84,7 +83,6 @@ class CallJob(Generic[R]):
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[CallWorker[R]]:
-        """See `Job.open`."""
         async with AsyncExitStack() as stack:
             worker: CallWorker[R] = CallWorker(self.strip_thinking, self.tell_unusable)
             for name, choice in self.who.items():
@@ -122,7 +120,6 @@ class CallWorker(Generic[R]):
                 row.status = kind_of(move) or row.status
 
     async def learn(self, unit: Call, row: R, feedback: Feedback, spent: Spent) -> None:
-        """See `LearningWorker.learn`."""
         agent = self.agents[unit.model]
         if learning(agent) is not None:
             await learn_from(agent, unit.item, row, feedback, spent)

@@ -252,7 +252,7 @@ class _Borrowed:
         self.name, self.stats, self.complete = model.name, model.stats, model.complete
 
     async def aclose(self) -> None:
-        """See `ChatModel.aclose`."""
+        """Does nothing: the model is shared, and the run closes it."""
 
 
 def check_arguments(name: str, plugin: Plugin | None, arguments: Mapping[str, Any] | None) -> None:
@@ -344,7 +344,6 @@ class KnownAgent(Agent):
         self._known = known
 
     def start(self, task: Any, *, key: str, seed: int | None) -> _KnownPolicy:
-        """See `Agent.start`."""
         return _KnownPolicy(self._known, key)
 
 

@@ -97,7 +97,6 @@ class SingleTurnSettings(AnswerSettings):
 
     @property
     def chat(self) -> ModelSettings | None:
-        """See `RunSettings.chat`."""
         chat = super().chat
         return chat and chat.model_copy(update={"cache": self.cache})
 
@@ -106,7 +105,6 @@ class SingleTurnSettings(AnswerSettings):
         return folder / "batches.jsonl" if self.batch else None
 
     def decides(self) -> dict[str, Setting]:
-        """See `RunSettings.decides`."""
         examples = _examples_digest(self.few_shot) if self.few_shot is not None else None
         return {**super().decides(), "few-shot-digest": examples}
 

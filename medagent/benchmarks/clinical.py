@@ -33,7 +33,6 @@ class OwnAgent(Scripted):
     messages: Mapping[str, list[str]] = field(default_factory=dict)
 
     def agent(self, base: str) -> Agent:
-        """See `Scripted.agent`."""
         if self.kind == "reference":
             return (CodeRuleAgent if self.code else RuleAgent)(AgentContext(base=base), self.solver(base))
         return ReplayAgent(self.messages) if self.kind == "replay" else ConstantAgent(self.answers)
@@ -53,7 +52,6 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         """The scores of agents that read nothing, on the tasks of a source."""
 
     def scripted(self, settings: SettingsT, items: Sequence[FhirItem]) -> OwnAgent | None:
-        """See `FhirBenchmark.scripted`."""
         agent = settings.agent
         if agent is None or agent == "text" or agent not in self.agents:
             return None

@@ -86,7 +86,6 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
         return CheckedPanel(benchmark, Judging(run.path, benchmark.rubric).panels()[-1])
 
     def items(self, source: Any) -> Sequence[CaseItem]:
-        """See `Benchmark.items`."""
         check = self._of(source)
         return [
             CaseItem(id=f"{judge}/{case.id}", group=case.kind, question=case.answer, case=case, judge=judge)
@@ -95,11 +94,9 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
         ]
 
     def data(self, source: Any) -> DataRef:
-        """See `Benchmark.data`."""
         return DataRef(name=f"{self._of(source).benchmark.name} judge cases")
 
     def grader(self, source: Any, rules: str) -> Grader[ExchangeRow]:
-        """See `Benchmark.grader`."""
         return CaseGrader(self._of(source))
 
     async def plan(self, settings: RunSettings, say: Say) -> Plan:
@@ -124,7 +121,6 @@ class CaseGrader(Grader[ExchangeRow]):
         self._check = check
 
     def score(self, item: CaseItem, row: ExchangeRow, judged: Any = None) -> Score:
-        """See `Grader.score`."""
         rubric, panel = self._check.benchmark.rubric, self._check.panel
         rule = item.case.query.rule or rubric.known_rule(panel.rule)
         label = None if row.reply is None else rubric.read(row.reply, rule)

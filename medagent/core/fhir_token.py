@@ -64,7 +64,6 @@ def renewing() -> Any:
         token = bearer_token()
 
         def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-            """See `httpx.Auth`."""
             sent = self.token
             request.headers["Authorization"] = f"Bearer {sent}"
             response = yield request

@@ -35,11 +35,11 @@ class GradedUnit(Protocol):
 
     @property
     def grounded(self) -> bool | None:
-        """See `Score.grounded`."""
+        """Whether the agent had read what decides; None if nothing had to be read, or if it is unknown."""
 
     @property
     def reading(self) -> str:
-        """See `Score.reading`."""
+        """What the agent had not read."""
 
 
 def _correct(one: GradedUnit) -> bool | None:

@@ -193,7 +193,6 @@ class SequentialExecutor:
         self._learning, self._limits = learning, limits
 
     async def run(self, job: Job[Any, Any], take: Take[Any], done: Done[Any], progress: Progress) -> None:
-        """See `Executor.run`."""
         unit = await take()
         for trial in self._learning.trials:
             pending = self._learning.pending(trial) if learns(job) else []

@@ -127,7 +127,6 @@ class LocalExecutor:
         self._limits = limits
 
     async def run(self, job: Job[U, R], take: Take[U], done: Done[R], progress: Progress) -> None:
-        """See `Executor.run`."""
         async with opened(job, self._concurrency, self._limits) as (worker, carry_out):
             progress.watch(worker.stats)
             await run_lanes(self._concurrency, take, done, carry_out)

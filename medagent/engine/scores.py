@@ -152,12 +152,10 @@ class Scored:
 
     @property
     def grounded(self) -> bool | None:
-        """See `Score.grounded`."""
         return self.score.grounded if self.score else None
 
     @property
     def reading(self) -> str:
-        """See `Score.reading`."""
         return self.score.reading if self.score else ""
 
     @property

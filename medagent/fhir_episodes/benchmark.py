@@ -94,7 +94,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
 
     @abstractmethod
     def grader(self, source: Any, rules: str) -> Grader[EpisodeRow]:
-        """See `Benchmark.grader`."""
+        """The grader of episodes by one of the rule sets. Raises UserError."""
 
     def now(self, source: Any) -> datetime:
         """The clock of the embedded server."""
@@ -202,7 +202,6 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         return {"tasks-digest": self.data(settings).digest}
 
     async def plan(self, settings: SettingsT, say: Say) -> Plan:
-        """See `Benchmark.plan`."""
         items = self.items(settings)
         self._check_changes(settings, items)
         who = self._who(settings, items)

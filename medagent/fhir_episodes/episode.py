@@ -89,7 +89,6 @@ class EpisodeRow(Row):
 
     @classmethod
     def begin(cls, unit: EpisodeUnit) -> Self:
-        """See `Row.begin`."""
         return cls(unit=unit.key, status="completed", task_id=unit.task.id, trial=unit.trial)
 
     @model_validator(mode="after")
@@ -157,7 +156,6 @@ class Scripted(ABC):
 
     @asynccontextmanager
     async def open(self, concurrency: int, base: str = "") -> AsyncIterator[tuple[Agent, Sequence[EndpointStats]]]:
-        """See `AgentChoice.open`."""
         yield self.agent(base), ()
 
 
@@ -249,7 +247,6 @@ class EpisodeJob:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[EpisodeWorker]:
-        """See `Job.open`."""
         async with AsyncExitStack() as stack:
             ehr = await stack.enter_async_context(self.ehr.open(self.rules.api_base))
             agent, stats = await stack.enter_async_context(self.agent.open(self.concurrency, self.rules.api_base))
@@ -270,7 +267,6 @@ class EpisodeJob:
         return (self.ehr.file,) if self.ehr.file is not None else ()
 
     def moved(self, places: Mapping[Path, Path]) -> Self:
-        """See `JobWithFiles.moved`."""
         return replace(self, ehr=replace(self.ehr, file=places[self.ehr.file])) if self.ehr.file else self
 
     def _told(self, agent: Agent) -> Agent:
@@ -326,7 +322,6 @@ class EpisodeWorker:
         row.status = session.outcome().status or "round_limit"
 
     async def learn(self, unit: EpisodeUnit, row: EpisodeRow, feedback: Feedback, spent: Spent) -> None:
-        """See `LearningWorker.learn`."""
         await learn_from(self.agent, unit.task, row, feedback, spent)
 
     def _session(self, task: FhirTask, ehr: EhrSession) -> AbstractAsyncContextManager[Session]:

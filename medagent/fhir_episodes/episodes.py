@@ -179,11 +179,9 @@ class SyncEpisode(OpenEpisode):
     """An open episode of `with`, for programs without an event loop, over the embedded server."""
 
     def act(self, message: str) -> str:
-        """See `Episode.act`."""
         return blocking(self._session.act(message))
 
     def call(self, tool: str, arguments: dict[str, Any] | str) -> str:
-        """See `Episode.call`."""
         return blocking(call(self._session, self._source.toolbox, tool, arguments))
 
 

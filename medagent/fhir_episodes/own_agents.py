@@ -24,7 +24,6 @@ class ConstantAgent(Agent):
         self._answers = answers
 
     async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
-        """See `Agent.play`."""
         yield f"FINISH({self._answers.get(task.type, '[]')})"
 
 
@@ -42,7 +41,6 @@ class SolverAgent(Agent, ABC):
         """The solver of a task."""
 
     async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
-        """See `Agent.play`."""
         solver = self.solver(task)
         try:
             action = next(solver)
@@ -75,7 +73,6 @@ class ReplayAgent(Agent):
         self._messages = messages
 
     async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
-        """See `Agent.play`."""
         for message in self._messages.get(task.id, []):
             yield message
         yield ""

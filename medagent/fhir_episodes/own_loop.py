@@ -158,31 +158,25 @@ class Watched:
 
     @property
     def fixed(self) -> bool:
-        """See `EhrSession.fixed`."""
         return self._record.fixed
 
     def reset(self) -> None:
-        """See `EhrSession.reset`."""
         self._record.reset()
 
     async def get(self, target: str) -> Reply:
-        """See `EhrSession.get`."""
         reply = await self._record.get(target)
         self.last = replace(reply, text="") if self.head else reply
         return self.last
 
     async def write(self, request: FhirRequest) -> Reply:
-        """See `EhrSession.write`."""
         self.last = await self._record.write(request)
         return self.last
 
     async def rehearse(self, target: str, body: str) -> Reply | None:
-        """See `EhrSession.rehearse`."""
         self.last = await self._record.rehearse(target, body)
         return self.last
 
     def changes(self) -> list[Change] | None:
-        """See `EhrSession.changes`."""
         return self._record.changes()
 
 

@@ -70,7 +70,6 @@ class RuleAgent(SolverAgent):
         self._solve = solve
 
     def solver(self, task: FhirTask) -> Solver:
-        """See `SolverAgent.solver`."""
         replies: dict[str, Any] = {}
         while isinstance(reached := step(task, self._solve, replies), str):
             replies[reached] = bundle_in((yield f"GET {reached}"))
@@ -86,7 +85,6 @@ class CodeRuleAgent(RuleAgent):
     """Acts by programs, which run in every sandbox: one or more for each search, then one that orders and finishes."""
 
     async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
-        """See `Agent.play`."""
         replies: dict[str, Any] = {}
         while isinstance(reached := step(task, self._solve, replies), str):
             program, text, length = _READ.format(url=reached), "", 1

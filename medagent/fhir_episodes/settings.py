@@ -170,7 +170,6 @@ class FhirSettings(RunSettings):
 
     @property
     def chat(self) -> ModelSettings | None:
-        """See `RunSettings.chat`."""
         chat = super().chat
         return chat and chat.model_copy(update={"cache": self.cache})
 

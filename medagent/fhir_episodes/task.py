@@ -48,7 +48,7 @@ class FhirItem(Item):
     mrn: str = ""
     """The patient's record number, if the text states it."""
     now: datetime | None = None
-    """See `FhirTask.now`."""
+    """The current time of the task, if it is not the same for all tasks."""
     change: Amendment = field(default=(), repr=False, compare=False)
     """What its chart has instead of the data, if it is a twin or has an instruction. Agents do not see it."""
     injected: Injected | None = field(default=None, repr=False, compare=False)

@@ -225,7 +225,6 @@ class ToolsAgent(Agent):
         self._model, self._system, self._toolbox = model, system, toolbox
 
     def start(self, task: Any, *, key: str, seed: int | None) -> _ToolsPolicy:
-        """See `Agent.start`."""
         return _ToolsPolicy(self._model, self._toolbox, self._system, key, seed)
 
 

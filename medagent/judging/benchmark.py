@@ -45,11 +45,9 @@ class JudgedBenchmark(Benchmark[SettingsT, RowT]):
         return {}
 
     def allow_unread(self, source: Any) -> float:
-        """See `Benchmark.allow_unread`."""
         return source.allow_unread if isinstance(source, PanelSettings) else MOST_UNREAD
 
     def judged(self, run: Run) -> Mapping[str, Judgement] | None:
-        """See `Benchmark.judged`."""
         return judgements_of(run, self)
 
 

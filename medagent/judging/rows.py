@@ -26,12 +26,10 @@ class ExchangeRow(ReplyRow):
 
     @classmethod
     def begin(cls, unit: Call) -> Self:
-        """See `Row.begin`."""
         return cls(unit=unit.key, status="completed", model=unit.model, message=unit.message)
 
     @property
     def payee(self) -> str:
-        """See `Row.payee`."""
         return self.model
 
 

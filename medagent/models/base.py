@@ -177,7 +177,6 @@ class Model:
     async def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
     ) -> Completion:
-        """See `ChatModel.complete`."""
         raise NotImplementedError(f"{type(self).__name__} does not define `complete`")
 
     async def aclose(self) -> None:

@@ -45,7 +45,6 @@ class _Scrubbed(logging.Filter):
     """Hides the keys in what the packages log of a request: its URL may contain one."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """See `logging.Filter`."""
         record.msg, record.args = hide(record.getMessage()), ()
         return True
 

@@ -22,7 +22,7 @@ from medagent.engine.blocks import (
 from medagent.engine.report import ItemView, ShownMessage
 from medagent.engine.rows import FAILED, Row
 from medagent.engine.scores import Check, Judgement, Scored
-from refsol.verdict import MISSING
+from refsol.verdict import MISSING, show
 
 _MARKS = {"found": "=", "missed": "-", "extra": "+"}
 
@@ -90,7 +90,7 @@ def _verdict(one: Scored, row: Row) -> Iterator[str]:
 
 def _checks(order: str, checks: Sequence[Check]) -> Iterator[str]:
     """A line for each check; one line for all checks of an order that is missing."""
-    if len(checks) > 1 and all(check.actual == repr(MISSING) for check in checks):
+    if len(checks) > 1 and all(check.actual == show(MISSING) for check in checks):
         yield f"  ✗ {order}: this order is missing ({len(checks)} checks)"
         return
     for check in checks:

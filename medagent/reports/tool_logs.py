@@ -26,15 +26,12 @@ class LoggedBenchmark(Benchmark[RunSettings, ReplyRow]):
     row = ReplyRow
 
     def items(self, source: Any) -> Sequence[Item]:
-        """See `Benchmark.items`."""
         raise NotImplementedError
 
     async def plan(self, settings: RunSettings, say: Any) -> Plan:
-        """See `Benchmark.plan`."""
         raise NotImplementedError
 
     def grader(self, source: Any, rules: str) -> Grader[ReplyRow]:
-        """See `Benchmark.grader`."""
         raise NotImplementedError
 
 

@@ -112,7 +112,6 @@ class Output(io.TextIOBase):
         self._length = self.cut = 0
 
     def writable(self) -> bool:
-        """See `io.IOBase`."""
         return True
 
     def write(self, text: str) -> int:

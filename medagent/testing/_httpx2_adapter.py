@@ -8,6 +8,6 @@ from medagent.testing._httpx_adapter import Answering
 
 
 class DoubleTransport2(Answering, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
-    """See `DoubleTransport`."""
+    """The transport to a double for clients of httpx2."""
 
     library = httpx2

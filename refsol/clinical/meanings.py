@@ -52,16 +52,13 @@ class OneOf(Meaning):
         super().__init__(values)
 
     def json(self) -> Any:
-        """See `Meaning.json`."""
         return self.value[0]
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        """See `Meaning.accepts`."""
         return actual in self.value
 
     @property
     def expected(self) -> str:
-        """See `Meaning.expected`."""
         return " or ".join(map(show, self.value))
 
 
@@ -72,16 +69,13 @@ class Near(Meaning):
     tolerance: float
 
     def json(self) -> Any:
-        """See `Meaning.json`."""
         return float(self.value)
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        """See `Meaning.accepts`."""
         return distance(actual, self.value) <= self.tolerance
 
     @property
     def expected(self) -> str:
-        """See `Meaning.expected`."""
         return f"{float(self.value)!r} ± {self.tolerance}"
 
 
@@ -89,26 +83,22 @@ class Coded(Meaning):
     """A CodeableConcept with this `Code` among its codings; with its system, if the code has one."""
 
     def json(self) -> Any:
-        """See `Meaning.json`."""
         code = self.value
         coding = {"system": code.system, "code": code.code, "display": code.name}
         named = {"text": code.name} if code.name else {}
         return {"coding": [{name: value for name, value in coding.items() if value}], **named}
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        """See `Meaning.accepts`."""
         codings = objects(as_object(actual).get("coding"))
         system, code = self.value.system, self.value.code
         return any(one.get("code") == code and system in ("", one.get("system")) for one in codings)
 
     @property
     def expected(self) -> str:
-        """See `Meaning.expected`."""
         return f"{self.value.system}|{self.value.code}"
 
     @property
     def stated(self) -> tuple[str, ...]:
-        """See `Meaning.stated`."""
         return (self.value.code,)
 
 
@@ -126,11 +116,9 @@ class At(Meaning):
     to: Unit = "minute"
 
     def json(self) -> Any:
-        """See `Meaning.json`."""
         return self.value.isoformat()
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        """See `Meaning.accepts`."""
         zone, width = self.value.tzinfo, WIDTHS[self.to]
         try:
             moment = datetime.fromisoformat(actual)
@@ -143,7 +131,6 @@ class At(Meaning):
 
     @property
     def expected(self) -> str:
-        """See `Meaning.expected`."""
         return show(self.json()) + ("" if self.to == "second" else f" (to the {self.to})")
 
 
@@ -151,7 +138,6 @@ class Instant(Meaning):
     """A time as the chart writes it; the same instant in another form counts."""
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        """See `Meaning.accepts`."""
         try:
             moments = [datetime.fromisoformat(one).replace(microsecond=0) for one in (actual, self.value)]
         except (TypeError, ValueError):
@@ -177,7 +163,6 @@ class Route(Meaning):
     """Codes of SNOMED CT and of HL7 v3 RouteOfAdministration."""
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        """See `Meaning.accepts`."""
         concept = as_object(actual)
         codings = objects(concept.get("coding"))
         texts = [actual, concept.get("text"), *(one.get("display") for one in codings)]
@@ -209,19 +194,16 @@ class Amount(Meaning):
     tolerance: float = 0.0
 
     def json(self) -> Any:
-        """See `Meaning.json`."""
         value = round(float(self.value), 2)
         return {"value": int(value) if value.is_integer() else value, "unit": self.unit}
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        """See `Meaning.accepts`."""
         quantity = as_object(actual)
         near = distance(quantity.get("value"), self.value) <= max(self.tolerance, 1e-9)
         return near and same_unit(quantity, self.unit)
 
     @property
     def expected(self) -> str:
-        """See `Meaning.expected`."""
         return f"{self.value:.10g} {self.unit}" + (f" ± {self.tolerance}" if self.tolerance else "")
 
 
@@ -233,11 +215,9 @@ class Over(Meaning):
     hours: float
 
     def json(self) -> Any:
-        """See `Meaning.json`."""
         return {"rateQuantity": {"value": self.hours, "unit": "h"}}
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        """See `Meaning.accepts`."""
         dosage = as_object(actual)
         quantity, ratio = as_object(dosage.get("rateQuantity")), as_object(dosage.get("rateRatio"))
         if quantity:
@@ -260,7 +240,6 @@ class Over(Meaning):
 
     @property
     def expected(self) -> str:
-        """See `Meaning.expected`."""
         rate = f"{self.value / self.hours:g} {self.unit}/h"
         return f"over {self.hours:g} h (a rateQuantity of {self.hours:g} h, or {rate})"
 
@@ -273,22 +252,18 @@ class Note(Meaning):
     """An Annotation, or a list of them, with a text that contains this text."""
 
     def json(self) -> Any:
-        """See `Meaning.json`."""
         return {"text": self.value}
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        """See `Meaning.accepts`."""
         notes = [as_object(actual), *objects(actual)]
         return any(isinstance(text := one.get("text"), str) and self.value in text for one in notes)
 
     @property
     def expected(self) -> str:
-        """See `Meaning.expected`."""
         return f"a text that contains {show(self.value)}"
 
     @property
     def stated(self) -> tuple[str, ...]:
-        """See `Meaning.stated`."""
         return (self.value,)
 
 
@@ -296,11 +271,9 @@ class About(Meaning):
     """A reference to a patient, relative or on this server; it may have a display, a type and an identifier."""
 
     def json(self) -> Any:
-        """See `Meaning.json`."""
         return {"reference": f"Patient/{self.value}"}
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        """See `Meaning.accepts`."""
         subject = as_object(actual)
         bases = ("", chart.base)
         same = subject.get("reference") in [f"{one}Patient/{self.value}" for one in bases]
@@ -316,7 +289,6 @@ class Names(Meaning):
     words: tuple[str | tuple[str, ...], ...]
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        """See `Meaning.accepts`."""
         text, spelled = "" if actual is MISSING else str(actual), str(self.words)
         if spelled == spelled.lower():
             text = text.lower()
@@ -324,7 +296,6 @@ class Names(Meaning):
 
     @property
     def expected(self) -> str:
-        """See `Meaning.expected`."""
         words = (show(word) if isinstance(word, str) else " or ".join(map(show, word)) for word in self.words)
         return f"a text with {' and '.join(words)}"
 
@@ -379,12 +350,10 @@ class Accepted(Meaning):
     """One of some accepted answers: JSON in which a value may be a meaning."""
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        """See `Meaning.accepts`."""
         return any(_is_answer(one, actual, chart) for one in self.value)
 
     @property
     def expected(self) -> str:
-        """See `Meaning.expected`."""
         return " or ".join(map(_in_words, self.value))
 
 

@@ -136,7 +136,6 @@ class Request(Order):
     to: Unit = "minute"
 
     def every(self, chart: Chart) -> tuple[Field, ...]:
-        """See `Order.every`."""
         return (
             *self.fields,
             Field("status", self.status),

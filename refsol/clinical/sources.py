@@ -45,7 +45,6 @@ class Resources:
                 self._found.setdefault(key, []).append(resource)
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
-        """See `Source.search`."""
         if kind == "Patient":
             ((name, value),) = query.items()
             return self._found.get((kind, name, value), [])
@@ -98,7 +97,6 @@ class SearchEhr:
         self._server = FhirSearches(base, ask)
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
-        """See `Source.search`."""
         parts = [f"{name}={value}" for name, value in query.items() if value]
         if kind != "Patient":
             parts.append(f"_count={PAGE}")
@@ -115,7 +113,6 @@ class SessionEhr:
         self._base, self._get = base.rstrip("/"), get
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
-        """See `Source.search`."""
         parts = [f"{name}={value}" for name, value in query.items() if value]
         url: str | None = f"{self._base}/{kind}?{'&'.join(parts)}&_count={PAGE}"
         matches: list[Resource] = []

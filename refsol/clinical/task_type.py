@@ -97,22 +97,18 @@ class Ruled(NamedTuple):
 
     @property
     def branch(self) -> Branch:
-        """See `Basis.branch`."""
         return self.ruling.branch
 
     @property
     def because(self) -> Because:
-        """See `Basis.because`."""
         return because(self.chart, self.ruling)
 
     @property
     def accepted(self) -> tuple[Any, ...]:
-        """See `Basis.accepted`."""
         return tuple(map(plain, self.ruling.answers or ()))
 
     @property
     def needed(self) -> Sequence[Needed]:
-        """See `Basis.needed`."""
         return self.chart.needed
 
 

@@ -252,7 +252,6 @@ class Changed:
         self._kinds = {name.partition("/")[0] for name in self._own}
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
-        """See `Source.search`."""
         stored = self._source.search(kind, **query)
         if kind not in self._kinds:
             return stored

@@ -54,7 +54,6 @@ class FindPatient(MabType):
     name, title = "task1", "find a patient"
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         sol = chart.task.get("sol")
         if sol is None:
             return answer([find_patient(chart)])
@@ -68,7 +67,6 @@ class Age(MabType):
     name, title = "task2", "age"
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         born, age = chart.birth_date, chart.age
         return Ruling("query", ([age],), because=f"born {born}, so {age} years old on {chart.now.date()}")
 
@@ -99,7 +97,6 @@ class RecordPressure(MabType):
     name, title = "task3", "record blood pressure"
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         vital = {
             "system": "http://hl7.org/fhir/observation-category",
             "code": "vital-signs",
@@ -124,7 +121,6 @@ class LastMagnesium(MabType):
     name, title = "task4", "last magnesium"
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         return answer(_value(chart.latest(_lab(self.own.magnesium, "magnesium"), self.window)))
 
 
@@ -134,7 +130,6 @@ class ReplaceMagnesium(MabType):
     name, title = "task5", "replace magnesium"
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         level = chart.latest(_lab(self.own.magnesium, "magnesium"), self.window)
         if level is None:
             return nothing()
@@ -153,7 +148,6 @@ class MeanGlucose(MabType):
     name, title = "task6", "mean glucose"
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         mean = chart.mean(_lab(self.own.glucose, "glucose", 0), self.window)
         return answer([Near(-1 if mean is None else float(mean), 0.1)])
 
@@ -164,7 +158,6 @@ class LastGlucose(MabType):
     name, title = "task7", "last glucose"
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         return answer(_value(chart.latest(_lab(self.own.glucose, "glucose", 0))))
 
 
@@ -174,7 +167,6 @@ class OrderReferral(MabType):
     name, title = "task8", "order a referral"
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         code = Code(self.own.referral_code, SNOMED, "orthopedic surgery referral")
         due = referral(code, priority="stat", note=self.own.referral)
         return Ruling("order", None, (due,), "the instruction asks for an orthopedic referral, now")
@@ -186,7 +178,6 @@ class ReplacePotassium(MabType):
     name, title = "task9", "replace potassium"
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         level, low = chart.latest(_lab(self.own.potassium, "potassium")), self.own.potassium_low
         if level is None or level >= low:
             return nothing(_value(level), [])
@@ -205,7 +196,6 @@ class Hba1c(MabType):
     name, title = "task10", "HbA1c"
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         level = chart.latest(_lab(self.own.a1c, "HbA1c"))
         answers: tuple[list[Any], ...] = (NO_RESULT if level is None else [level.value, Instant(level.text)], [])
         if level is not None and not level.before(self.own.a1c_start, f"older than {self.own.a1c_interval}"):

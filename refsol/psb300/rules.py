@@ -89,7 +89,6 @@ class Word(OneOf):
     """One of some words, in any case. A missing field is an empty text."""
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
-        """See `Meaning.accepts`."""
         return super().accepts("" if actual is MISSING else _lower(actual, "a status or intent"), chart)
 
 
@@ -97,7 +96,6 @@ class Written(Meaning):
     """Any value; a right reply has this one."""
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
-        """See `Meaning.accepts`."""
         return True
 
 
@@ -105,12 +103,10 @@ class Url(Meaning):
     """A URL that contains a text."""
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
-        """See `Meaning.accepts`."""
         return self.value in actual
 
     @property
     def expected(self) -> str:
-        """See `Meaning.expected`."""
         return f"a URL with {self.value}"
 
 
@@ -118,7 +114,6 @@ class LabCode(Names):
     """`code`, an object with a text, names the words."""
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
-        """See `Meaning.accepts`."""
         if actual is not MISSING and not (isinstance(actual, dict) and isinstance(actual.get("text", ""), str)):
             raise ReplyFault(f"code is {show(actual)}, not an object with a text")
         return super().accepts(actual, chart)
@@ -128,7 +123,6 @@ class DrugText(Names):
     """A concept with a text that names the words."""
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
-        """See `Meaning.accepts`."""
         text = actual.get("text", "") if isinstance(actual, dict) else None
         return super().accepts(_lower(text, "medicationCodeableConcept.text"), chart)
 
@@ -137,7 +131,6 @@ class CodeOrDrug(Names):
     """`code` or `medicationCodeableConcept` names the words, each on its own."""
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
-        """See `Meaning.accepts`."""
         return any(Names.accepts(self, actual.get(name, ""), chart) for name in ("code", "medicationCodeableConcept"))
 
 
@@ -145,7 +138,6 @@ class Indication(Names):
     """The first text of a reason or a note that names the words. Texts after it are not looked at."""
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
-        """See `Meaning.accepts`."""
         note = actual.get("note", [])
         items = [
             (actual.get("reasonCode", []), "text"),
@@ -165,7 +157,6 @@ class Vaccine(Names):
     """
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
-        """See `Meaning.accepts`."""
         concept, code = actual.get("code", {}), lookup(self.value, "code.coding[0].code")
         if not isinstance(concept, str | list | dict):
             raise ReplyFault(f"code is {show(concept)}, not an object")
@@ -185,7 +176,6 @@ class NamesOrder(Names):
     id: Any
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
-        """See `Meaning.accepts`."""
         return (self.id is not None and actual.get("id") == self.id) or Names.accepts(self, actual, chart)
 
 
@@ -193,7 +183,6 @@ class Mean(Meaning):
     """A mean, at most `TOLERANCE` away, as a number or a text. Without readings (None), null and -1 are right."""
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
-        """See `Meaning.accepts`."""
         absent = actual is None or actual == -1 or (isinstance(actual, str) and actual.strip() == "-1")
         if absent or self.value is None:
             return absent and self.value is None
@@ -204,7 +193,6 @@ class Mean(Meaning):
 
     @property
     def expected(self) -> str:
-        """See `Meaning.expected`."""
         return "null or -1" if self.value is None else f"{self.value!r} ± {TOLERANCE}"
 
 

@@ -136,7 +136,6 @@ class OldCt(PsbType):
     searches = (Search("Procedure", OLD_CTS),)
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         if _is_recent(chart.last_done(*OLD_CTS), days=365):
             return NO_ATTEMPT
         why = Indication({"reasonCode": [{"text": "Renal mass follow-up"}]}, ("renal mass follow-up",))
@@ -151,7 +150,6 @@ class OneAnticoagulant(PsbType):
     searches = (ACTIVE,)
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         taken, fair = chart.orders(*ANTICOAGULANTS), is_fair(chart)
         right = [one for one in taken if self._is_heparin(one, chart)]
         keep = max(right, key=lambda one: _written(one, chart), default=None) if fair else next(iter(taken), None)
@@ -191,7 +189,6 @@ class HeartRate(PsbType):
     searches = (Search("Observation", (HEART,)),)
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         (search,), start = self.searches, chart.now - hours(12)
         readings = [chart.reading(one, HEART) for one in chart.find(search) if _is_whole(one, chart)]
         recent = between(readings, start, chart.now)
@@ -210,7 +207,6 @@ class RemoveCatheter(PsbType):
     searches = (Search("Procedure", (CATHETER,)), Search(SERVICE, (CATHETER,), "active"))
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         placed = chart.last_done(CATHETER)
         chart.find(self.searches[1])  # the published grader fails on these even without a catheter
         if placed is None or not placed.older_than(hours=48) or chart.first(SERVICE, CATHETER, "active"):
@@ -226,7 +222,6 @@ class LeftKidney(PsbType):
     searches = (Search("Condition", (CANCER,)), Search("Procedure", (*OLD_CTS, CT)))
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         if not chart.has_condition(CANCER):
             return NO_ATTEMPT
         if _is_recent(chart.last_done(*OLD_CTS, CT), days=90):
@@ -245,7 +240,6 @@ class Thyroid(PsbType):
     searches = (Search("Observation", (TSH,)), Search("Observation", (FT4,)))
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         (own, other), readings, others = self.searches, chart.readings(TSH), chart.readings(FT4)
         newest(others)  # the published grader fails on a damaged free T4 even if the TSH decides alone
         pair = self._high_pair(readings)
@@ -297,7 +291,6 @@ class LongQtc(PsbType):
     searches = (Search("Observation", (QTC,)), ACTIVE)
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         fair, ends = is_fair(chart), Word(*ENDINGS)
         last = chart.latest(QTC) if fair else _stored_last(chart, QTC)
         if last is None:
@@ -322,7 +315,6 @@ class NaloxoneBesideOpioid(PsbType):
     searches = (ACTIVE,)
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         if not chart.active_order(*OPIOIDS) or chart.active_order(*NALOXONE):
             return NOTHING
         names = Names(_drug("naloxone 4 mg nasal spray"), (NALOXONE,))
@@ -336,7 +328,6 @@ class FluVaccine(PsbType):
     searches = (Search("Procedure", (FLU,)),)
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         if _is_recent(chart.last_done(FLU), days=365):
             return NOTHING
         vaccine = Vaccine(_service(FLU), (("flu", "influenza"),))
@@ -350,7 +341,6 @@ class CovidBooster(PsbType):
     searches = (Search("Procedure", (COVID,)), Search(DRUG, status="completed"))
 
     def rule(self, chart: Chart) -> Ruling:
-        """See `TaskType.rule`."""
         words = ("covid-19 vac", "covid-19 vacc", "covid-19 vaccine")
         procedures, orders = self.searches
         drugs = [one for one in chart.find(orders) if chart.mentions(drug_text(one), *words)]

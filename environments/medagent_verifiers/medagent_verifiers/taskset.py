@@ -65,11 +65,9 @@ class MedAgentBenchTask(vf.Task[vf.TaskData, EpisodeState, EpisodeConfig]):
 
     @property
     def key(self) -> str:
-        """See `Task.key`."""
         return str(self.data.id)
 
     async def setup(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
-        """See `Task.setup`."""
         trace.state._options = self.config.options
 
     @vf.reward
@@ -97,7 +95,6 @@ class MedAgentBenchTaskset(vf.Taskset[MedAgentBenchTask, MedAgentBenchConfig]):
     """
 
     def load(self) -> Iterator[MedAgentBenchTask]:
-        """See `Taskset.load`."""
         options = self.config.task.options
         for task in medagent.tasks(dataset=options["dataset"], version=options["version"], mixed=True):
             if not self.config.types or task.type in self.config.types:

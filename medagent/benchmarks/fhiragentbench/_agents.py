@@ -48,7 +48,6 @@ class FetchAllAgent(Agent):
     """Reads the whole chart and answers that nothing was found."""
 
     async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
-        """See `Agent.play`."""
         for query, instead in chart_queries(task.mrn):
             reply = yield _call(query)
             if instead and str(reply).startswith("{'error'"):
@@ -76,7 +75,6 @@ class OwnAgent(Scripted):
         return cls(kind, toolbox, now, code, messages)
 
     def agent(self, base: str) -> Agent:
-        """See `Scripted.agent`."""
         context = AgentContext(base=base)
         if self.kind == "reference":
             return (CodeReferenceAgent if self.code else ReferenceAgent)(context, self.toolbox, self.now)
@@ -104,7 +102,6 @@ class ReferenceAgent(SolverAgent):
         self._toolbox, self._now = toolbox, f"{now:%Y-%m-%d %H:%M:%S}"
 
     def solver(self, task: FhirTask) -> Solver:
-        """See `SolverAgent.solver`."""
         lookup = _lookup(task)
         resources: list[dict[str, Any]] = []
         for kind, parameters in chart_lookup.searches(lookup, task.mrn):
@@ -121,7 +118,6 @@ class CodeReferenceAgent(ReferenceAgent):
     """Acts through one program per question, which searches and answers."""
 
     async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
-        """See `Agent.play`."""
         values = {"lookup": _lookup(task), "patient": task.mrn, "now": self._now}
         head = "".join(f"{name} = {value!r}\n" for name, value in values.items())
         yield fenced(getsource(chart_lookup) + head + _PROGRAM)

@@ -59,7 +59,6 @@ class QuestionGrader(Grader[EpisodeRow]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """See `Grader.digests`."""
         options = f"{self.source.found_in_effect} {self.source.protocol}"
         return {
             "questions": digest_of(self._questions),
@@ -103,7 +102,6 @@ class QuestionGrader(Grader[EpisodeRow]):
         return _score(graded, compared, votes, {"words": words})
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
-        """See `Grader.figures`."""
         if any(one.item.pair for one in scores):
             return refusal_figures(scores)
         return question_figures(scores, self.source, self._questions)

@@ -67,7 +67,6 @@ class AnswerRubric(Rubric[Prompt]):
         return prompt
 
     def queries(self, subject: Subject, prompt: Prompt, labels: Mapping[str, str]) -> Sequence[Query]:
-        """See `Rubric.queries`."""
         question: Question = subject.item.asked
         output: Output = subject.answer
         values = {"question": question.question, "answer": str(output.answer)}
@@ -88,7 +87,6 @@ class AnswerRubric(Rubric[Prompt]):
         return (first, Query(prompt.fill(JUDGE, **values, true_answer=true_answer), name=JUDGE))
 
     def read(self, reply: str, rule: str) -> str | None:
-        """See `Rubric.read`."""
         if rule == NORMALIZE:
             return normalized(reply)
         label = read_judge(reply, rule_name(rule))

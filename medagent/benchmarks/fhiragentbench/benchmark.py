@@ -73,11 +73,9 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
     kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
 
     def items(self, source: FhirAgentBenchSettings) -> Sequence[QuestionItem]:
-        """See `Benchmark.items`."""
         return question_items(source)
 
     def data(self, source: FhirAgentBenchSettings) -> DataRef:
-        """See `Benchmark.data`."""
         manifest = manifest_of(source.dataset)
         note = "not the published questions: not comparable with published scores" if manifest else ""
         version = source.dataset if manifest is None else manifest.name
@@ -85,7 +83,6 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return DataRef(name="FHIR-AgentBench", version=version, digest=digest, note=note)
 
     def canary(self, source: FhirAgentBenchSettings) -> str:
-        """See `FhirBenchmark.canary`."""
         manifest = manifest_of(source.dataset)
         return manifest.made.canary if manifest else ""
 
@@ -125,7 +122,6 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return {QUESTIONS: questions_text([question, *twins]).encode(), _SOURCE: json.dumps(options).encode()}
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
-        """See `FhirBenchmark.unpack`."""
         options = read_json(folder / _SOURCE, json_object, expected="a packed question is expected", error=UserError)
         source = checked(FhirAgentBenchSettings, {**options, "dataset": str(folder / QUESTIONS)})
         return self.items(source)[0], QuestionGrader(source)
@@ -144,7 +140,6 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return former if is_former else source
 
     def scripted(self, settings: FhirAgentBenchSettings, items: Sequence[FhirItem]) -> Scripted | None:
-        """See `FhirBenchmark.scripted`."""
         if settings.agent not in AGENTS or settings.agent == "text":
             return None
         if settings.agent == "reference":
@@ -153,7 +148,6 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return OwnAgent.of(settings.agent, items, toolbox, self.now(settings), code=settings.protocol == "code")
 
     def acting(self, settings: FhirAgentBenchSettings) -> Acting | None:
-        """See `FhirBenchmark.acting`."""
         if settings.agent == "fetch-all":
             return StrategyActing()
         if settings.strategy is None:
@@ -173,7 +167,6 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return without_their_ids([_question(item) for item in items], ehr.file, say)
 
     def selected(self, settings: FhirAgentBenchSettings, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
-        """See `FhirBenchmark.selected`."""
         return super().selected(
             settings, filtered(settings, [item for item in items if isinstance(item, QuestionItem)])
         )
@@ -189,7 +182,6 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         )
 
     def decides(self, settings: FhirAgentBenchSettings) -> dict[str, Setting]:
-        """See `FhirBenchmark.decides`."""
         manifest = manifest_of(settings.dataset)
         return {**super().decides(settings), **({"seed-digest": manifest.made.seed_sha256} if manifest else {})}
 
@@ -240,7 +232,6 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return export_outputs(run, self.source(run, {}), scores, out)
 
     def blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Sequence[Block]:
-        """See `Benchmark.blocks`."""
         from medagent.benchmarks.fhiragentbench._details import question_blocks
 
         return list(question_blocks(item, row, score)) if isinstance(item, QuestionItem) else []

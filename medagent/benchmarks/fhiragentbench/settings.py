@@ -135,7 +135,6 @@ class FhirAgentBenchSettings(FhirSettings, PanelSettings):
 
     @property
     def acts_in_code(self) -> bool:
-        """See `FhirSettings`."""
         return super().acts_in_code or self.strategy_in_code
 
     @property
@@ -165,5 +164,4 @@ class FhirAgentBenchSettings(FhirSettings, PanelSettings):
         return replace(PanelSettings.panel(named, rubric, run), rule=self.rule_set)
 
     def decides(self) -> dict[str, Setting]:
-        """See `RunSettings.decides`."""
         return {**super().decides(), "found": self.found_in_effect, "code-returns": self.code_returns or None}

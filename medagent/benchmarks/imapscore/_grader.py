@@ -36,11 +36,9 @@ class ImapGrader(Grader[ItemRow]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """See `Grader.digests`."""
         return {"graph": file_digest(self._source.graph)} if self._source.graph else {}
 
     def score(self, item: ImapItem, row: ItemRow, judged: Any = None) -> Score:
-        """See `Grader.score`."""
         if row.recording is None:
             return Score(reason=row.error or row.status, graded=False)
         recording = recording_of(row.recording)

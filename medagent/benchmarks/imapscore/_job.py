@@ -70,7 +70,6 @@ class ExtractionJob:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[ExtractionWorker]:
-        """See `Job.open`."""
         threshold = {} if self.encoder is None else {"threshold": RANKED_THRESHOLD}
         linker = None if self.graph is None else Linker(self.graph, **threshold)
         store = ReplyStore(self.cache)

@@ -52,15 +52,12 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
     }
 
     def items(self, source: ImapscoreSettings) -> Sequence[ImapItem]:
-        """See `Benchmark.items`."""
         return imap_items(source)
 
     def data(self, source: ImapscoreSettings) -> DataRef:
-        """See `Benchmark.data`."""
         return DataRef(name="imapScore", version=source.data.name, digest=file_digest(source.data))
 
     def grader(self, source: ImapscoreSettings, rules: str) -> Grader[ItemRow]:
-        """See `Benchmark.grader`."""
         return ImapGrader(source)
 
     async def plan(self, settings: ImapscoreSettings, say: Say) -> Plan:
@@ -129,13 +126,11 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
         return files
 
     def blocks(self, item: ImapItem, row: ItemRow, score: Score | None) -> Sequence[Block]:
-        """See `Benchmark.blocks`."""
         from medagent.benchmarks.imapscore._details import item_blocks
 
         return list(item_blocks(item, row))
 
     def panels(self, report: Report, scores: Sequence[Scored]) -> Sequence[Block]:
-        """See `Benchmark.panels`."""
         from medagent.benchmarks.imapscore._details import scatters, score_charts
 
         return [*score_charts(report, scores), *scatters(scores)]

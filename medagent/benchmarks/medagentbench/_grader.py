@@ -64,7 +64,6 @@ class TaskGrader(Grader[EpisodeRow]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """See `Grader.digests`."""
         return {"tasks": self._dataset.digest, "facts": self._open.digest, "grounds": GROUNDS}
 
     def score(self, item: Any, row: EpisodeRow, judged: Any = None) -> Score | Awaitable[Score]:
@@ -77,7 +76,6 @@ class TaskGrader(Grader[EpisodeRow]):
         return asyncio.to_thread(self._score, item, row, recorded)
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
-        """See `Grader.figures`."""
         official = None if self._copy is None else official_grades(self._copy, self._dataset, self._graded)
         whole = isinstance(self._source, MedAgentBenchGrading)
         return figures(scores, self._dataset, self.rules, official, whole=whole)

@@ -79,12 +79,10 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         return "medagent run"
 
     def items(self, source: MedAgentBenchSettings) -> Sequence[TaskItem]:
-        """See `Benchmark.items`."""
         dataset = dataset_of(source)
         return [item_of(task, dataset, source) for task in dataset.tasks]
 
     def data(self, source: MedAgentBenchSettings) -> DataRef:
-        """See `Benchmark.data`."""
         return dataset_of(source).ref
 
     def item(self, source: MedAgentBenchSettings, task: Any) -> FhirItem:
@@ -92,11 +90,9 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         return item_of(task, dataset_of(source), source) if isinstance(task, Task) else super().item(source, task)
 
     def now(self, source: MedAgentBenchSettings) -> datetime:
-        """See `FhirBenchmark.now`."""
         return dataset_of(source).constants.now
 
     def patients(self, source: MedAgentBenchSettings, say: Say) -> EhrFile:
-        """See `FhirBenchmark.patients`."""
         return patients_file(dataset_of(source), source.ehr, say)
 
     def protocol(self, source: MedAgentBenchSettings, kind: str) -> Protocol:
@@ -106,7 +102,6 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         return load_protocol(kind, file=file, functions=dataset.beside("functions.json"))
 
     def grader(self, source: MedAgentBenchSettings, rules: str) -> Grader[EpisodeRow]:
-        """See `Benchmark.grader`."""
         return TaskGrader.of(source, rules)
 
     def source(self, run: Run, overrides: Mapping[str, Any]) -> MedAgentBenchGrading:
@@ -122,7 +117,6 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         return source if facts else source.model_copy(update={"ehr": self._own_patients(run, source)})
 
     def resources(self, source: MedAgentBenchSettings) -> Iterable[bytes]:
-        """See `FhirBenchmark.resources`."""
         dataset = dataset_of(source)
         if not dataset.bundled and dataset.hospital is None:
             raise UserError(
@@ -139,7 +133,6 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         return {TASK: packed.model_dump_json(indent=1).encode() + b"\n", KEY: key_text(key).encode()}
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
-        """See `FhirBenchmark.unpack`."""
         packed = read_json(
             folder / TASK, validator(PackedTask), expected="a task of the export is expected", error=UserError
         )
@@ -157,16 +150,13 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         return {"dataset": str(folder)}, item_of(task, dataset_of(source), source)
 
     def canary(self, source: MedAgentBenchSettings) -> str:
-        """See `FhirBenchmark.canary`."""
         manifest = dataset_of(source).manifest
         return manifest.canary if manifest else ""
 
     def solver(self, settings: MedAgentBenchSettings) -> Solver:
-        """See `ClinicalBenchmark.solver`."""
         return solver
 
     def baselines(self, settings: MedAgentBenchSettings) -> Baselines:
-        """See `ClinicalBenchmark.baselines`."""
         dataset = dataset_of(settings)
         return baselines(task_dicts(dataset), open_facts(settings, dataset).facts, dataset.constants)
 
@@ -180,7 +170,6 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         return replace(own, messages=recorded_messages(settings.replay))
 
     def selected(self, settings: MedAgentBenchSettings, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
-        """See `FhirBenchmark.selected`."""
         by_id = {item.id: item for item in items}
         dataset = dataset_of(settings)
         present = replace(dataset, tasks=tuple(task for task in dataset.tasks if task.id in by_id))
@@ -192,7 +181,6 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         return dataset_of(settings).version
 
     def decides(self, settings: MedAgentBenchSettings) -> dict[str, Setting]:
-        """See `FhirBenchmark.decides`."""
         dataset = dataset_of(settings)
         return {
             "tasks-digest": dataset.digest,
@@ -210,7 +198,6 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         return f"{folder}: imported. Run it: medagent run --dataset official --fhir http://localhost:8080/fhir/"
 
     def graded_file(self, path: Path, options: Mapping[str, Any]) -> Report:
-        """See `Benchmark.graded_file`."""
         from medagent.benchmarks.medagentbench.results_file import graded_file
 
         return graded_file(self, path, options).report
@@ -228,14 +215,12 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         return write_official(run, scores, out)
 
     def blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Sequence[Block]:
-        """See `Benchmark.blocks`."""
         from medagent.benchmarks.medagentbench.views import shown
         from medagent.fhir_episodes.views import episode_blocks
 
         return list(episode_blocks(item, row, score, lambda: shown(item))) if isinstance(item, TaskItem) else []
 
     def panels(self, report: Report, scores: Sequence[Scored]) -> Sequence[Block]:
-        """See `Benchmark.panels`."""
         from medagent.benchmarks.medagentbench.views import run_panels
 
         item = next((one.item for one in scores if isinstance(one.item, TaskItem)), None)

@@ -40,7 +40,6 @@ class TaskItem(FhirItem):
 
     @property
     def record(self) -> Task:
-        """See `FhirItem.record`."""
         return self.stored
 
 

@@ -64,7 +64,6 @@ class MedAgentBenchSettings(FhirSettings):
         return {**first, **super().decides(), **first, "dataset": dataset}
 
     def places(self) -> dict[str, Setting]:
-        """See `RunSettings.places`."""
         return placed(super().places(), "ehr", {"tasks-file": self.tasks_file})
 
 

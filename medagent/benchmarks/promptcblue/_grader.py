@@ -35,12 +35,10 @@ class LineGrader(Grader[LineRow]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """See `Grader.digests`."""
         gold = self._source.right_answers
         return {"data": self._data.digest, **({"gold": file_digest(gold)} if gold else {})}
 
     def score(self, item: LineItem, row: LineRow, judged: Any = None) -> Score:
-        """See `Grader.score`."""
         text = answer_text(row, self._source)
         thinking = {"thinking": True} if not self._source.strip_thinking and strip_thinking(text) != text else {}
         if self._gold is None or item.id not in self._gold:
@@ -54,7 +52,6 @@ class LineGrader(Grader[LineRow]):
         return Score(value=sample_score(spec, part), part={"sample": part, **thinking})
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
-        """See `Grader.figures`."""
         unusable = count_unusable(((one.unit, one.status) for one in scores), self._source.allowed)
         notes = [*unusable.notes, *self._thinking(scores)]
         fault = unusable.fault or self._too_much_thinking(scores)

@@ -156,5 +156,4 @@ class LineRow(CallRow):
     finish_reason: str | None = None
 
     def take(self, move: Move) -> None:
-        """See `CallRow.take`."""
         self.answer, self.reasoning, self.finish_reason = move.text, move.reasoning, move.finish_reason

@@ -52,18 +52,15 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
     unit_noun = "lines"
 
     def items(self, source: PromptcblueSettings) -> Sequence[LineItem]:
-        """See `Benchmark.items`."""
         own = source
         return line_items(data_of(own), own)
 
     def data(self, source: PromptcblueSettings) -> DataRef:
-        """See `Benchmark.data`."""
         whole = data_of(source)
         note = f"edition: {whole.edition.name}"
         return DataRef(name="PromptCBLUE", version=source.data.name, digest=whole.digest, note=note)
 
     def grader(self, source: PromptcblueSettings, rules: str) -> Grader[LineRow]:
-        """See `Benchmark.grader`."""
         return LineGrader(source)
 
     async def plan(self, settings: PromptcblueSettings, say: Say) -> Plan:
@@ -125,13 +122,11 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
         return paired_score(before, after, data.tasks, data.edition)
 
     def blocks(self, item: LineItem, row: LineRow, score: Score | None) -> Sequence[Block]:
-        """See `Benchmark.blocks`."""
         from medagent.benchmarks.promptcblue._details import line_blocks
 
         return list(line_blocks(item, row))
 
     def panels(self, report: Report, scores: Sequence[Scored]) -> Sequence[Block]:
-        """See `Benchmark.panels`."""
         from medagent.benchmarks.promptcblue._details import task_panels
 
         return list(task_panels(report))

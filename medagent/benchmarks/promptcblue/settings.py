@@ -61,7 +61,6 @@ class PromptcblueSettings(SingleTurnSettings):
         return "{input}" if self.prompt is None else text_or_file(self.prompt, "--prompt")
 
     def decides(self) -> dict[str, Setting]:
-        """See `RunSettings.decides`."""
         return {**super().decides(), "prompt-digest": digest(self.template) if self.prompt is not None else None}
 
 

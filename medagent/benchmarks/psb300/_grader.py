@@ -42,7 +42,6 @@ class ChartGrader(Grader[EpisodeRow]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """See `Grader.digests`."""
         grading = self._grading
         return {
             "tasks": self._tasks.digest,
@@ -56,7 +55,6 @@ class ChartGrader(Grader[EpisodeRow]):
         return asyncio.to_thread(self._score, item, row)
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
-        """See `Grader.figures`."""
         return figures(scores, self._tasks, self._grading, self._charts if scores else None)
 
     @cached_property

@@ -19,7 +19,6 @@ class ChartItem(FhirItem):
 
     @property
     def record(self) -> Task:
-        """See `FhirItem.record`."""
         return self.stored
 
 

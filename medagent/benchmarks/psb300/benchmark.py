@@ -69,20 +69,16 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
     tool_agents = ("reference",)
 
     def items(self, source: Psb300Settings) -> Sequence[ChartItem]:
-        """See `Benchmark.items`."""
         tasks = task_set_of(source)
         return [item_of(task, tasks.constants.default_now) for task in tasks.tasks]
 
     def data(self, source: Psb300Settings) -> DataRef:
-        """See `Benchmark.data`."""
         return task_set_of(source).ref
 
     def now(self, source: Psb300Settings) -> datetime:
-        """See `FhirBenchmark.now`."""
         return task_set_of(source).constants.default_now
 
     def patients(self, source: Psb300Settings, say: Say) -> EhrFile:
-        """See `FhirBenchmark.patients`."""
         return patients_file(task_set_of(source), source.ehr, say)
 
     def protocol(self, source: Psb300Settings, kind: str) -> Protocol:
@@ -98,7 +94,6 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
         return import_from(path)
 
     def grader(self, source: Psb300Settings, rules: str) -> Grader[EpisodeRow]:
-        """See `Benchmark.grader`."""
         tasks = task_set_of(source)
         grading = Grading(rule_name(rules), _clock(source, tasks), source.unfinished)
         return ChartGrader(tasks, lambda: open_charts(source, tasks), lambda: digest_of(source, tasks), grading)
@@ -117,13 +112,11 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
         return source
 
     def pack(self, source: Psb300Settings, item: Any) -> Mapping[str, bytes]:
-        """See `FhirBenchmark.pack`."""
         tasks = task_set_of(source)
         grading = Grading("official", _clock(source, tasks), source.unfinished)
         return packed_task(item, open_charts(source, tasks), grading)
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
-        """See `FhirBenchmark.unpack`."""
         return unpacked_task(folder)
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
@@ -135,22 +128,18 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
         return f"{self.name}-{settings.split}" if settings.split else self.name
 
     def canary(self, source: Psb300Settings) -> str:
-        """See `FhirBenchmark.canary`."""
         made = task_set_of(source).manifest.made
         return made.canary if made else ""
 
     def decides(self, settings: Psb300Settings) -> dict[str, Setting]:
-        """See `FhirBenchmark.decides`."""
         tasks = task_set_of(settings)
         made = tasks.manifest.made
         return {"tasks-digest": tasks.digest, **({"seed-digest": made.seed_sha256} if made else {})}
 
     def solver(self, settings: Psb300Settings) -> Solver:
-        """See `ClinicalBenchmark.solver`."""
         return partial(solver, settings.clock or task_set_of(settings).clock)
 
     def baselines(self, settings: Psb300Settings) -> Baselines:
-        """See `ClinicalBenchmark.baselines`."""
         tasks = task_set_of(settings)
         charts, clock = open_charts(settings, tasks), settings.clock or tasks.clock or datetime.now(UTC)
         return baselines(dicts(tasks), charts.facts, clock=clock, constants=charts.constants)

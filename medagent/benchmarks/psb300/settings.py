@@ -34,7 +34,6 @@ class Psb300Settings(FhirSettings):
     """How to grade an episode without FINISH: empty (as the answer [], as published) or wrong (as in GRASP)."""
 
     def decides(self) -> dict[str, Setting]:
-        """See `RunSettings.decides`."""
         decides = super().decides()
         decides["dataset"] = self.dataset if self.dataset in SETS else str(Path(self.dataset).resolve())
         if self.agent == "reference" and self.protocol == "tools":

@@ -34,11 +34,9 @@ class QuestionGrader(Grader[ExchangeRow]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """See `Grader.digests`."""
         return {"gold": gold_digest(question_items(self._source))}
 
     def score(self, item: QuestionItem, row: ExchangeRow, judged: Judged | None = None) -> Score:
-        """See `Grader.score`."""
         assert judged is not None
         outcome = judged.majority or "unscored"
         part = {"labels": judged.labels, "confidence": confidence_of(row.reply or ""), "outcome": outcome}
@@ -50,7 +48,6 @@ class QuestionGrader(Grader[ExchangeRow]):
         return Score(correct=outcome == "correct", kind=kind, reason=words, part=part, details=details)
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
-        """See `Grader.figures`."""
         unusable = count_unusable(((one.unit, one.status) for one in scores), self._source.allowed)
         if not any(is_judged(one) for one in scores):
             return Figures(

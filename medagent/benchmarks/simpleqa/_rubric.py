@@ -38,12 +38,10 @@ class SimpleqaRubric(Rubric[JudgePrompt]):
         return judge_prompt(published_place(name))
 
     def queries(self, subject: Subject, prompt: JudgePrompt, labels: Mapping[str, str]) -> Sequence[Query]:
-        """See `Rubric.queries`."""
         question = subject.item
         return (Query(prompt.fill(question.question, question.target, subject.answer), prompt.system),)
 
     def read(self, reply: str, rule: str) -> str | None:
-        """See `Rubric.read`."""
         return label_of(reply, _rule(rule))
 
     def verdict(self, reply: str, rule: str) -> str | None:

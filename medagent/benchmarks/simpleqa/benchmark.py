@@ -58,15 +58,12 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
     }
 
     def items(self, source: SimpleqaSettings) -> Sequence[QuestionItem]:
-        """See `Benchmark.items`."""
         return question_items(source)
 
     def data(self, source: SimpleqaSettings) -> DataRef:
-        """See `Benchmark.data`."""
         return DataRef(name=f"SimpleQA {source.variant}", digest=questions_digest(source))
 
     def grader(self, source: SimpleqaSettings, rules: str) -> Grader[ExchangeRow]:
-        """See `Benchmark.grader`."""
         return QuestionGrader(source)
 
     async def plan(self, settings: SimpleqaSettings, say: Say) -> Plan:
@@ -150,19 +147,16 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
             yield from checked_judges(run.path.parent, self.name, panel)
 
     def blocks(self, item: QuestionItem, row: ExchangeRow, score: Score | None) -> Sequence[Block]:
-        """See `Benchmark.blocks`."""
         from medagent.benchmarks.simpleqa._details import question_blocks
 
         return list(question_blocks(item, row, score))
 
     def panels(self, report: Report, scores: Sequence[Scored]) -> Sequence[Block]:
-        """See `Benchmark.panels`."""
         from medagent.benchmarks.simpleqa._details import outcome_panels
 
         return list(outcome_panels(scores))
 
     def subjects(self, run: Run) -> Iterator[Subject]:
-        """See `JudgedBenchmark.subjects`."""
         return RunFiles(run.path).subjects()
 
     def recorded(self, path: Path, rule: str) -> Mapping[str, Sequence[Labelled]]:

@@ -107,12 +107,10 @@ class SimpleqaSettings(PanelSettings, SingleTurnSettings):
         return replace(panel, rule=recipe.rule) if recipe else panel
 
     def decides(self) -> dict[str, Setting]:
-        """See `RunSettings.decides`."""
         recipe = self.published
         return {**super().decides(), **({"recipe": None} if recipe is None else recipe_digests(recipe))}
 
     def places(self) -> dict[str, Setting]:
-        """See `RunSettings.places`."""
         places = super().places()
         return placed(places, "results-dir", {"allow-unread": places["allow-unread"]})
 

@@ -32,7 +32,6 @@ class WardGrader(Grader[EpisodeRow]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """See `Grader.digests`."""
         return self._digests
 
     def score(self, item: WardItem, row: EpisodeRow, judged: Any = None) -> Awaitable[Score]:
@@ -40,7 +39,6 @@ class WardGrader(Grader[EpisodeRow]):
         return asyncio.to_thread(self._score, item, row)
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
-        """See `Grader.figures`."""
         return figures(scores)
 
     def _score(self, item: WardItem, row: EpisodeRow) -> Score:

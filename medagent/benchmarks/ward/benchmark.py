@@ -72,7 +72,6 @@ class Ward(ClinicalBenchmark[WardSettings]):
         return task_set(source, self.types)
 
     def items(self, source: WardSettings) -> Sequence[WardItem]:
-        """See `Benchmark.items`."""
         return self.tasks(source).items
 
     def data(self, source: WardSettings) -> DataRef:
@@ -84,15 +83,12 @@ class Ward(ClinicalBenchmark[WardSettings]):
         return DataRef(name=self.name, version=tasks.name, digest=sha256(texts.encode()).hexdigest())
 
     def now(self, source: WardSettings) -> datetime:
-        """See `FhirBenchmark.now`."""
         return self.tasks(source).now
 
     def patients(self, source: WardSettings, say: Say) -> EhrFile:
-        """See `FhirBenchmark.patients`."""
         return patients_file(source, say)
 
     def grader(self, source: WardSettings, rules: str) -> Grader[EpisodeRow]:
-        """See `Benchmark.grader`."""
         tasks = self.tasks(source)
         return WardGrader(tasks, {"types": self.plugin.digest, "facts": tasks.digest, "now": tasks.now.isoformat()})
 
@@ -120,26 +116,21 @@ class Ward(ClinicalBenchmark[WardSettings]):
         }
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
-        """See `FhirBenchmark.unpack`."""
         packed = read_json(folder / _SOURCE, json_object, expected="a packed task is expected", error=UserError)
         source = checked(WardGrading, {**packed, "ehr": folder / HOSPITAL, "tasks": folder / TASKS})
         return self.items(source)[0], self.grader(source, "")
 
     def canary(self, source: WardSettings) -> str:
-        """See `FhirBenchmark.canary`."""
         return "" if source.dataset is None else read_manifest(source.dataset).made.canary
 
     def solver(self, settings: WardSettings) -> Solver:
-        """See `ClinicalBenchmark.solver`."""
         reads = hospital_reads(settings.dataset)
         return partial(_solver, self.plugin, "" if reads is None else read_origin(reads).id_system)
 
     def baselines(self, settings: WardSettings) -> Baselines:
-        """See `ClinicalBenchmark.baselines`."""
         return baselines(self.tasks(settings))
 
     def chart_check(self, settings: WardSettings) -> ChartCheck | None:
-        """See `FhirBenchmark.chart_check`."""
         if hospital_reads(settings.dataset) is None:
             return None
         items = self.tasks(settings).items
@@ -162,7 +153,6 @@ class Ward(ClinicalBenchmark[WardSettings]):
         )
 
     def blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Sequence[Block]:
-        """See `Benchmark.blocks`."""
         from medagent.fhir_episodes.views import episode_blocks
 
         return list(episode_blocks(item, row, score, _shown(item))) if isinstance(item, WardItem) else []
@@ -247,7 +237,6 @@ class HospitalCheck(ChartCheck):
     charts: Mapping[str, tuple[str, str]]
 
     async def check(self, task: FhirTask, ehr: EhrSession) -> None:
-        """See `ChartCheck.check`."""
         (patient, before), now = self.charts[task.id], task.now
         assert now is not None
         kind = next(kind for kind in types_in(self.plugin) if kind.name == task.type)

@@ -55,7 +55,6 @@ class Searches:
         """The results that were asked for."""
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
-        """See `Source.search`."""
         name = f"{kind}?{urlencode(query)}"
         if name not in self._results:
             raise self._unknown(name)

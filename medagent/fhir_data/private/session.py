@@ -86,14 +86,12 @@ class _PrivateSession:
         self._opened = 0
 
     def reset(self) -> None:
-        """See `EhrSession.reset`."""
         if self._layer is not None:
             self._layer.close()
         self._layer, self._writes, self._bytes = None, 0, 0
         self._searches.clear()
 
     def changes(self) -> list[Change]:
-        """See `EhrSession.changes`."""
         return [] if self._layer is None else self._layer.changes()
 
     async def rehearse(self, target: str, body: str) -> Reply | None:
@@ -101,7 +99,6 @@ class _PrivateSession:
         return None
 
     async def get(self, target: str) -> Reply:
-        """See `EhrSession.get`."""
         if problem := ambiguous(target):
             return Reply(400, "", problem)
         path, _, query = target.partition("?")
@@ -112,7 +109,6 @@ class _PrivateSession:
             return _refused(501, "not-supported", str(error))
 
     async def write(self, request: FhirRequest) -> Reply:
-        """See `EhrSession.write`."""
         if problem := ambiguous(request.target):
             return Reply(400, "", problem)
         try:

@@ -90,7 +90,6 @@ class FhirAgent(Agent):
     episodes: ClassVar[HttpEpisodes]
 
     async def play(self, task: Any, prompt: str) -> AsyncIterator[str]:
-        """See `Agent.play`."""
         assert self.context.model is not None
         with self.episodes.open(task) as episode:
             completion = await self.context.model.complete([Message("user", episode.prompt)], session=episode.base)

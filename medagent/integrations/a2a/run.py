@@ -42,7 +42,6 @@ class Green(AgentExecutor):  # type: ignore[misc]  # the a2a package may be miss
         self._assessor = assessor
 
     async def execute(self, context: Any, event_queue: Any) -> None:
-        """See `AgentExecutor.execute`."""
         task = context.current_task
         if task is None:
             task = new_task_from_user_message(context.message)
@@ -93,7 +92,6 @@ class Purple(AgentExecutor):  # type: ignore[misc]  # the a2a package may be mis
         self._conversations: OrderedDict[str, list[Message]] = OrderedDict()
 
     async def execute(self, context: Any, event_queue: Any) -> None:
-        """See `AgentExecutor.execute`."""
         messages = self._conversations.setdefault(context.context_id, [])
         self._conversations.move_to_end(context.context_id)
         if len(self._conversations) > REMEMBERED:

@@ -43,7 +43,6 @@ class FhirOffer:
         """See `Offer.leave`. Created resources stay."""
 
     async def call(self, name: str, arguments: dict[str, Any], caller: Caller = NOBODY) -> Answer:
-        """See `Offer.call`."""
         try:
             if name == CAPABILITIES.name:
                 return await self._capabilities(arguments.get("type"))

@@ -114,7 +114,6 @@ class TaskOffer:
     )
 
     async def call(self, name: str, arguments: dict[str, Any], caller: Caller = NOBODY) -> Answer:
-        """See `Offer.call`."""
         if name == LIST.name:
             return self._listed(arguments.get("type"), arguments.get("cursor"))
         if name == START.name:
@@ -167,7 +166,6 @@ class TaskOffer:
         return Answer(text, data={HANDLE: handle, "instruction": instruction})
 
     async def leave(self, session: str) -> None:
-        """See `Offer.leave`."""
         for handle in [handle for handle, one in self._open.items() if session and one.session == session]:
             await self._end(handle, "cancelled", "the client has gone")
 

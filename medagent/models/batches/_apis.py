@@ -143,12 +143,10 @@ class AnthropicBatches:
         return ""
 
     async def create(self, mark: str, bodies: Bodies) -> str:
-        """See `OpenAIBatches`."""
         body = {"requests": [{"custom_id": name, "params": body} for name, body in bodies.items()]}
         return _id(await self._send.once(self._client.post, self._url, cast_to=openai.BaseModel, body=body))
 
     async def search(self, mark: str, requests: int, known: Collection[str]) -> str | None:
-        """See `OpenAIBatches`."""
         async for batch in _batches(self._send, self._page):
             if batch.get("id") == mark:
                 return None
@@ -158,13 +156,11 @@ class AnthropicBatches:
         return None
 
     async def ended(self, batch: str) -> list[str] | None:
-        """See `OpenAIBatches`."""
         url = f"{self._url}/{batch}"
         state = _members(await self._send(self._client.get, url, cast_to=openai.BaseModel))
         return [f"{url}/results"] if state.get("processing_status") == "ended" else None
 
     def result(self, line: dict[str, Any]) -> tuple[str, dict[str, Any] | str]:
-        """See `OpenAIBatches`."""
         result = as_object(line.get("result"))
         good = result.get("type") == "succeeded" and isinstance(result.get("message"), dict)
         return str(line.get("custom_id")), result["message"] if good else json.dumps(result)

@@ -93,7 +93,6 @@ class BatchModel:
 
     @property
     def stats(self) -> EndpointStats:
-        """See `ChatModel.stats`."""
         return self._limiter.stats
 
     async def complete(

@@ -30,7 +30,6 @@ class StrategyAgent(Agent):
         self._model, self._strategy, self._system, self._cap = model, strategy, system, cap
 
     def start(self, task: Any, *, key: str, seed: int | None) -> _StrategyPolicy:
-        """See `Agent.start`."""
         return _StrategyPolicy(self._model, self._strategy, self._system, self._cap, key, seed)
 
 
@@ -48,7 +47,6 @@ class _StrategyPolicy:
         self.spent = Spent()
 
     async def next(self, observation: str) -> Move:
-        """See `Policy.next`."""
         if self._open is None:
             self._messages.append(Message("user", observation))
         else:

@@ -69,19 +69,17 @@ class StrategyActing:
     """The results of the bundled agents' searches, by the request as sent: many questions are about one patient."""
 
     def agent(self, model: ChatModel, words: Protocol) -> StrategyAgent:
-        """See `Acting.agent`."""
         assert self.strategy is not None
         return StrategyAgent(model, self.strategy, words.system, self.cap)
 
     def session(
         self, task: FhirTask, ehr: EhrSession, words: Protocol, rules: SessionRules, code: CodeWork | None
     ) -> Session:
-        """See `Acting.session`."""
         return StrategySession(task, ehr, words, rules, self, code)
 
 
 class StrategySession(Session):
-    """See `Session`."""
+    """An episode in which a published strategy acts."""
 
     def __init__(
         self,
@@ -98,7 +96,6 @@ class StrategySession(Session):
         self._retrieved: Resources = {}
 
     def reset(self) -> str:
-        """See `Session.reset`."""
         self._retrieved = {}
         return super().reset()
 

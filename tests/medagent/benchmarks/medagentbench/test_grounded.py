@@ -112,7 +112,7 @@ def test_comparisons_boards_and_exports_have_it(folder: Path, tmp_path: Path) ->
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert {row["grounded"] for row in rows} == {None, False}
     command("report", blind, "-o", tmp_path / "page.html")
-    assert "grounded: 0 of 80, 95% 0.0–" in (tmp_path / "page.html").read_text()
+    assert "data read: 0 of 80, 95% 0.0–" in (tmp_path / "page.html").read_text()
 
 
 class Route(medagent.Agent):

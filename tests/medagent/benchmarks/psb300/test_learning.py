@@ -63,7 +63,7 @@ def test_lessons_survive_kills_in_play_and_in_learn(published: Set, tmp_path: Pa
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
     killed.mkdir()
-    done = run(whole, published, "--trials", 2)
+    done = run(whole, published, "--trials", 2, "--full")
     assert done.code == 0, done.err
     (path,) = (whole / "results").iterdir()
     rows = learned(path)
@@ -109,7 +109,7 @@ def test_an_error_in_learn_stops_the_run_and_is_done_again(published: Set, tmp_p
     assert stopped.code == 1
     assert "learn after task1_1#1: ValueError: cannot learn this" in stopped.err
     (tmp_path / "mended").touch()
-    done = published.run(*words, *results)
+    done = published.run(*words, "--full", *results)
     assert done.code == 0, done.err
     (path,) = (tmp_path / "results").iterdir()
     seen = (path / "agent" / "current" / "seen.txt").read_text().splitlines()

@@ -69,7 +69,7 @@ def run_file(settings: dict[str, Any]) -> str:
 
 
 def test_the_bundled_set_needs_nothing_beside_the_results(tmp_path: Path) -> None:
-    code, out, err = medagent("grade", results_file(tmp_path))
+    code, out, err = medagent("grade", results_file(tmp_path), "--full")
     assert (code, err) == (0, "")
     lines = {line.split("  ")[1].strip(): line.split() for line in out.splitlines() if line.startswith("  ")}
     assert lines["overall"][1:3] == lines["baseline nop"][2:4]
@@ -121,7 +121,7 @@ def test_key_build_asks_where_the_facts_are(tmp_path: Path) -> None:
 
 def test_what_could_not_be_graded_is_exit_code_2_and_shown(tmp_path: Path) -> None:
     path = results_file(tmp_path, {"task2_1": {"answer": [60]}, "task2_2": {"task_id": "task2_1"}})
-    code, out, _ = medagent("grade", path)
+    code, out, _ = medagent("grade", path, "--full")
     assert code == 2
     assert "Not graded: 'task2_1': the answer is not a JSON text but list: [60]" in out
     assert "Duplicates in the file, of which only the first was graded: task2_1" in out

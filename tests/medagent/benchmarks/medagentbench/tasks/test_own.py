@@ -22,8 +22,8 @@ def written(folder: Path, tasks: Any) -> Path:
 
 
 def test_the_example_of_the_docs_is_a_task_file(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
-    example = page.partition("### Your own task file")[2].partition("```json\n")[2].partition("```")[0]
+    page = (ROOT / "docs" / "results-file.md").read_text(encoding="utf-8")
+    example = page.partition("## Your own task file")[2].partition("```json\n")[2].partition("```")[0]
     path = written(tmp_path, example)
     checked = medagent("data", "check", path)
     assert (checked.code, checked.err) == (0, "")
@@ -37,7 +37,8 @@ def test_the_schema_names_every_field_and_the_types() -> None:
     schema = json.loads(medagent("data", "schema").out)
     task = schema["$defs"]["Task"]
     assert schema["type"] == "array"
-    assert set(task["properties"]) == {"id", "instruction", "context", "eval_MRN", "sol", "type", "twin", "change"}
+    fields = {"id", "instruction", "context", "eval_MRN", "sol", "type", "twin", "change", "injected"}
+    assert set(task["properties"]) == fields
     assert task["required"] == ["id", "instruction"]
     assert task["properties"]["type"]["enum"] == [f"task{number}" for number in range(1, 11)]
     assert all(field["description"] for field in task["properties"].values())
