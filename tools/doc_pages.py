@@ -246,15 +246,13 @@ class Stage:
 
     def _bring_logs(self, command: str) -> None:
         """Copy the recorded logs that a command reads."""
-        wanted = [name for name in LOGS if name in command and not (self.folder / name).exists()]
-        if not wanted:
+        names = [name for name in LOGS if name in command and not (self.folder / name).exists()]
+        if not names:
             return
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            tarfile.open(ROOT / "tests" / "data" / "logs" / "logs.tar.xz") as logs,
-        ):
-            logs.extractall(folder, filter="data")
-            for name in wanted:
+        with tempfile.TemporaryDirectory() as folder:
+            with tarfile.open(ROOT / "tests" / "data" / "logs" / "logs.tar.xz") as logs:
+                logs.extractall(folder, filter="data")
+            for name in names:
                 (self.folder / name).parent.mkdir(exist_ok=True)
                 shutil.move(Path(folder) / LOGS[name], self.folder / name)
 
