@@ -47,7 +47,10 @@ OUTSIDE: tuple[tuple[str, str], ...] = (
     (r"\b(test|gold_structured|answers|test_predictions|items|questions)\.jsonl?\b", "is about a file of the reader"),
     (r"mimic|GRASP|--dataset published|judge check fhir-agentbench|ehr copy --from .*\.ndjson", "needs published data"),
     (r"run imapscore|judge check ", "needs a model that can do it"),
-    (r"^inspect |medagent (mcp|a2a)\b|export inspect|claude mcp", "needs an extra; `make integrations` runs it"),
+    (
+        r"^inspect |medagent (mcp|a2a)\b|export inspect|claude mcp|integrations\.a2a|_mcp\b|fhir-mcp-server",
+        "needs an extra; `make integrations` runs it",
+    ),
 )
 """Patterns of commands that a test cannot run, each with the reason."""
 SERVER = re.compile(r"^(medagent (serve|view)|python -m fhir_server)\b")
