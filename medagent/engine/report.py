@@ -230,7 +230,7 @@ class Report(NotebookViews, BaseModel):
 
 _OUTCOME = TypeAdapter(ItemOutcome)
 _OF_ONE_CALL = {"command", "reused"}
-"""Fields that are not stored: the command contains the addresses of endpoints, and `reused` applies to one call only."""
+"""Fields that are not stored: the command contains addresses of endpoints, and `reused` applies to one call only."""
 
 
 def document(report: Report, without: Iterable[str] = ()) -> str:

@@ -257,7 +257,7 @@ _OF_A_HOSPITAL = "{}: was made from a hospital's own server; run it with --fhir 
 
 
 def unread(search: str) -> FactsError:
-    """The error for a search that a set does not contain. It shows only the type, since a search identifies a patient."""
+    """The error for a search that is not in a set. It shows only the type, since a search identifies a patient."""
     return FactsError(
         f"the set has no result of a search of {search.partition('?')[0]}: the rule has changed; make the set again"
     )
