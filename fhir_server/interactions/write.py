@@ -140,7 +140,7 @@ def _check_storable(context: RequestContext, resource: Resource, old: Version | 
 
 
 def _with_id(context: RequestContext, contained: Resource) -> Resource:
-    """A contained resource, with a random id if it is missing."""
+    """A contained resource. A missing id becomes a random one."""
     if "id" in contained:
         return contained
     return {"resourceType": contained["resourceType"], "id": context.server.ids.uuid(), **contained}

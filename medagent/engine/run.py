@@ -58,7 +58,7 @@ class Watch:
     progress: Progress
     score: Callable[[str], Awaitable[Scored | None]] | None = None
     pending: bool = False
-    """Whether the executor still works although no unit is owed."""
+    """Whether the executor must run although no unit is owed."""
     quotes: bool = True
     """Whether messages may have the texts of units' errors."""
 

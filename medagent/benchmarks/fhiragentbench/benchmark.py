@@ -127,7 +127,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return self.items(source)[0], QuestionGrader(source)
 
     def grader(self, source: FhirAgentBenchSettings, rules: str) -> Grader[EpisodeRow]:
-        """See `Benchmark.grader`. The source is the rule set."""
+        """See `Benchmark.grader`. The source says which rule set to use."""
         return QuestionGrader(source)
 
     def source(self, run: Run, overrides: Mapping[str, Any]) -> FhirAgentBenchSettings:
