@@ -26,6 +26,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared" / "medagentbench"
@@ -35,10 +36,17 @@ OUTSIDE: tuple[tuple[str, str], ...] = (
     (r"^docker |\bdocker compose\b", "needs Docker"),
     (r"^(pip|pipx|uvx|uv|npm|npx) |-m pip\b|^python3? -m venv|^source ", "installs something"),
     (r"^git |^cd ", "is about a checkout"),
-    (r"^make |^python -m (tools|tests|benchmarks)\b|^python tools/", "is a contributor's command; it takes minutes"),
+    (
+        r"^make |^python -m (tools|tests|benchmarks)\b|^python tools/|hapi\.sh|/peers/",
+        "is for contributors; it takes minutes",
+    ),
     (r"^(vllm|ollama|sbatch|srun|ssh|kubectl|dask) |--cluster tcp:", "needs another program or machine"),
     (r"^(harbor|prime|vf-\w+|openenv|mlflow|lm_eval|swe) ", "needs another program"),
-    (r"data import |--dataset official|--official ", "needs a checkout of the official repository"),
+    (r"data import |--dataset official|--official |--recipe ", "needs a checkout of the published code or data"),
+    (r"\b(FILE|FOLDER|CHECKOUT|DIR|OPENCOMPASS_FOLDER|labels\.jsonl)\b", "is about a file of the reader"),
+    (r"\b(test|gold_structured|answers|test_predictions|items|questions)\.jsonl?\b", "is about a file of the reader"),
+    (r"mimic|GRASP|--dataset published|judge check fhir-agentbench|ehr copy --from .*\.ndjson", "needs published data"),
+    (r"run imapscore|judge check ", "needs a model that can do it"),
     (r"^inspect |medagent (mcp|a2a)\b|export inspect|claude mcp", "needs an extra; `make integrations` runs it"),
 )
 """Patterns of commands that a test cannot run, each with the reason."""
@@ -191,7 +199,8 @@ class Stage:
             return 0, []
         if text.endswith("&") or SERVER.match(text):
             return self._start(plain, command)
-        done = subprocess.run([*self._shell, plain], cwd=self.folder, env=self._environment, capture_output=True)
+        folder = ROOT if " tests/" in plain else self.folder
+        done = subprocess.run([*self._shell, plain], cwd=folder, env=self._environment, capture_output=True)
         printed = done.stdout + (done.stderr if done.returncode else b"")
         return done.returncode, [self._public(line) for line in printed.decode().splitlines()]
 
@@ -294,7 +303,7 @@ def play(text: str, folder: Path, sections: int | None = None) -> Outcome:
     parts = re.split(r"(?m)^(?=## )", text)
     played = "".join(parts[: len(parts) if sections is None else sections + 1])
     outcome, end = Outcome(), 0
-    with ModelServer(reply="FINISH([-1])") as model, Stage(text, folder, model.url) as stage:
+    with ModelServer(reply=_reply) as model, Stage(text, folder, model.url) as stage:
         for fence in FENCE.finditer(played):
             before = played[: fence.start()]
             outcome.text += played[end : fence.start()]
@@ -308,6 +317,11 @@ def play(text: str, folder: Path, sections: int | None = None) -> Outcome:
             outcome.text += _block(fence, ran) if changed else fence[0]
     outcome.text += played[end:] + "".join(parts[len(parts) if sections is None else sections + 1 :])
     return outcome
+
+
+def _reply(request: dict[str, Any]) -> str:
+    """The reply of the model: a label to a judge's question, an answer otherwise."""
+    return '{"evaluation": "CORRECT"}' if "CORRECT" in str(request) else "FINISH([-1])"
 
 
 def _step(step: Step, stage: Stage, outcome: Outcome) -> list[str] | None:
