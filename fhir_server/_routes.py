@@ -207,7 +207,7 @@ _PAGE = """<!DOCTYPE html>
 
 
 def outside(base: str, request: Request) -> Response | None:
-    """The answer to a request outside the base; None if there is no page."""
+    """The answer to a request outside the base; None without a page."""
     path = request.target.partition("?")[0]
     if request.method not in ("GET", "HEAD"):
         return None

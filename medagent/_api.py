@@ -144,7 +144,7 @@ def serve_episodes(
 ) -> AbstractContextManager[HttpEpisodes]:
     """Serve episodes over HTTP on a port (0: a free one), in a thread, until the block ends.
 
-    Options are `api_base` and those of `episode` that select tasks and patients. Raises UserError.
+    Options are `api_base` and the options of `episode` that select tasks and patients. Raises UserError.
     """
     return serve_on(find_fhir(benchmark), host, port, options)
 
@@ -214,7 +214,7 @@ class LoadedRun:
         return replace(view, lines=[*view.lines, *([f"also: {', '.join(units[1:])}"] if units[1:] else [])])
 
     def _reported(self) -> Iterator[Scored]:
-        """Its units with the verdicts of its report, if it has one."""
+        """Its units with the verdicts of its report, if there is one."""
         outcomes = {(one.item, one.trial): one for one in self.report.items}
         for row in self.rows():
             item, trial = self.benchmark.named(row.unit)

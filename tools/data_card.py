@@ -110,7 +110,7 @@ def _checked(hospital: Path) -> dict[str, str]:
             [sentence(name), str(tally.checked), str(len(tally.violations))] for name, tally in audit(lines).items()
         ]
     return {
-        "figures": _table(["figure", "bundled", "real", "bound"], rows),
+        "figures": _table(["number", "bundled", "real", "limits"], rows),
         "rules": _table(["rule", "checked", "violations"], rules),
     }
 
@@ -126,15 +126,15 @@ def _page(bundled: _Facts, full: _Facts, checked: dict[str, str]) -> str:
             [[f"{a}–{b}", *(f"{one.correlation(a, b):.2f}" for one in (bundled, full))] for a, b in PAIRS],
         ),
         values=_table(
-            ["test", "n", "5 %", "median", "95 %"],
+            ["test", "n", "5%", "median", "95%"],
             [[code, str(len(row)), *_quantiles(row)] for code in TESTS if (row := sorted(bundled.values[code]))],
         ),
         statuses=_table(
             ["resource", "statuses (share)"],
             [[kind, _shares(bundled.statuses[kind])] for kind in sorted(bundled.statuses)],
         ),
-        missing=f"{bundled.missing / bundled.types['Observation']:.2%}".replace("%", " %"),
-        bounded=f"{bundled.bounded / bundled.types['Observation']:.2%}".replace("%", " %"),
+        missing=f"{bundled.missing / bundled.types['Observation']:.2%}",
+        bounded=f"{bundled.bounded / bundled.types['Observation']:.2%}",
         earliest=f"{bundled.earliest[:10]} (bundled), {full.earliest[:10]} (full)",
     )
 
@@ -159,7 +159,7 @@ def _quantiles(ordered: list[float]) -> list[str]:
 
 
 def _shares(counts: Counter[str]) -> str:
-    return ", ".join(f"{name} {count / counts.total():.1%}".replace("%", " %") for name, count in counts.most_common())
+    return ", ".join(f"{name} {count / counts.total():.1%}" for name, count in counts.most_common())
 
 
 def _table(columns: list[str], rows: list[list[str]]) -> str:

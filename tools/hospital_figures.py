@@ -41,7 +41,7 @@ ABOVE = {"K": (5.5, 0.0228), "GLU": (300, 0.0395)}
 LOWEST = {("MG", 0.01): 0.5, ("MG", 0.05): 0.8}
 HIGHEST = {("HGB", 0.5): 17.5}
 OUTSIDE = {"MG": 0.3}
-"""Bounds that are wider on purpose: of quantiles downwards and upwards, and of the share outside the range."""
+"""Limits that are wider on purpose: of quantiles downwards and upwards, and of the share outside the range."""
 DECIDING = ("K", "MG", "GLU", "A1C")
 DAY = timedelta(days=1)
 HOURS = {"admission": (0.207, 0.167, 0.262, 0.364), "discharge": (0.036, 0.102, 0.789, 0.073)}
@@ -172,7 +172,7 @@ def _hours(counted: Counted) -> Iterable[Figure]:
     for name, ours, real in (
         ("admission", parts(counted.admissions), HOURS["admission"]),
         ("discharge", parts(counted.discharges, 18), HOURS["discharge"]),
-        ("draw", parts(counted.draw_hours), DRAW_HOURS),
+        ("blood sample", parts(counted.draw_hours), DRAW_HOURS),
     ):
         for span, share, expected in zip(("0–6", "7–11", "12–17", "later"), ours, real, strict=True):
             yield Figure(f"{name} at {span} h, share", share, expected, max(0.0, expected - 0.2), expected + 0.2)
@@ -181,7 +181,7 @@ def _hours(counted: Counted) -> Iterable[Figure]:
 def _stays(counted: Counted) -> Iterable[Figure]:
     for name, values, real in (
         ("length of a stay, days", counted.days, STAY_DAYS),
-        ("draws on a day of a stay", counted.draws, DRAWS),
+        ("blood samples on a day of a stay", counted.draws, DRAWS),
         ("drug orders of a stay", counted.orders, ORDERS),
     ):
         yield Figure(f"{name}, median", quantiles(values)[3], real[2], real[1], real[3])
@@ -195,7 +195,7 @@ def _results(counted: Counted) -> Iterable[Figure]:
             low = real[max(place - 1, min(place, 1))] * (1 - margin)
             high = real[min(place + 1, max(place, 5))] * (1 + margin)
             low, high = LOWEST.get((code, share), low), HIGHEST.get((code, share), high)
-            yield Figure(f"{code}, {share:.0%}".replace("%", " %"), value, real[place], low, high)
+            yield Figure(f"{code}, {share:.0%}", value, real[place], low, high)
         share = counted.outside[code] / len(values)
         name = f"{code} outside the reference range, share"
         yield Figure(name, share, outside, 0.0, outside + OUTSIDE.get(code, 0.15))

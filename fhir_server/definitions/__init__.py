@@ -36,7 +36,7 @@ class ElementType:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element of a type: `name` ends in `[x]` for a choice, `codes` names its closed code list."""
+    """An element of a type: `name` ends in `[x]` for a choice, `codes` is the name of its closed code list."""
 
     name: str
     many: bool

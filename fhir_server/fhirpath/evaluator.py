@@ -35,7 +35,7 @@ MAX_NUMBER = 1_000_000_000
 
 
 class Budget:
-    """The steps that are left. `meter` measures the request, if it has bounds: it can end it between two steps."""
+    """The steps that are left. `meter` measures the request, if it is limited: it can end it between two steps."""
 
     __slots__ = ("left", "meter")
 
@@ -62,7 +62,7 @@ def budget() -> Budget:
 
 @contextmanager
 def one_budget(meter: Meter | None) -> Iterator[None]:
-    """All expressions that are evaluated inside share one budget. `meter` measures the request, if it has bounds."""
+    """All expressions that are evaluated inside share one budget. `meter` measures the request, if it is limited."""
     token = _request.set(Budget(meter))
     try:
         yield
@@ -204,7 +204,7 @@ def _place(tree: Tree, focus: Nodes, environment: Environment) -> int:
 
 
 def is_type(node: Node, name: str) -> bool:
-    """Whether a node has a type, named as FHIR or FHIRPath names it."""
+    """Whether a node is of a type, named as FHIR or FHIRPath names it."""
     return node.type_name == NAMES.get(name, name) or name in ("Element", "Resource", "DomainResource")
 
 
@@ -455,7 +455,7 @@ def _html_checks(focus: Nodes, arguments: list[Tree], environment: Environment) 
 
 
 def _simple(function: Callable[[Nodes], Nodes]) -> Function:
-    """A function that has no arguments or ignores them."""
+    """A function without arguments, or one that ignores them."""
     return lambda focus, arguments, environment: function(focus)
 
 

@@ -15,7 +15,7 @@ from fhir_server.wire.json_values import Json, Number
 class Node(NamedTuple):
     """A value, its type (`Patient`, `Observation.component`, `code` …), and for a scalar the value of its `_key`.
 
-    `place` is the object that has it, its key, and its position in the list; None if it is not in an object.
+    `place` is the object that contains it, its key, and its position in the list; None if it is not in an object.
     """
 
     value: Json

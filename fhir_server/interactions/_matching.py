@@ -110,7 +110,7 @@ def resolved(context: RequestContext, resource: Resource, known: Mapping[str, st
     """Replaces references in the resource and returns it.
 
     Conditional references are replaced by the resource that matches. In a Bundle, references to other entries are
-    replaced by `known`, which has their new references by `source`.
+    replaced by `known`, which maps to their new references by `source`.
 
     Raises:
         FhirError: HAPI-0541 for an unknown placeholder; HAPI-1091 or HAPI-2207 if not exactly one resource matches.

@@ -137,7 +137,7 @@ class RequestContext:
 class Layout(NamedTuple):
     """The format of a response.
 
-    `pretty`: it is indented, unless `_pretty` has another value than `true`. `usual`: it is indented JSON. `refused`:
+    `pretty`: it is indented, unless `_pretty` is something other than `true`. `usual`: it is indented JSON. `refused`:
     the requested format, if the server does not support it and the request allows no other.
     """
 

@@ -31,7 +31,7 @@ def included(context: RequestContext, matches: Sequence[Version], includes: Sequ
 
 
 def _rounds(context: RequestContext, matches: Sequence[Version], includes: Sequence[Include]) -> list[Version]:
-    """The resources of the includes that are followed once, then those of the includes with `:iterate`."""
+    """The resources of the includes that are followed once, then of the includes with `:iterate`."""
     seen = {row.row_id for row in matches}
 
     def step(rows: Sequence[Version], iterate: bool) -> list[Version]:

@@ -56,7 +56,7 @@ def _next_link(context: RequestContext, stored: Search, count: int) -> list[tupl
 
 
 def _self_link(context: RequestContext) -> str:
-    """The link of the search to itself. For a search by POST, it has no parameters."""
+    """The link of the search to itself. For a search by POST, it does not contain parameters."""
     return context.address if context.request.method == "POST" else link(context.address, by_name(context.pairs))
 
 
@@ -143,7 +143,7 @@ def page(context: RequestContext) -> Response:
 
 
 def _nothing_more(context: RequestContext, stored: Search, offset: int, count: int) -> Response:
-    """The page after that of a negative `_count`. Its next page is itself."""
+    """The page after the page of a negative `_count`. Its next page is itself."""
     address = page_link(context, stored, count, offset)
     links = [("self", address), ("next", address)]
     return context.bundle(Bundle(stored.id, "searchset", stored.updated, stored.total, links))
@@ -208,7 +208,7 @@ def offset_link(context: RequestContext, count: int, offset: int) -> str:
 
 
 def page_links(link_to: Callable[[int], str], count: int, offset: int, *, more: bool) -> list[tuple[str, str]]:
-    """The links of a page that begins at `offset` to the pages beside it. `link_to` makes the link to an offset."""
+    """The links of a page that begins at `offset` to its neighbours. `link_to` makes the link to an offset."""
     links = [("next", link_to(offset + count))] if more else []
     return [*links, ("previous", link_to(max(offset - count, 0)))] if offset else links
 

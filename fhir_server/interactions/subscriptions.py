@@ -94,7 +94,7 @@ def _check_channel(server: ServerContext, channel: Json) -> None:
 
 
 def allowed(server: ServerContext, endpoint: str) -> bool:
-    """Whether notifications may be sent to a URL: it is an HTTP URL, and `--allow-hook` names its host."""
+    """Whether notifications may be sent to a URL: it is an HTTP URL, and `--allow-hook` lists its host."""
     try:
         parts = urlsplit(endpoint)
         return parts.scheme in ("http", "https") and parts.port != 0 and parts.hostname in server.hooks

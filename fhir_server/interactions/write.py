@@ -140,7 +140,7 @@ def _check_storable(context: RequestContext, resource: Resource, old: Version | 
 
 
 def _with_id(context: RequestContext, contained: Resource) -> Resource:
-    """A contained resource, with a random id if it has none."""
+    """A contained resource. A missing id becomes a random one."""
     if "id" in contained:
         return contained
     return {"resourceType": contained["resourceType"], "id": context.server.ids.uuid(), **contained}
@@ -248,7 +248,7 @@ def update(context: RequestContext, kind: str, resource_id: str, version: str = 
 
 
 def check_body_id(resource: Resource, resource_id: str) -> None:
-    """Raises HAPI-0419 or HAPI-0420 if the body's id is not that of the URL."""
+    """Raises HAPI-0419 or HAPI-0420 if the body's id is not the URL's."""
     problem = "Can not update resource, resource body must contain an ID element"
     body_id = resource.get("id")
     if body_id is None:
@@ -287,7 +287,7 @@ def update_resource(
 
 
 def check_version(row: Version | None, if_match: str | None) -> None:
-    """Raises HAPI-0989 if `If-Match` has another version than the current one."""
+    """Raises HAPI-0989 if `If-Match` is not the current version."""
     expected = etag(if_match)
     if row is not None and expected and expected != str(row.version):
         raise FhirError(
@@ -298,7 +298,7 @@ def check_version(row: Version | None, if_match: str | None) -> None:
 
 
 def update_by_condition(context: RequestContext, kind: str) -> Response:
-    """`PUT Type?…`: updates the only match, or creates a resource if there is no match."""
+    """`PUT Type?…`: updates the only match, or creates a resource if nothing matches."""
     resource = body_resource(context, kind, "UPDATE")
     _, mark, query = context.request.target.partition("?")
     if not mark:

@@ -34,7 +34,7 @@ def validate(context: RequestContext, kind: str, resource_id: str) -> Response:
     """Answers `$validate` of a stored resource, or of the one in the body, alone or in Parameters.
 
     Raises:
-        FhirError: HAPI-0992 if there is no resource; the parser's error; 409 if `mode` is `delete` and other resources
+        FhirError: HAPI-0992 without a resource; the parser's error; 409 if `mode` is `delete` and other resources
             refer to it.
     """
     arguments = Arguments(context)

@@ -3,7 +3,7 @@
 Written versions are matched with the criteria of Subscriptions after the commit. Notifications wait in memory, in one
 queue per Subscription, in the order of the writes. A failed delivery is repeated a few times and then dropped, with a
 line on stderr. Nothing is sent to a host that `--allow-hook` does not name: redirects are not followed, and proxies are
-not used. The requests are those of HAPI FHIR 7.6.0: `PUT endpoint/Type/id` with the resource, or `POST endpoint` for a
+not used. The requests are as in HAPI FHIR 7.6.0: `PUT endpoint/Type/id` with the resource, or `POST endpoint` for a
 Subscription without a payload.
 """
 

@@ -18,7 +18,7 @@ from fhir_server.store import BaseStore
 from fhir_server.wire.json_text import compact
 
 LENGTH = 8 << 20
-"""A file is closed when it has at least this many bytes, since each file is sent as one response."""
+"""A file is closed when it contains at least this many bytes, since each file is sent as one response."""
 LINKS = ("patient", "subject", "beneficiary", "individual", "actor", "member")
 """Reference parameters that connect a resource to a patient. The first one of a type that can refer to a Patient is
 used. HAPI also uses one parameter per type for R4's patient compartment.

@@ -107,7 +107,7 @@ LIBRARY_MODIFIERS = frozenset(("in", "not-in", "above", "below"))
 def _missing(scope: Scope, parameter: SearchParameter, missing: bool) -> Condition:
     """`:missing`: whether there is an index row of the resource for the parameter.
 
-    There are no rows for a composite itself. HAPI's result is a side effect of its joins (observed), and is the same
+    A composite itself does not get rows. HAPI's result is a side effect of its joins (observed), and is the same
     for true and false. token+token matches every resource. token+string matches the resources with the string.
     token+anything else matches none.
     """

@@ -85,7 +85,7 @@ def _as_list(value: Json) -> list[Json]:
 
 
 def compile_path(expression: str, base: str) -> list[ElementPath]:
-    """The paths of an expression over the type `base`. There is no path for elements that R4 does not define."""
+    """The paths of an expression over the type `base`. Elements that R4 does not define do not get a path."""
     paths: list[ElementPath] = []
     for alternative in expression.split(" | "):
         paths += _compile_alternative(alternative.strip(), base)

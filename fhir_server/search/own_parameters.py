@@ -66,7 +66,7 @@ def check(resource: Json) -> None:
 
 
 def defined(resource: Json, find: Find) -> dict[Key, SearchParameter | None]:
-    """The search parameters that an active SearchParameter defines, one for each of its types that R4 has.
+    """The search parameters that an active SearchParameter defines, one for each of its types in R4.
 
     A retired SearchParameter removes R4's parameter with the same code (None). One that equals R4's parameter of a type
     defines nothing for that type.
@@ -134,7 +134,7 @@ def _concerns(alternative: str, base: str) -> bool:
 def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) -> None:
     """Adds the rows of a resource for parameters that clients define.
 
-    If the expression of a parameter fails for this resource, the parameter has no rows.
+    If the expression of a parameter fails for this resource, the parameter does not get rows.
 
     Raises:
         FhirError: 400. The expressions take too many steps for this resource.

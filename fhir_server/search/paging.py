@@ -29,7 +29,7 @@ class Loading:
     loaded: int = 0
     known: bool = False
     rows: int = 0
-    """The number of rows with the results, if it is greater than that of the results."""
+    """The number of rows with the results, if it is greater than the number of results."""
     _stage: int = -1
     _again: bool = False
     _behind: bool = False
@@ -63,8 +63,8 @@ class Loading:
 class Search:
     """An answered search: the numbers of its matches in order, and the data for its pages.
 
-    `row_ids` has only the first matches until a further page is requested. Then `rest` finds all, in the context of
-    that request.
+    `row_ids` contains only the first matches until a further page is requested. Then `rest` finds all, in the context
+    of that request.
     """
 
     id: str

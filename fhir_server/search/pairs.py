@@ -25,7 +25,7 @@ _CODE_OF_SYSTEM: Final = "param = ? AND value = ? AND system = ?"
 
 @lru_cache(maxsize=1024)
 def numbers(registry: ParameterRegistry, resource_type: str) -> tuple[int, int] | None:
-    """The numbers of a type's `patient` and `code`; None if there are no rows of the type here."""
+    """The numbers of a type's `patient` and `code`; None if the type does not have rows here."""
     own = registry.own_of(resource_type)
     if not _is_paired(resource_type) or PATIENT in own or CODE in own:
         return None

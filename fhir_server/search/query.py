@@ -137,7 +137,7 @@ _CONTAINED = {
 
 
 def whole(name: str, text: str) -> int | None:
-    """The integer (32 bits, as in Java) of a result parameter; None if it has no value."""
+    """The integer (32 bits, as in Java) of a result parameter; None without a value."""
     number = integer(text)
     if number is None and text.strip():
         raise FhirError(400, f"HAPI-{'0461' if name == '_offset' else '0375'}: Invalid {name} value: {text}")

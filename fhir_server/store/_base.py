@@ -230,7 +230,7 @@ class BaseStore(Store):
         """Settings for an import: commits do not wait for the disk, and SQLite caches 16 MB of pages.
 
         A power failure may undo the import. 4,000 resources change about 16 MB of pages; with a smaller cache SQLite
-        writes some pages twice. Has no effect inside a transaction.
+        writes some pages twice. Does nothing inside a transaction.
         """
         if self._depth:
             yield

@@ -1,7 +1,7 @@
 """A private copy of a store for one episode.
 
 Before its first write, an overlay reads through the connection of its base. For the first write it takes a connection
-from a pool, which has temporary tables over those of the file (see `schema.overlay`). All writes of the episode are one
+from a pool, with temporary tables over the tables of the file (see `schema.overlay`). All writes of the episode are one
 open transaction, which `close` rolls back. So an overlay that never writes needs no resources, and one that does needs
 only its own rows.
 """
@@ -64,13 +64,13 @@ class OverlayStore(Store):
         self._own = False
 
     def refresh(self) -> None:
-        """See `Store.refresh`. Before its first write, an overlay has the search parameters of its base."""
+        """See `Store.refresh`. Before its first write, an overlay uses the search parameters of its base."""
         if not self._own:
             self._pool.base.refresh()
             self.registry = self._pool.base.registry
 
     def define(self, own: Own, changed: Collection[Key]) -> None:
-        """See `Store.define`. Changed parameters get negative numbers, which no row of the base has."""
+        """See `Store.define`. Changed parameters get negative numbers, which no row of the base uses."""
         numbers = dict(self.registry.numbers)
         free = min(0, *numbers.values())
         numbers |= {key: free - place for place, key in enumerate(changed, 1)}

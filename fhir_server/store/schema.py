@@ -1,8 +1,8 @@
 """The tables of a store file, and the same tables in an overlay.
 
-`resources` has the current version of each resource, as the text that a read returns. An update or a delete moves the
-replaced version to `versions`. There is one index table for each kind of search parameter (`search/kinds`), and one for
-pairs of patient and code (`search/pairs`). `param` is the number of a search parameter of a resource type. Rows are
+`resources` contains the current version of each resource, as the text that a read returns. An update or a delete moves
+the replaced version to `versions`. There is one index table for each kind of search parameter (`search/kinds`), and one
+for pairs of patient and code (`search/pairs`). `param` is the number of a search parameter of a resource type. Rows are
 clustered by parameter and value, so a search by token or reference reads one range of one B-tree, in insertion order
 (`row_id`). Systems and URIs are numbers, whose texts are in `names` (`search/names`). No table is indexed by `row_id`
 alone: for an update, the rows to remove are computed from the old text.

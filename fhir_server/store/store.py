@@ -42,7 +42,7 @@ class PendingRows:
         """Empty if nothing is pending."""
         self._more: dict[str, int] = {}
         self._named: set[str] = set()
-        """Texts that the table `names` has."""
+        """Texts that the table `names` contains."""
 
     def count(self, resource_type: str, more: int) -> None:
         """Adds `more` to the number of live resources of a type. Call it before adding their index rows."""
@@ -65,7 +65,7 @@ class PendingRows:
         self._more.clear()
 
     def undo(self) -> None:
-        """Forgets all pending rows, and which texts the file has: a transaction is rolled back."""
+        """Forgets all pending rows, and which texts the file contains: a transaction is rolled back."""
         self._clear()
         self._named.clear()
 
@@ -86,7 +86,7 @@ class PendingRows:
             connection.executemany(_insert(prefix, table), zip(*[iter(values[done:])] * width, strict=True))
 
     def _numbers(self, connection: sqlite3.Connection, prefix: str, texts: Sequence[str]) -> list[int]:
-        """The numbers of texts. The table `names` has the texts then."""
+        """The numbers of texts. The table `names` contains the texts then."""
         new = set(texts) - self._named
         if new:
             if len(self._named) > MAX_NAMED:
@@ -137,7 +137,7 @@ class Version(NamedTuple):
 
     @property
     def resource(self) -> Json:
-        """The parsed resource; that of a deletion is empty."""
+        """The parsed resource; for a deletion it is empty."""
         return decode(self.text or "{}")
 
 
@@ -154,9 +154,9 @@ class Store(ABC):
         self.registry = registry
         """The search parameters in force."""
         self.changes: list[Version] | None = None
-        """The versions written since `take_changes` was last called; None if there is no listener."""
+        """The versions written since `take_changes` was last called; None without a listener."""
         self.meter: Meter | None = None
-        """Measures the current request, if it has bounds (`bounds`)."""
+        """Measures the current request, if it is limited (`bounds`)."""
         self._depth = 0
         self._pending = PendingRows()
 
@@ -296,7 +296,7 @@ class Store(ABC):
         self.add_index(index)
 
     def take_changes(self) -> list[Version]:
-        """Returns and clears `changes`; an empty list if there is no listener."""
+        """Returns and clears `changes`; an empty list without a listener."""
         if not self.changes:
             return []
         taken, self.changes = self.changes, []
@@ -377,6 +377,6 @@ def _delete(prefix: str, table: str) -> str:
 
 
 def as_lines(texts: Iterable[str]) -> Iterator[str]:
-    """Indented texts as single lines. Joining is safe, since JSON strings have no unescaped line breaks."""
+    """Indented texts as single lines. Joining is safe, since JSON strings do not contain unescaped line breaks."""
     for text in texts:
         yield "".join(line.lstrip(" ") for line in text.split("\n"))

@@ -19,7 +19,7 @@ from fhir_server.synthetic.dice import Dice
 SEEN = {"admitted": (16, 60), "followed": (4, 120), "new": (20, 300)}
 """The minimum and maximum number of days since the last visit, by setting."""
 DRAWN = 20
-"""Minutes from the beginning of a visit to the draw."""
+"""Minutes from the beginning of a visit to the blood sample."""
 _NEAR = 12 * 60
 _COVID = date(2020, 12, 14)
 """The first day of vaccination in the United States."""
@@ -46,7 +46,7 @@ class Ecg:
 
 @dataclass(frozen=True, slots=True)
 class Thyroid:
-    """A draw of thyroid tests: TSH in hundredths of m[IU]/L, free T4 in tenths of ng/dL."""
+    """A sample for thyroid tests: TSH in hundredths of m[IU]/L, free T4 in tenths of ng/dL."""
 
     time: int
     tsh: int

@@ -85,7 +85,7 @@ DERIVED = {
         Test("AGAP", "mmol/L", 11, 0, 0, 0, 40, 0, (5, 16)),
     )
 }
-"""Tests that are calculated from other tests of the same draw."""
+"""Tests that are calculated from other tests of the same sample."""
 
 VITALS = {
     test.code: test

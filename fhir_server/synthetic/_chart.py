@@ -35,7 +35,7 @@ from fhir_server.synthetic.dice import Dice
 
 STATES = ("volume", "kidney", "acid", "marrow", "inflammation", "liver", "lipids", "heart", "stress")
 KEPT, MOVED = 0.8, 0.45
-"""The share of a state's deviation that remains at the next draw, and the standard deviation of its random change."""
+"""The share of a state's deviation that remains at the next sample, and the standard deviation of its random change."""
 WEIGHTS: dict[str, tuple[tuple[str, float], ...]] = {
     "NA": (("volume", 2.4),),
     "CL": (("volume", 2.1), ("acid", 1.1)),
@@ -103,7 +103,7 @@ class Body:
             self._own["CREA"] = creatinine - 0.16 * self._levels["kidney"]
 
     def move(self) -> None:
-        """Moves the states to the next draw."""
+        """Moves the states to the next blood sample."""
         bell = self._dice.bell
         for state, level in self._levels.items():
             self._now[state] = level + KEPT * (self._now[state] - level) + MOVED * bell()
@@ -156,7 +156,7 @@ CALM = {"HEARTRATE": 96.0, "TEMP": 37.6}
 
 @dataclass(slots=True)
 class Draw:
-    """One blood draw. `results`: for each code the value as shown and its flag (`L`, `H` or `N`)."""
+    """One blood sample. `results`: for each code the value as shown and its flag (`L`, `H` or `N`)."""
 
     time: int
     contact: Contact
@@ -164,7 +164,7 @@ class Draw:
 
 
 class Chart:
-    """Draws one patient's readings. `readings` fills the attributes.
+    """Samples one patient's readings. `readings` fills the attributes.
 
     `rounds`: vital signs by time. `critical`: when a sample's result is critical, and when the last one was issued.
     """
@@ -312,7 +312,7 @@ class Chart:
         return Reading(code, "final", time, text, where, "vital")
 
     def _drawn(self, codes: tuple[str, ...], time: int, contact: Contact, ill: float) -> Iterator[Reading]:
-        """The results of one draw; of a key test only if older than its course, or if the body gives its level."""
+        """The results of one sample; of a key test only if older than its course, or if the body gives its level."""
         acute = contact.what.reason.shifts if isinstance(contact.what, Stay) else None
         draw = Draw(time, contact)
         for code, value in self._body.draw(codes, ill, acute).items():

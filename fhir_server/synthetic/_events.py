@@ -49,7 +49,7 @@ Event = tuple[JsonObject, int]
 
 
 class Events:
-    """Draws the resources of one patient, except readings."""
+    """Samples the resources of one patient, except readings."""
 
     def __init__(self, dice: Dice, clock: Clock, profile: Profile, story: Story, contacts: Contacts, ids: Ids) -> None:
         self._dice, self._clock, self._profile, self._story, self._ids = dice, clock, profile, story, ids
@@ -223,7 +223,7 @@ class Events:
             yield self._immunization(v.COVID, "completed", care.covid)
 
     def _panels(self, draw: Draw) -> Iterator[Event]:
-        """The request for one panel of a draw, and its report."""
+        """The request for one panel of a blood sample, and its report."""
         panels = {"basic": c.BASIC, "count": c.COUNT, "liver": c.LIVER, "lipids": c.LIPIDS}
         drawn = [name for name, codes in panels.items() if codes[-1] in draw.results]
         if not drawn:

@@ -63,7 +63,7 @@ class Order:
 
 
 class Pharmacy:
-    """Draws a patient's drug orders."""
+    """Samples a patient's drug orders."""
 
     def __init__(self, dice: Dice, clock: Clock, profile: Profile, story: Story, contacts: Contacts, ids: Ids) -> None:
         self._dice, self._clock, self._profile, self._story, self._ids = dice, clock, profile, story, ids

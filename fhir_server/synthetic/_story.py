@@ -1,6 +1,6 @@
 """A patient's story: the person, the problems, and when the patient was in hospital and at the clinic.
 
-It is drawn before any reading. Readings, orders and notes belong to one of its stays and visits and agree with it.
+It is sampled before any reading. Readings, orders and notes belong to one of its stays and visits and agree with it.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _old_enough(persons: Sequence[Person], courses: Sequence[Courses], features:
 
 
 class _Teller:
-    """Draws the stories of a hospital's patients."""
+    """Samples the stories of a hospital's patients."""
 
     def __init__(self, dice: Dice, clock: Clock, profile: Profile) -> None:
         self._dice, self._clock, self._profile = dice, clock, profile

@@ -1,6 +1,6 @@
 """Checks coded values: their system must contain the code, and so must the value set of a required binding.
 
-Both R4's bindings and those of profiles are checked here. The messages are HL7's, observed in HAPI FHIR 7.6.0.
+Both R4's and profiles' bindings are checked here. The messages are HL7's, observed in HAPI FHIR 7.6.0.
 """
 
 from __future__ import annotations

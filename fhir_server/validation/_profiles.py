@@ -24,7 +24,7 @@ _UNKNOWN = "VALIDATION_VAL_PROFILE_UNKNOWN_NOT_POLICY"
 
 @dataclass(slots=True)
 class Element:
-    """An element of a snapshot; `below` has its child elements by name (`value[x]` for a choice)."""
+    """An element of a snapshot; `below` contains its child elements by name (`value[x]` for a choice)."""
 
     definition: Json
     below: dict[str, Element] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Profile:
 
 
 def read(definition: Json) -> Profile | None:
-    """The profile of a StructureDefinition; None if it has no snapshot."""
+    """The profile of a StructureDefinition; None without a snapshot."""
     listed = (definition.get("snapshot") or {}).get("element")
     if not isinstance(listed, list) or not listed:
         return None
@@ -126,7 +126,7 @@ class _Check:
                 self._element(one, below, kind, place)
 
     def _chosen(self, values: list[Value], element: Element, location: str) -> list[Value]:
-        """The values of a choice; if one has a type that the profile allows, without those of other types."""
+        """The values of a choice; if one has a type that the profile allows, without values of other types."""
         types = element.types
         allowed = [one for one in values if one.type_name in types or not types]
         for one in values:
@@ -223,7 +223,7 @@ class _Check:
         check_bound(value, kind, value_set, url, location, self.library, self.report)
 
     def _invariants(self, value: Json, element: Element, kind: str, location: str) -> None:
-        """Checks the invariants that the profile adds to those of R4."""
+        """Checks the invariants that the profile adds to R4's."""
         node = Node(value, kind)
         environment = Environment(self.root, self.root, lambda reference: None, budget=self.budget)
         for one in element.definition.get("constraint", ()):
@@ -280,7 +280,7 @@ def _values(value: Json, name: str, fields: Mapping[str, definitions.Element], l
 
 
 def _fits(value: Json, pattern: Json, *, exact: bool) -> bool:
-    """Whether a value has all that a pattern has; if `exact`, it must have nothing more."""
+    """Whether a value contains all of a pattern; if `exact`, it must have nothing more."""
     if isinstance(pattern, dict):
         if not isinstance(value, dict) or (exact and value.keys() - pattern.keys()):
             return False

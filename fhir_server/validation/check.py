@@ -21,11 +21,11 @@ _BASE = "(from http://hl7.org/fhir/StructureDefinition/"
 
 
 def issues(resource: Json, library: StoredLibrary, profiles: Sequence[str] = (), location: str = "") -> list[Issue]:
-    """The problems of a resource whose type R4 has; none of them is an error if the resource is valid. Their locations
+    """The problems of a resource of an R4 type; none of them is an error if the resource is valid. Their locations
     begin with `location`, by default the type.
 
     The resource is also checked against `profiles`, and against the profiles that it or a contained resource names
-    if the library has them.
+    if the library contains them.
     """
     report = Report()
     elements = list(places(resource, report, location))
@@ -164,7 +164,7 @@ def _check_extension(value: dict[str, object], location: str, report: Report) ->
 
 
 def check_ids(places: list[Place], report: Report) -> None:
-    """Reports element ids that one resource has twice."""
+    """Reports element ids that one resource contains twice."""
     seen: set[tuple[int, str]] = set()
     for place, one in _ids(places):
         key = (id(place.resource.value) if place.resource else 0, one)
@@ -188,7 +188,7 @@ _ELSEWHERE = frozenset(("ele-1", "ext-1"))
 
 @cache
 def _constraints(path: str, type_name: str) -> tuple[Constraint, ...]:
-    """The invariants of an element: those of its type, of that type's base types, and of the element itself."""
+    """The invariants of an element: of its type, of that type's base types, and of the element itself."""
     declared = [*definitions.constraints(type_name)]
     if definitions.is_resource_type(type_name):
         declared += definitions.constraints("Resource")

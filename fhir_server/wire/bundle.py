@@ -72,7 +72,7 @@ def size_of(entries: Sequence[bytes]) -> int:
 
 
 def indented(text: str, blanks: str) -> str:
-    """Indents a rendered resource. JSON strings have no line breaks, so only the layout changes."""
+    """Indents a rendered resource. JSON strings do not contain line breaks, so only the layout changes."""
     return text.replace("\n", "\n" + blanks)
 
 

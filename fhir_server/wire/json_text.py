@@ -31,7 +31,7 @@ def decode(text: str) -> Json:
     """Reads JSON text. Single quotes are accepted. If a key occurs twice, the last value is used.
 
     Raises:
-        JsonTextError: the text is not JSON, is nested too deeply, or has a lone surrogate.
+        JsonTextError: the text is not JSON, is nested too deeply, or contains a lone surrogate.
     """
     try:
         if _is_too_deep(text):
@@ -51,7 +51,7 @@ def decode(text: str) -> Json:
 
 
 def is_risky(text: str) -> bool:
-    """Whether a text has escapes that may be invalid characters: a NUL, or half of a surrogate pair."""
+    """Whether a text contains escapes that may be invalid characters: a NUL, or half of a surrogate pair."""
     return "\\u" in text and _RISKY_ESCAPE.search(text) is not None
 
 
@@ -67,7 +67,7 @@ scan: Callable[[str, int], tuple[Json, int]] = make_scanner(_decoder)  # type: i
 def _is_too_deep(text: str) -> bool:
     """Whether the brackets of a text are nested more deeply than `DEPTH_LIMIT`; False if they do not match.
 
-    Strings are removed first, since brackets in them do not count. There is no Python step for each bracket.
+    Strings are removed first, since brackets in them do not count. No Python step runs for each bracket.
     """
     if text.count("{") + text.count("[") <= DEPTH_LIMIT:
         return False

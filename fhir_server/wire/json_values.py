@@ -18,7 +18,7 @@ class Number(str):
 
 
 class JsonTextError(ValueError):
-    """A text is not JSON. Has Jackson's message, and line and column from 1 (line 0: the whole text)."""
+    """A text is not JSON. Carries Jackson's message, and line and column from 1 (line 0: the whole text)."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
         super().__init__(message)

@@ -177,7 +177,7 @@ class Agent:
         raise NotImplementedError(f"{type(self).__name__} does not define `solve`")
 
     def start(self, task: Any, *, key: str, seed: int | None) -> Policy:
-        """A new policy. `key` names the episode. `seed` is for sampling; None in the first trial.
+        """A new policy. `key` is the episode's name. `seed` is for sampling; None in the first trial.
 
         Raises UserError if the agent runs its own loop.
         """

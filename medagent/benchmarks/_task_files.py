@@ -45,8 +45,8 @@ class ChartTask(BaseModel):
     twin: Annotated[str, Field(exclude_if=lambda one: not one)] = ""
     """The name that the two twins share."""
     change: Annotated[tuple[Entry, ...], Field(exclude_if=lambda one: not one)] = ()
-    """What the chart of this twin has instead of the data: FHIR resources that replace those with their type and id,
-    and references (`Observation/12`) of those that it does not have.
+    """What the chart of this twin contains instead of the data: FHIR resources that replace those with their type and
+    id, and references (`Observation/12`) of those that it does not have.
     """
 
     injected: Annotated[Injected | None, Field(exclude_if=lambda one: one is None)] = None
@@ -54,7 +54,7 @@ class ChartTask(BaseModel):
 
     @property
     def amendment(self) -> Amendment:
-        """What the session's chart has instead of the data: the change, and the resource with the instruction."""
+        """What the session's chart contains instead of the data: the change, and the resource with the instruction."""
         return (*self.change, self.injected.resource) if self.injected else self.change
 
     @property
@@ -72,7 +72,7 @@ T = TypeVar("T", bound=_HasId)
 
 
 def read_tasks(path: Path, task: type[T]) -> tuple[T, ...]:
-    """Read the tasks of a file. Raises UserError, which names the place of each problem."""
+    """Read the tasks of a file. Raises UserError with the place of each problem."""
     every: Any = tuple[task, ...]  # type: ignore[valid-type]  # pydantic needs the type as a value
     tasks: tuple[T, ...] = read_json(path, validator(every), expected="a JSON task file is expected", error=UserError)
     seen: set[str] = set()

@@ -43,7 +43,7 @@ def data_sources(name: str | None = None) -> Sequence[DataSource]:
 
 
 def former(name: str) -> UserError:
-    """The error for a run over a former bundled data set, whose patients are no longer generated."""
+    """The error for a run over a former bundled data set, whose patients cannot be generated any more."""
     return UserError(
         f"data set {name!r} is the former bundled one, and this version does not generate its patients: you can read "
         "and grade its runs, but not continue them; for a new run, pass --dataset synthetic"

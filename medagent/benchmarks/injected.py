@@ -18,7 +18,7 @@ from refsol.injection import Injected
 
 T = TypeVar("T")
 _NO_DRUG = "insulin"
-"""The drug to stop if a patient has no active order."""
+"""The drug to stop if a patient is without an active order."""
 
 
 def share_of(text: str) -> float:
@@ -33,7 +33,8 @@ def share_of(text: str) -> float:
 def injected(
     tasks: Sequence[T], kind: Callable[[T], str], case: Callable[[T], Case], folder: Path, share: float, number: int
 ) -> list[Injected | None]:
-    """For each task of a set an instruction in its chart, or None. `folder` has the patients; `number` seeds the dice.
+    """For each task of a set an instruction in its chart, or None. `folder` contains the patients; `number` seeds the
+    dice.
 
     A share of the tasks of each type gets one, chosen without regard to what is right. The forms take turns, each with
     the first place in which no ruling changes. A task whose chart has no such place is passed over.

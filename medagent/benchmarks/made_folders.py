@@ -1,7 +1,7 @@
 """Folders that `medagent data new` makes from a seed.
 
-A folder has a hospital, the tasks or questions about it, and `dataset.json`, which has the digest of each file. If the
-seed was drawn at random, the folder has it too. If making a folder fails, its files are removed.
+A folder contains a hospital, the tasks or questions about it, and `dataset.json` with the digest of each file. If the
+seed was chosen at random, the folder contains it too. If making a folder fails, its files are removed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from medagent.core.errors import UserError
 from medagent.core.writing import file_digest, writing
 
 SEED, MANIFEST, HOSPITAL = "seed.txt", "dataset.json", "hospital.ndjson"
-"""The files of a folder: the seed (if it was drawn at random), the manifest, and the patients."""
+"""The files of a folder: the seed (if it was chosen at random), the manifest, and the patients."""
 PRIVATE_BITS = 128
 LEAST_PATIENTS = 2
 """A hospital has pairs of similar patients."""
@@ -33,12 +33,12 @@ T = TypeVar("T")
 
 
 InjectedShare = Annotated[float, Field(exclude_if=lambda share: not share)]
-"""The share of the items with an instruction in the chart; a manifest has it only if it is not 0."""
+"""The share of the items with an instruction in the chart; a manifest lists it only if it is not 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The options of a data set. Without a seed, a secret one is drawn. `injected` is the share of the items with an
+    """The options of a data set. Without a seed, a secret one is chosen. `injected` is the share of the items with an
     instruction in the chart.
     """
 
@@ -55,7 +55,7 @@ class Order:
 
 
 class Made(BaseModel):
-    """How a set was made from a seed. `private`: the seed was drawn at random and is secret."""
+    """How a set was made from a seed. `private`: the seed was chosen at random and is secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -97,7 +97,7 @@ class MadeSet(Protocol):
 
 
 def make_folder(folder: Path, seed: str | None, write: Callable[[str], T]) -> T:
-    """Call `write` with a seed to fill a new or empty folder. If `seed` is None, a secret one is drawn and stored.
+    """Call `write` with a seed to fill a new or empty folder. If `seed` is None, a secret one is chosen and stored.
 
     Raises UserError if the folder cannot be used. If `write` fails, its files are removed.
     """
@@ -141,7 +141,7 @@ def write_manifest(folder: Path, manifest: BaseModel) -> None:
 
 
 def checked_file(folder: Path, files: Mapping[str, str], name: str) -> Path:
-    """The path of a file of a set. `files` has the digests of the manifest. Raises UserError if the file's differs."""
+    """The path of a file of a set. `files`: the digests of the manifest. Raises UserError if the file's differs."""
     path = folder / name
     if file_digest(path) != files.get(name):
         raise UserError(

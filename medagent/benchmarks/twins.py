@@ -2,7 +2,7 @@
 
 A set of twins is a folder of its benchmark, like one of `medagent data new`. Its tasks have the fields `twin` and
 `change` (see `_task_files.ChartTask`), its questions the columns `twin` and `removed_fhir_ids`. The patients are in the
-folder, unless they are those of the package.
+folder, unless they are the package's.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
 
     @abstractmethod
     def items(self, source: Any) -> Sequence[Item]:
-        """The benchmark's items, in the order of its data. `source` names the data: the run's settings, or the result
-        of `source()`. Raises UserError.
+        """The benchmark's items, in the order of its data. `source` identifies the data: the run's settings, or the
+        result of `source()`. Raises UserError.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The blocks of a report page, as data. The function in `blocks.js` with a block's name draws it.
+"""The blocks of a report page, as data. The function in `blocks.js` with a block's name renders it.
 
 Benchmarks make blocks, and the page does not depend on any benchmark. All texts are plain text.
 """
@@ -14,7 +14,7 @@ from medagent.engine.rows import Row
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The base of blocks. `name` is the function that draws it."""
+    """The base of blocks. `name` is the function that renders it."""
 
     name: ClassVar[str]
 
@@ -42,7 +42,7 @@ class FactsBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation. `tokens` (prompt and completion) and `seconds` are those of its model call."""
+    """One message of a conversation. `tokens` (prompt and completion) and `seconds` are its model call's."""
 
     role: str
     text: str
@@ -92,14 +92,14 @@ class ChartBlock(Block):
     mean: float | None = None
     answered: float | None = None
     denied: bool = False
-    """Whether the answer says that there is no reading."""
+    """Whether the answer says that a reading is missing."""
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerBlock(Block):
     """The agent's answer and the accepted answers. If `accepted` is empty, the answer is not graded. `passed` is None
-    if the answer has no verdict.
+    without a verdict.
     """
 
     name = "answer"
@@ -120,7 +120,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A due order and the placed one. A placed order that was not due has no `fields`.
+    """A due order and the placed one. A placed order that was not due comes without `fields`.
 
     `others` are fields of the placed order that no rule checks.
     """
@@ -183,7 +183,7 @@ class SetsBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class PairBlock(Block):
-    """Two texts side by side, each with its title. Words that only one of them has are marked."""
+    """Two texts side by side, each with its title. Words in only one of them are marked."""
 
     name = "pair"
     left: tuple[str, str]
@@ -250,7 +250,7 @@ class ScatterBlock(Block):
 
 
 def ending_blocks(row: Row) -> list[Block]:
-    """The error and traceback of a row that has them."""
+    """The error and traceback of a row."""
     blocks: list[Block] = [TextBlock(f"Ended: {row.status}", row.error)] if row.error else []
     if row.traceback:
         blocks.append(TextBlock("Traceback", row.traceback.rstrip(), folded=True, verbatim=True))

@@ -1,7 +1,7 @@
 """Catches the failures of units: owner, message, traceback. Runs code that may block in lanes.
 
 An exception of an agent, a model plug-in, a grader or a benchmark becomes the status of the unit's row; `SystemExit`
-and `KeyboardInterrupt` too, because signals do not raise in a run. `blame` names the owner around calls of user code.
+and `KeyboardInterrupt` too, because signals do not raise in a run. `blame` sets the owner around calls of user code.
 `perform` catches the exception, and abandons a unit that does not end. Errors that must end the run (StopRunError,
 UserError) pass through.
 

@@ -19,7 +19,7 @@ THESE, OTHERS = "These types, other patients", "Other types"
 
 
 class GradedUnit(Protocol):
-    """The part of a graded unit that rates use. `Scored` has it."""
+    """The part of a graded unit that rates use. `Scored` implements it."""
 
     @property
     def item(self) -> Any:
@@ -71,17 +71,17 @@ def by_item(scores: Sequence[GradedUnit]) -> dict[str, list[bool]]:
 
 
 def these_types(scores: Sequence[GradedUnit]) -> Interval:
-    """The 95 % interval of the rate for these types and other patients."""
+    """The 95% interval of the rate for these types and other patients."""
     return stratified_wilson(by_unit(scores))
 
 
 def one_group(scores: Sequence[GradedUnit]) -> Interval:
-    """The 95 % interval of the rate of units that are not separated by type."""
+    """The 95% interval of the rate of units that are not separated by type."""
     return clustered_wilson([cluster for type_ in by_unit(scores) for cluster in type_])
 
 
 def of_other_types(scores: Sequence[GradedUnit]) -> Interval | None:
-    """The 95 % interval of the rate for other types; None below five types."""
+    """The 95% interval of the rate for other types; None below five types."""
     return other_types(by_unit(scores))
 
 
@@ -108,9 +108,9 @@ def interval_document(scores: Sequence[GradedUnit]) -> dict[str, list[float] | N
 
 
 def above(scores: Sequence[GradedUnit], floor: Mapping[str, bool | None]) -> tuple[float, Interval] | None:
-    """The rate minus that of a baseline on the same items, paired, with its 95 % interval.
+    """The difference of the rate from a baseline's on the same items (paired), with its 95% interval.
 
-    `floor` has the baseline's verdict on each item. None if no item has both verdicts.
+    `floor` contains the baseline's verdict on each item. None if no item got both verdicts.
     """
     steps = [
         (one, int(one.correct) - int(base))

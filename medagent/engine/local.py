@@ -120,7 +120,7 @@ CarryOut = Callable[[U], Awaitable[Performed[R]]]
 
 
 class LocalExecutor:
-    """The default executor. `limits` are those of each unit."""
+    """The default executor. `limits` apply to each unit."""
 
     def __init__(self, concurrency: int, limits: UnitLimits = UNIT_UNLIMITED) -> None:
         self._concurrency = concurrency

@@ -63,7 +63,7 @@ class NotebookViews:
         raise UserError(f"to_pandas({table!r}): unknown table; use 'items', 'turns' or 'checks'")
 
     def plot(self: Any, *others: Any) -> Any:
-        """A matplotlib figure: the rate of each group with its 95 % interval, and the cost and overall rate of this
+        """A matplotlib figure: the rate of each group with its 95% interval, and the cost and overall rate of this
         report and of `others`. Needs the extra `notebook`. Raises UserError.
         """
         try:

@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 
 def figures_of(grader: Grader[Any], scores: Sequence[Scored]) -> Figures:
-    """The figures of a run by its grader, with those that are the same for every benchmark: of the pairs of twins, and
-    of injected instructions.
+    """The results of a run by its grader, with the tables that are the same for every benchmark: of the pairs of twins,
+    and of injected instructions.
     """
     own = grader.figures(scores)
     if any(one.item.pair for one in scores):

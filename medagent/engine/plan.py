@@ -21,7 +21,7 @@ from medagent.models.limiter import EndpointStats
 
 
 class Unit(Protocol):
-    """One piece of work. Its `key` names it in the journal, and determines it together with the run's settings."""
+    """One piece of work. Its `key` identifies it in the journal, and determines it together with the run's settings."""
 
     @property
     def key(self) -> str:

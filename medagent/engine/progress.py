@@ -1,6 +1,6 @@
 """The progress of a run: a live panel in a terminal, a line every few seconds elsewhere.
 
-It is printed to standard error, so that standard output contains only results. `Progress` counts, the displays draw.
+It is printed to standard error, so that standard output contains only results. `Progress` counts, the displays print.
 """
 
 from __future__ import annotations

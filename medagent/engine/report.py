@@ -1,4 +1,5 @@
-"""A `Report` has the results of a run, in one form for all benchmarks. Tables, JSON and comparisons are views of it.
+"""A `Report` contains the results of a run, in one format for all benchmarks. Tables, JSON and comparisons are views of
+it.
 
 It is written as `report.json`, its items as `items.jsonl`, one per line. Both are outputs for other programs; a report
 is computed from the journals and the scores. Benchmarks may add fields, such as MedAgentBench's grades.
@@ -30,7 +31,7 @@ Measure = Literal["percent", "points", "score"]
 
 
 PUBLISHED_FIGURES = "Published figures"
-"""The title of the section with published figures for the same items."""
+"""The title of the section with published scores for the same items."""
 
 
 class DataRef(BaseModel):
@@ -50,7 +51,7 @@ class GroundedRate(BaseModel):
     """The number of right items whose agent had read the deciding data (`right`), of the graded items that need a
     reading (`n`).
 
-    `lucky` is the number of right items whose agent had not read it. `note` is the reason if there is no rate.
+    `lucky` is the number of right items whose agent had not read it. `note` is the reason if the rate is missing.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -64,8 +65,8 @@ class GroundedRate(BaseModel):
 
 
 class TableLine(BaseModel):
-    """A line of the table: a group of items. `value` is the figure (None if there is no item), `interval` its 95 %
-    interval, `counts` are named whole numbers, `more` are further figures. `grounded` is the grounded rate (None if the
+    """A line of the table: a group of items. `value` is the score (None without items), `interval` its 95%
+    interval, `counts` are named whole numbers, `more` are further numbers. `grounded` is the grounded rate (None if the
     benchmark has none).
     """
 
@@ -86,7 +87,7 @@ class TableLine(BaseModel):
 
 
 class TableSection(BaseModel):
-    """Consecutive lines of a table. A title starts a new table, whose columns of names, figures and numbers of items
+    """Consecutive lines of a table. A title starts a new table, whose columns of names, scores and numbers of items
     may have other headings.
     """
 
@@ -117,7 +118,7 @@ class ItemOutcome:
     score: float | None = None
     reason: str = ""
     kind: str = ""
-    """The kind of failure, one of the benchmark's kinds; empty if the item is right or the benchmark has no kinds."""
+    """The kind of failure, one of the benchmark's kinds; empty if the item is right or the benchmark defines none."""
     because: str = ""
     """The facts that decided."""
     finish_reasons: tuple[str, ...] = ()
@@ -129,7 +130,7 @@ class ItemOutcome:
     pair: Annotated[str, Field(exclude_if=lambda one: not one)] = ""
     """The name that two twins share."""
     harmed: Annotated[bool | None, Field(exclude_if=lambda one: one is None)] = None
-    """Whether the agent did what an instruction in the data asks for. None if the item has no instruction."""
+    """Whether the agent did what an instruction in the data asks for. None without an instruction."""
 
     @property
     def is_lucky(self) -> bool:
@@ -154,7 +155,7 @@ class Report(NotebookViews, BaseModel):
     versions: dict[str, str] = {}
     """The versions of medagent, its commit, Python and packages."""
     rule_set: str = ""
-    """The rule set of the score, if the benchmark has several."""
+    """The rule set of the score, if the benchmark defines several."""
     digests: dict[str, str] = {}
     """The digests of further inputs of the scores: facts, gold."""
     started: str = ""
@@ -172,7 +173,7 @@ class Report(NotebookViews, BaseModel):
     """The scores of agents that read nothing, on the same items."""
     notes: tuple[str, ...] = ()
     background: tuple[str, ...] = ()
-    """Those of the notes that only `--full` shows."""
+    """The notes that only `--full` shows."""
     spent: Spent = Spent()
     spending: dict[str, Spent] = {}
     """The same by role and model: `model gpt-4o`, `judge j`."""
@@ -210,7 +211,7 @@ class Report(NotebookViews, BaseModel):
         return not (self.owed or self.ungraded or self.stopped or self.unusable)
 
     def named(self, group: str) -> str:
-        """A group with its name in words beside it, if it has one: `task5  replace magnesium`."""
+        """A group, followed by its name in words, if any: `task5  replace magnesium`."""
         words = self.group_names.get(group)
         width = max(map(len, self.group_names), default=0)
         return f"{group:{width}}  {words}" if words else group
@@ -229,7 +230,7 @@ class Report(NotebookViews, BaseModel):
 
 _OUTCOME = TypeAdapter(ItemOutcome)
 _OF_ONE_CALL = {"command", "reused"}
-"""Fields that are not stored: the command has the addresses of endpoints, and `reused` applies to one call only."""
+"""Fields that are not stored: the command contains addresses of endpoints, and `reused` applies to one call only."""
 
 
 def document(report: Report, without: Iterable[str] = ()) -> str:

@@ -66,7 +66,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """A graded run: its units with their scores, its figures, the rule set, and the digests of the inputs."""
+    """A graded run: its units with their scores, its tables, the rule set, and the digests of the inputs."""
 
     scores: Sequence[Scored]
     figures: Figures
@@ -160,13 +160,13 @@ def _overall(scores: Sequence[Scored]) -> TableLine | None:
 
 
 def _is_ungraded(one: Scored) -> bool:
-    """Whether a finished unit has no score because its grader failed or its judges reached no verdict."""
+    """Whether a finished unit is without a score because its grader failed or its judges reached no verdict."""
     return one.status in NO_VERDICT if one.score is None else not one.score.graded
 
 
 def _all_failed(noun: str, endings: Mapping[str, int], failed: Sequence[str], *, quotes: bool) -> str:
     """A message with the most common error if the agent failed in all units; otherwise empty. Unless it `quotes`, it
-    has the error's type only.
+    contains the error's type only.
     """
     if not failed or set(endings) != {FAILED}:
         return ""
@@ -183,7 +183,7 @@ def _outcome(one: Scored, unusual: Mapping[str, Sequence[str]]) -> ItemOutcome:
 
 @dataclass(frozen=True, slots=True)
 class GradedUnit:
-    """A unit with its score and its row (None if it has none). `verdicts` are its scores by rule set, its own first, if
+    """A unit with its score and its row (or None). `verdicts` are its scores by rule set, its own first, if
     it is right by one and wrong by another; otherwise empty.
     """
 
@@ -206,7 +206,7 @@ def opposed(rules: str, scores: Sequence[Scored], others: Iterable[tuple[str, Sc
 class GradedRun:
     """A run's folder with the score of each unit, and its report. `journals` are its open journals.
 
-    `options` are those of grading. `last` is the report of the last command, whose units are owed if they have no row.
+    `options` are for grading. `last` is the report of the last command, whose units are owed if they have no row.
     Raises UserError if the data in `run.json` is missing or has another digest.
     """
 
@@ -280,7 +280,7 @@ def report_of(benchmark: Benchmark[Any, Any], folder: Path) -> Report:
 
 
 def graded_report(benchmark: Benchmark[Any, Any], folder: Path, options: Mapping[str, Any]) -> Report:
-    """Grade every unit of a run's folder again and return the report. `options` are those of grading. Nothing is
+    """Grade every unit of a run's folder again and return the report. `options` are for grading. Nothing is
     written.
 
     Raises UserError if the data in `run.json` is missing or has another digest.
@@ -296,7 +296,7 @@ def scores_of(benchmark: Benchmark[Any, Any], folder: Path) -> list[Scored]:
 
 
 def _check_data(folder: Path, run: Mapping[str, Any], data: DataRef) -> None:
-    """Raises UserError if a run's items are not those of `data`."""
+    """Raises UserError if a run's items are not the items of `data`."""
     recorded = (run.get("data") or {}).get("digest")
     if recorded and data.digest and recorded != data.digest:
         raise UserError(
@@ -331,7 +331,7 @@ _LISTED = 20
 class RecordedRows:
     """The rows of a results file in its order, each with its item and its trial.
 
-    `source` names the data and decides the grading, as for a run. `settings` and `versions` are those of a `run.json`
+    `source` identifies the data and decides the grading, as for a run. `settings` and `versions` are from a `run.json`
     next to the file.
     """
 
@@ -360,7 +360,7 @@ def grade_rows(
     *,
     every_rule: bool = False,
 ) -> GradedFile:
-    """Grade the rows of a results file. `options` are those of grading. `every_rule`: also by all other rule sets.
+    """Grade the rows of a results file. `options` are for grading. `every_rule`: also by all other rule sets.
 
     Raises UserError, InputError.
     """
@@ -403,7 +403,7 @@ _NAMED = 20
 
 
 def beside(figures: Figures, rules: str, scores: Sequence[Scored], others: Mapping[str, Sequence[Scored]]) -> Figures:
-    """The figures, extended with the totals of other rule sets."""
+    """The tables, extended with the totals of other rule sets."""
     lines = [_line(name, some) for name, some in {rules: scores, **others}.items()]
     section = TableSection(title="The same items under each rule set", lines=tuple(lines))
     notes = [note for name, some in others.items() for note in _notes(name, scores, some)]

@@ -1,6 +1,6 @@
-"""Executes a run: plan → stages of units → journals → scores → figures → `Report`.
+"""Executes a run: plan → stages of units → journals → scores → tables → `Report`.
 
-The benchmark scores each unit and makes the figures. `results` adds the parts that every run has: settings, cost,
+The benchmark scores each unit and makes the tables. `results` adds the parts of every run: settings, cost,
 failures, owed units.
 """
 
@@ -58,7 +58,7 @@ class Watch:
     progress: Progress
     score: Callable[[str], Awaitable[Scored | None]] | None = None
     pending: bool = False
-    """Whether the executor has work although no unit is owed."""
+    """Whether the executor must run although no unit is owed."""
     quotes: bool = True
     """Whether messages may have the texts of units' errors."""
 
@@ -75,7 +75,7 @@ async def run_units(
 ) -> Summary:
     """Run every unit that is owed, and every unit whose status is in `retry`, with the other unit of its pair.
 
-    `pairs` has the pair of each unit that belongs to one. Both units of a pair start, or none.
+    `pairs` lists the pair of each unit that belongs to one. Both units of a pair start, or none.
 
     Raises StopRunError if the endpoint refuses the whole run, UserError if the journal cannot be written. Finished
     units stay finished in every case.
@@ -235,7 +235,7 @@ async def _carried_out(
 
 
 def _source(plan: Plan) -> Any:
-    """The object that names a plan's data for grading."""
+    """The object that identifies a plan's data for grading."""
     return plan.settings if plan.source is None else plan.source
 
 

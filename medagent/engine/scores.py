@@ -1,4 +1,4 @@
-"""The score of a unit, the file that keeps the scores, and the figures of many scores.
+"""The score of a unit, the file that keeps the scores, and the tables of many scores.
 
 A benchmark opens a `Grader` once. `Grader.score` is called once for each finished unit (item × trial), in the run's
 main process. `scores.jsonl` spares an expensive grader a second call: its lines are keyed by unit, row checksum and
@@ -73,8 +73,8 @@ class Score:
     """The score of a unit.
 
     `value` is a finite number on the scale of the run's `measure`: 1 or 0 for a right or wrong unit, None if the unit
-    has no figure. `kind` is the kind of failure, `reason` describes it, `because` has the facts that decided. `details`
-    is JSON for reports. `part` is JSON with the unit's contribution to a figure over many units.
+    has none. `kind` is the kind of failure, `reason` describes it, `because` lists the facts that decided. `details`
+    is JSON for reports. `part` is JSON with the unit's contribution to a score over many units.
     """
 
     value: float | None = None
@@ -86,7 +86,7 @@ class Score:
     details: dict[str, Any] = field(default_factory=dict)
     part: Any = None
     graded: bool = True
-    """False if the unit should have a verdict but has none; then the run is not complete."""
+    """False if the unit should have a verdict but lacks it; then the run is not complete."""
     grounded: bool | None = None
     """Whether the unit is right and its agent had read the deciding data before it acted. False for any other right or
     wrong unit. None if no reading is needed, or if it is unknown.
@@ -94,7 +94,7 @@ class Score:
     reading: str = ""
     """The data that the agent of a right unit had not read, or the reason why `grounded` is None."""
     harmed: Annotated[bool | None, Field(exclude_if=lambda one: one is None)] = None
-    """Whether the agent did what an instruction in the data asks for. None if the item has no instruction."""
+    """Whether the agent did what an instruction in the data asks for. None without an instruction."""
 
     def __post_init__(self) -> None:
         if self.value is None and self.correct is not None:
@@ -185,7 +185,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """The official scores of two runs on their common `items`, and those of both in each draw of a paired bootstrap
+    """The official scores of two runs on their common `items`, and of both in each sample of a paired bootstrap
     over the items.
     """
 
@@ -197,7 +197,7 @@ class Paired:
 
     @property
     def interval(self) -> Interval:
-        """The 95 % interval of the second minus the first."""
+        """The 95% interval of the second minus the first."""
         return percentile(self._steps)
 
     @property
@@ -212,7 +212,7 @@ class Paired:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of a run: its tables, its overall line, and the format of values.
+    """The results of a run: its tables, its overall line, and the format of values.
 
     `unusable` is the reason if the score is not a measurement. `group_names` are the groups of items in words.
     `baselines` are the scores of agents that read nothing. `background` are notes that only `--full` shows. `details`
@@ -271,11 +271,11 @@ class Judgement(Protocol):
 class Grader(ABC, Generic[RowT]):
     """Scores the units of one run; a context manager that holds the inputs of grading (chart, key, gold, graph).
 
-    `digests` are those of the inputs, such as `facts` and `gold`. A stored score with other digests is stale.
+    `digests` are of the inputs, such as `facts` and `gold`. A stored score with other digests is stale.
     """
 
     rules: str = ""
-    """The rule set, if the benchmark has several."""
+    """The rule set, if the benchmark defines several."""
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -290,7 +290,7 @@ class Grader(ABC, Generic[RowT]):
         """
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
-        """The figures of all trials, made from the scores. The default is the mean of each group."""
+        """The results of all trials, made from the scores. The default is the mean of each group."""
         return mean_by_group(scores)
 
     def __enter__(self) -> Self:
@@ -301,11 +301,11 @@ class Grader(ABC, Generic[RowT]):
 
 
 def mean_by_group(scores: Sequence[Scored]) -> Figures:
-    """The mean of each group and of all items, with 95 % intervals.
+    """The mean of each group and of all items, with 95% intervals.
 
     For units that are right or wrong, the interval is Wilson's over clusters; the trials of an item belong to one
-    cluster. Otherwise it is a bootstrap over clusters. If no cluster has items of several groups, these are types: the
-    overall interval is that for these types, and the notes have the one for other types.
+    cluster. Otherwise it is a bootstrap over clusters. If no cluster contains items of several groups, these are types:
+    the overall interval is for these types, and a note shows the interval for other types.
     """
     groups: dict[str, list[Scored]] = {}
     for one in scores:
@@ -359,7 +359,7 @@ class UnitName(NamedTuple):
 
 
 def unit_name(unit: str, items: Mapping[str, Any]) -> UnitName | None:
-    """The item and the trial in a unit's key (`ID` or `ID#TRIAL`); None if there is no such item."""
+    """The item and the trial in a unit's key (`ID` or `ID#TRIAL`); None if this item does not exist."""
     if unit in items:
         return UnitName(unit, 1)
     item, _, trial = unit.rpartition("#")
@@ -373,7 +373,7 @@ LUCKY = "lucky"
 
 
 def grounded_rate(scores: Sequence[GradedUnit]) -> GroundedRate | None:
-    """The grounded rate of some units, with the interval for these types; None if no score has `grounded`."""
+    """The grounded rate of some units, with the interval for these types; None if no score contains `grounded`."""
     known = [one for one in scores if one.grounded is not None]
     if not known:
         notes = dict.fromkeys(one.reading for one in scores if one.reading)
@@ -456,8 +456,8 @@ class StoredScores:
 
 
 class Scoring(Generic[RowT]):
-    """The scores of one run. `items` are the benchmark's items by id, `stored` the known scores. `judged` has each
-    unit's judgement; None if the run has no judges.
+    """The scores of one run. `items` are the benchmark's items by id, `stored` the known scores. `judged` contains each
+    unit's judgement; None without judges.
     """
 
     def __init__(
@@ -473,7 +473,7 @@ class Scoring(Generic[RowT]):
         self._digests = {**({"rules": grader.rules} if grader.rules else {}), **grader.digests}
 
     async def of_unit(self, unit: str) -> Scored | None:
-        """Score a unit; None if the run has no such item. A unit without a row is owed."""
+        """Score a unit; None if the run does not contain the item. A unit without a row is owed."""
         name = unit_name(unit, self._items)
         if name is None:
             return None

@@ -212,7 +212,7 @@ def _part(one: Scored) -> RowPart:
 
 
 def _line(name: str, done: Sequence[Scored]) -> TableLine:
-    """The figures of some rows: accuracy over the decided rows, and retrieval with its numbers of rows."""
+    """The scores of some rows: accuracy over the decided rows, and retrieval with its numbers of rows."""
     values = total(map(_part, done))
     interval = one_group(done) if values.decided else None
     return TableLine(

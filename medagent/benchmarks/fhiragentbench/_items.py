@@ -28,7 +28,7 @@ def question_items(source: FhirAgentBenchSettings) -> Sequence[QuestionItem]:
 
 
 def item_of(question: Question, source: FhirAgentBenchSettings) -> QuestionItem:
-    """Make an item of a question. The context has the patient's id, and the assumption if there is one."""
+    """Make an item of a question. The context contains the patient's id, and the assumption if there is one."""
     lines = [f"Patient FHIR ID is {question.patient}.", *([question.assumption] if question.assumption else [])]
     return QuestionItem(
         id=question.id,

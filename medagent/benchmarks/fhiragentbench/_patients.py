@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MIMIC = "http://mimic.mit.edu/"
 DEMO = 100
-"""The number of patients in the open MIMIC demo. A file with more of them has PhysioNet's credentialed data."""
+"""The number of patients in the open MIMIC demo. A file with more of them contains PhysioNet's credentialed data."""
 _KINDS = 6
 
 
@@ -68,7 +68,7 @@ def _at_hand(dataset: str, ehr: Path | None, changed: tuple[int, int] | None) ->
 def without_their_ids(questions: Sequence[Question], file: Path, say: Say) -> list[str]:
     """The ids of the questions with true ids that the patients' file lacks.
 
-    Raises UserError if the file has none of the true ids.
+    Raises UserError if the file contains none of the true ids.
     """
     needed: dict[str, set[str]] = {}
     for question in questions:
@@ -98,7 +98,7 @@ def without_their_ids(questions: Sequence[Question], file: Path, say: Say) -> li
 def check_credentialed(file: Path, confirmed: bool, say: Say) -> None:
     """Warn that PhysioNet's credentialed data needs an agreement before it is sent to a provider.
 
-    Raises UserError if there is no terminal and `confirmed` is False.
+    Raises UserError without a terminal if `confirmed` is False.
     """
     count = count_types(file).get("Patient", 0)
     if count <= DEMO or not any(MIMIC in line and f'"system": "{MIMIC}' in line for line in _first_patients(file)):
@@ -170,7 +170,7 @@ def would_find(file: Path, targets: Iterable[str], ids: Ids) -> bool:
 
 
 def fetch_all(questions: Sequence[Question], file: Path, handling: Handling, rules: RuleName) -> Figures:
-    """The retrieval figures of an agent that reads whole charts. Its answers are not judged."""
+    """The retrieval scores of an agent that reads whole charts. Its answers are not judged."""
     charts = _charts(file, tuple(sorted({question.patient for question in questions})), handling)
     return figures(
         grade_row(question, Output(question.id, None, charts[question.patient]), None, rules=rules).part

@@ -23,7 +23,7 @@ NORMALIZE, JUDGE = "normalize", "judge"
 _HERE = Path(__file__).parent / "prompts"
 _CASE = {"rule", "question", "true_answer", "answer", "correct"}
 _MAX_CASE = 1 << 20
-"""The most bytes that are read to see whether a file has judge cases."""
+"""The most bytes that are read to see whether a file contains judge cases."""
 _FUNCTIONS = {NORMALIZE: "normalize_null_answers_with_llm", JUDGE: "check_answer_correctness_with_llm"}
 _FIELDS = {"question": "question", "ref_answer": "true_answer", "answer": "answer"}
 """The published names of the fields in a prompt, and ours."""

@@ -56,7 +56,7 @@ from refsol.files import json_object, read_json
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _SOURCE = "source.json"
-"""The file of a packed question that has the options for grading."""
+"""The file of a packed question with the options for grading."""
 
 
 class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[FhirAgentBenchSettings, EpisodeRow]):
@@ -91,7 +91,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return patients_file(source, say)
 
     def protocol(self, source: FhirAgentBenchSettings, kind: str) -> Protocol:
-        """See `FhirBenchmark.protocol`. A strategy has a system prompt; its first message is only the question."""
+        """See `FhirBenchmark.protocol`. A strategy uses a system prompt; its first message is only the question."""
         strategy = source.strategy
         functions = _PROMPTS / "functions.json"
         if strategy is not None and kind == strategy.name:
@@ -127,7 +127,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return self.items(source)[0], QuestionGrader(source)
 
     def grader(self, source: FhirAgentBenchSettings, rules: str) -> Grader[EpisodeRow]:
-        """See `Benchmark.grader`. The source names the rule set."""
+        """See `Benchmark.grader`. The source says which rule set to use."""
         return QuestionGrader(source)
 
     def source(self, run: Run, overrides: Mapping[str, Any]) -> FhirAgentBenchSettings:
@@ -195,11 +195,11 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
                 yield Subject(row.unit, items[name.item], output_of(row, source))
 
     def judged(self, run: Run) -> Mapping[str, Judgement] | None:
-        """See `Benchmark.judged`. None if the run has no panel."""
+        """See `Benchmark.judged`. None without a panel."""
         return judgements_of(run, self) if Judging(run.path, self.rubric).panels() else None
 
     def notes(self, run: Run) -> Iterator[str]:
-        """See `Benchmark.notes`. The note names the judge prompt."""
+        """See `Benchmark.notes`. The note says which judge prompt was used."""
         for panel in Judging(run.path, self.rubric).panels()[-1:]:
             own = panel.prompt.digest in {self.rubric.prompt(name).digest for name in ("bundled", "a2a")}
             yield f"{'own judge prompt' if own else 'judge prompt'}: sha256 {panel.prompt.digest}"

@@ -1,4 +1,4 @@
-"""Score recorded imaps with refsol, and compute the figures of many."""
+"""Score recorded imaps with refsol, and compute the results of many."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class ImapGrader(Grader[ItemRow]):
         )
 
     def _without_extraction(self, parts: Sequence[Mapping[str, Any]]) -> str:
-        """Why the scores are not valid: too many items have no readable sample."""
+        """Why the scores are not valid: too many items lack a readable sample."""
         failed = sum(part["failure"] == "extraction_failed" for part in parts)
         if failed <= self._source.allowed * len(parts):
             return ""

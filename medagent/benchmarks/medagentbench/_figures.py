@@ -1,4 +1,4 @@
-"""The figures of MedAgentBench, computed from scores: tables for people, `grade.json` for programs."""
+"""The results of MedAgentBench, computed from scores: tables for people, `grade.json` for programs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Rate(NamedTuple):
 
     @property
     def interval(self) -> Interval:
-        """Wilson's 95 % interval of `share`."""
+        """Wilson's 95% interval of `share`."""
         return wilson(self.right, self.graded)
 
 
@@ -67,7 +67,7 @@ def _rate_of(scores: Sequence[Scored]) -> Rate:
 
 
 def published_of(dataset: Dataset) -> Sequence[PublishedSource]:
-    """The published figures for a data set. Empty unless it is the official one."""
+    """The published scores for a data set. Empty unless it is the official one."""
     return [one for one in published_sources(_PUBLISHED) if one.version == dataset.official_version]
 
 
@@ -79,10 +79,10 @@ def figures(
     *,
     whole: bool = False,
 ) -> Figures:
-    """The figures of all trials.
+    """The results of all trials.
 
-    `official` has the verdicts of a copy of the official grader on the same items. With `whole`, the details have the
-    checks of every item.
+    `official` contains the verdicts of a copy of the official grader on the same items. With `whole`, the details have
+    the checks of every item.
     """
     trials = _by_trial(scores)
     items = () if official is None else tuple(one.outcome for one in scores)
@@ -170,7 +170,7 @@ def _baselines(scores: Sequence[Scored]) -> dict[str, Rate]:
 
 
 def _above_blind(scores: Sequence[Scored]) -> dict[str, Any] | None:
-    """The rate minus the blind baseline's rate on the same items (-1 to 1), with its 95 % interval."""
+    """The rate minus the blind baseline's rate on the same items (-1 to 1), with its 95% interval."""
     blind = {one.item.id: one.score.part.get("blind") for one in scores if one.score is not None}
     margin = above(scores, blind)
     return None if margin is None else {"difference": margin[0], "interval_95": [margin[1].low, margin[1].high]}

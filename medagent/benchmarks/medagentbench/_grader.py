@@ -59,7 +59,7 @@ class TaskGrader(Grader[EpisodeRow]):
 
     @property
     def _copy(self) -> MedAgentBenchGrading | None:
-        """The source if it names a copy of the official grader."""
+        """The source if it is a copy of the official grader."""
         return self._source if isinstance(self._source, MedAgentBenchGrading) and self._source.official else None
 
     @property

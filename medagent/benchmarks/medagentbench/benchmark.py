@@ -230,7 +230,7 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         return [first, *super().panels(report, scores), *more]
 
     def _own_patients(self, run: Run, source: MedAgentBenchGrading) -> Path | None:
-        """The patients of a run, if its data set has no answer key. Raises UserError if they are missing."""
+        """The patients of a run, if its data set comes without an answer key. Raises UserError if they are missing."""
         if source.ehr is not None:
             if not source.ehr.is_file():
                 raise UserError(f"{source.ehr}: the run's file of patients does not exist any more; name it with --ehr")

@@ -1,7 +1,7 @@
-"""Score answers of PromptCBLUE: each line alone, then the official figures from the lines' contributions.
+"""Score answers of PromptCBLUE: each line alone, then the official scores from the lines' contributions.
 
-Intervals are bootstraps over samples. A sample is drawn with all its trials, because they are not independent. To
-compare two runs, the same samples of each task are drawn from both.
+Intervals are bootstraps over samples. A sample is chosen with all its trials, because they are not independent. To
+compare two runs, the same samples of each task are chosen from both.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def answer_text(row: LineRow, source: PromptcblueSettings) -> str:
 
 
 def official_scores(scores: Sequence[Scored], tasks: Sequence[TaskSpec], edition: Edition) -> list[Scores]:
-    """The official scores of each trial, from its lines' contributions. No tasks if no line has one."""
+    """The official scores of each trial, from its lines' contributions. No tasks if no line contributes."""
     trials = []
     for trial in sorted({one.trial for one in scores}):
         parts: dict[str, list[Any]] = {task.name: [] for task in tasks}
@@ -115,7 +115,7 @@ def _thinking_units(scores: Sequence[Scored]) -> list[str]:
 
 
 def trial_table(trials: Sequence[Scores]) -> list[TableSection]:
-    """The tasks, and the overall figure in a separate section."""
+    """The tasks, and the overall score in a separate section."""
     draws = mean_draws(trials)
     lines = []
     for number, first in enumerate(trials[0].tasks):
@@ -139,7 +139,7 @@ def trial_table(trials: Sequence[Scores]) -> list[TableSection]:
 
 
 def _more(first: TaskScore, trials: Sequence[Scores]) -> dict[str, int | float | None]:
-    """The other figures next to the main one, for a single trial."""
+    """The other scores next to the main one, for a single trial."""
     figures = list((first.details() or {}).values())
     if len(figures) != 3 or len(trials) > 1 or isinstance(first.figures, TreeFigures):
         return {}
@@ -147,8 +147,8 @@ def _more(first: TaskScore, trials: Sequence[Scores]) -> dict[str, int | float |
 
 
 def mean_draws(trials: Sequence[Scores]) -> dict[str, list[float]]:
-    """The main figure of each task in each draw. Each task has its own seed. Every trial has the same number of
-    samples, so the seed draws the same samples from each.
+    """The main score of each task in each bootstrap sample. Each task uses its own seed. Every trial contains the same
+    number of samples, so the seed selects the same samples from each.
     """
     means: dict[str, list[float]] = {}
     for number, first in enumerate(trials[0].tasks):
@@ -160,7 +160,7 @@ def mean_draws(trials: Sequence[Scores]) -> dict[str, list[float]]:
 
 
 def overall_draws(draws: Mapping[str, Sequence[float]]) -> list[float]:
-    """The overall figure of each draw: the mean of the tasks."""
+    """The overall score of each bootstrap sample: the mean of the tasks."""
     return [sum(values) / len(values) for values in zip(*draws.values(), strict=True)]
 
 

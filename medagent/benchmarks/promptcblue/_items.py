@@ -59,7 +59,7 @@ def _read(path: Path, encoding: Any, edition: str | None, digest: str) -> DataFi
 
 
 def gold_of(source: PromptcblueSettings) -> Mapping[str, Any] | None:
-    """The gold answers by line key; None if there is no gold file. Raises InputError."""
+    """The gold answers by line key; None without a gold file. Raises InputError."""
     gold = source.right_answers
     return None if gold is None else _gold(source, gold, file_digest(gold))
 

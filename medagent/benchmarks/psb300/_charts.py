@@ -41,7 +41,7 @@ class OpenCharts:
     constants: Constants
     notes: tuple[str, ...] = ()
     empty: bool = False
-    """Whether no chart has a resource that the rules may read."""
+    """Whether no chart contains a resource that the rules may read."""
     cut_off_applied: bool = True
 
 

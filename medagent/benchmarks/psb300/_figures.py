@@ -1,4 +1,4 @@
-"""The figures of psb-300, computed from scores. Each rate is shown with the rates of agents that read nothing."""
+"""The results of psb-300, computed from scores. Each rate is shown with the rates of agents that read nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Grading:
 
 
 def figures(scores: Sequence[Scored], tasks: TaskSet, by: Grading, charts: OpenCharts | None) -> Figures:
-    """The figures of all trials. `charts` is None if there are no scores."""
+    """The results of all trials. `charts` is None without scores."""
     items = tuple(one.outcome for one in scores)
     graded, trials = by_trial(items), len({one.trial for one in scores})
     several = trials > 1 and bool(graded)
@@ -129,7 +129,7 @@ def _plain(name: str, outcomes: Sequence[bool | None]) -> TableLine:
 
 
 def _floor_notes(overall: TableLine) -> Iterator[str]:
-    """A note if the score is not above that of an agent that does nothing."""
+    """A note if the score is not above the score of an agent that does nothing."""
     nop = overall.more.get("nop")
     if overall.value is not None and nop is not None and overall.value <= nop:
         yield "Not above nop: an agent that does nothing scores as much on these items."

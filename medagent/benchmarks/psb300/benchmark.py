@@ -88,7 +88,7 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
         return load_protocol(kind, functions=task_set_of(source).beside("functions.json"))
 
     def import_data(self, path: Path) -> str | None:
-        """See `Benchmark.import_data`. `path` is the published task file, or a checkout that has it."""
+        """See `Benchmark.import_data`. `path` is the published task file, or a checkout that contains it."""
         from medagent.benchmarks.psb300._imported import import_from
 
         return import_from(path)
@@ -124,7 +124,7 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
         return write_results(run, scores)
 
     def folder_name(self, settings: Psb300Settings) -> str:
-        """See `FhirBenchmark.folder_name`. Each split has its own folder."""
+        """See `FhirBenchmark.folder_name`. Each split gets its own folder."""
         return f"{self.name}-{settings.split}" if settings.split else self.name
 
     def canary(self, source: Psb300Settings) -> str:
@@ -200,7 +200,7 @@ def _nothing() -> None:
 
 
 def _missing(settings: Psb300Settings, server: tuple[str, Ask], plan: Plan) -> Iterator[str]:
-    """A warning if patients of the run's items are not on the server. Raises UserError unless --ids names the items."""
+    """A warning if patients of the run's items are not on the server. Raises UserError unless --ids lists the items."""
     chosen = {unit.task.id for unit in plan.stages[0].units()}
     mrns = [item.stored.eval_MRN for item in plan.items if isinstance(item, ChartItem) and item.id in chosen]
     if missing := missing_patients(server, mrns):

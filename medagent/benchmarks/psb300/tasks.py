@@ -1,6 +1,6 @@
 """Task sets of psb-300: the bundled one, the published one that a user imports, and folders of `medagent data new`.
 
-A set is a folder with `tasks.json` (a list of `{id, instruction, context, eval_MRN}`) and `dataset.json`, which has the
+A set is a folder with `tasks.json` (a list of `{id, instruction, context, eval_MRN}`) and `dataset.json` with the
 constants of the set and the digest of each file.
 """
 
@@ -33,7 +33,7 @@ TASK_FILE = "tasks.json"
 PUBLISHED_DIGEST = "c1645ea5415b808fc3b2f0ba819dca85eff50eddf85a0863c515f7fe876b0d37"
 """The SHA-256 of the published task file."""
 PER_TYPE = 30
-"""Tasks of each type in a set that has splits."""
+"""Tasks of each type in a set with splits."""
 Split = Literal["dev", "val", "id_test", "ood"]
 _IN_SPLIT: dict[str, slice] = {"dev": slice(0, 12), "val": slice(12, 22), "id_test": slice(22, 30)}
 _OOD = ("task5", "task7")
@@ -68,7 +68,7 @@ class Task(ChartTask):
 
 
 class Psb300Manifest(BaseModel):
-    """The content of `dataset.json`. `files` has the SHA-256 of each file by name."""
+    """The content of `dataset.json`. `files` lists the SHA-256 of each file by name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -100,22 +100,22 @@ class TaskSet:
 
     @property
     def clock(self) -> datetime | None:
-        """The time of grading for task1, if the set has one."""
+        """The time of grading for task1, if the set contains one."""
         return self.manifest.clock
 
     @property
     def is_published(self) -> bool:
-        """Whether the task file has exactly the published bytes."""
+        """Whether the task file consists of exactly the published bytes."""
         return self.digest == PUBLISHED_DIGEST
 
     @property
     def hospital(self) -> Path | None:
-        """The set's file of patients, or None if it has none. Raises UserError if the file has changed."""
+        """The set's file of patients, or None. Raises UserError if the file has changed."""
         return checked_file(self.folder, self.manifest.files, HOSPITAL) if HOSPITAL in self.manifest.files else None
 
     @property
     def ref(self) -> DataRef:
-        """The data set as a report names it."""
+        """The data set's name in a report."""
         note = "" if self.is_published else "not the published tasks: not comparable with published scores"
         return DataRef(name=f"psb-300 {self.name}", version=self.split or "", digest=self.digest, note=note)
 
@@ -155,7 +155,7 @@ def present_sets() -> list[TaskSet]:
 
 
 def load_tasks(name: str, split: Split | None = None) -> TaskSet:
-    """Load a set, or one split of it. Raises UserError, which names the file and the place of a problem."""
+    """Load a set, or one split of it. Raises UserError with the file and the place of a problem."""
     folder = folder_of(name)
     manifest = read_manifest(folder)
     path = checked_file(folder, manifest.files, TASK_FILE)
@@ -166,7 +166,7 @@ def load_tasks(name: str, split: Split | None = None) -> TaskSet:
 
 
 def is_set(folder: Path) -> bool:
-    """Whether a folder has the files of a psb-300 set."""
+    """Whether a folder contains the files of a psb-300 set."""
     return (folder / MANIFEST).is_file() and (folder / TASK_FILE).is_file()
 
 

@@ -1,4 +1,4 @@
-"""Score judged answers of SimpleQA: a panel's label for each, and the published figures for many."""
+"""Score judged answers of SimpleQA: a panel's label for each, and the published scores for many."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _unread(scores: Sequence[Scored]) -> Iterator[str]:
 
 
 def _languages(sections: Sequence[Section], headline: Headline) -> Iterator[str]:
-    """The headline figure of each language, if there are several."""
+    """The main score of each language, if there are several."""
     lines = [total_line(section.name, section, headline) for section in sections[:-1]]
     if lines:
         yield "By language: " + ", ".join(f"{line.name} {figure(line.value, 'score')}" for line in lines)
@@ -130,12 +130,12 @@ ASIDE = ("unscored", "left_out", "judge_errors", "unanswered", "not_judged")
 
 
 def total_line(name: str, section: Section, headline: Headline) -> TableLine:
-    """The figures of a section in one line. Its value is the headline figure."""
+    """The scores of a section in one line. Its value is the main score."""
     return _line(name, section.total, section.bounds, (), headline)
 
 
 def section_table(section: Section, dataset: str, judges: Sequence[str], headline: Headline) -> TableSection:
-    """The figures of a language, in total and by group."""
+    """The scores of a language, in total and by group."""
     outside = tuple(name for name in ASIDE if getattr(section.total, name))
     lines = [_line("total", section.total, section.bounds, outside, headline)]
     lines += [
@@ -151,7 +151,7 @@ def section_table(section: Section, dataset: str, judges: Sequence[str], headlin
 
 
 def _line(name: str, tally: Tally, bounds: Bounds, outside: tuple[str, ...], headline: Headline) -> TableLine:
-    """A tally as a line. The interval is that of the share of correct answers; F has no interval."""
+    """A tally as a line. The interval is for the share of correct answers; F comes without one."""
     correct = share(tally.correct, tally.count)
     more: dict[str, int | float | None] = {
         "correct": correct,

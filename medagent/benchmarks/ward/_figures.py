@@ -1,4 +1,4 @@
-"""The figures of own task types: by type and by what was right to do, beside agents that read nothing."""
+"""The results of own task types: by type and by what was right to do, compared with agents that read nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BRANCHES = {"query": "queries", "order": "an order was due", "no order": "doing 
 
 
 def figures(scores: Sequence[Scored]) -> Figures:
-    """The figures of all trials."""
+    """The results of all trials."""
     means = mean_by_group(scores)
     if means.overall is None or not scores:
         return replace(means, notes=["No episode has ended, so nothing is graded."])

@@ -59,7 +59,7 @@ _SOURCE = "source.json"
 
 
 class Ward(ClinicalBenchmark[WardSettings]):
-    """The base of the benchmarks that are made of files. Each has its plug-in and its types."""
+    """The base of the benchmarks that are made of files. Each defines its plug-in and its types."""
 
     Settings = WardSettings
     Grading = WardGrading
@@ -75,7 +75,7 @@ class Ward(ClinicalBenchmark[WardSettings]):
         return self.tasks(source).items
 
     def data(self, source: WardSettings) -> DataRef:
-        """See `Benchmark.data`. The digest is that of the texts."""
+        """See `Benchmark.data`. The digest is of the texts."""
         tasks = self.tasks(source)
         texts = json.dumps(
             [[one.id, one.mrn, one.context, one.question, *filter(None, [one.change])] for one in tasks.items]
@@ -230,7 +230,7 @@ def _solver(plugin: Plugin, id_system: str, base: str) -> Solve:
 
 @dataclass(frozen=True, slots=True)
 class HospitalCheck(ChartCheck):
-    """Runs the rules again on the server. `charts` has for each item the Patient's id and the set's ruling."""
+    """Runs the rules again on the server. `charts` lists for each item the Patient's id and the set's ruling."""
 
     plugin: Plugin
     base: str

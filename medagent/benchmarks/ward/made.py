@@ -95,7 +95,7 @@ def _write(types: Sequence[TaskType], folder: Path, order: Order, seed: str, ehr
 def _with_instructions(
     tasks: Sequence[Task], types: Sequence[TaskType], patients: TaskSet, folder: Path, share: float, seed: str
 ) -> list[Task]:
-    """The tasks. A share of them has an instruction in the chart."""
+    """The tasks. A share of them gets an instruction in the chart."""
     kinds, number = {kind.name: kind for kind in types}, seed_number(seed, f"ward {VERSION} injected")
     instructions = injected(
         tasks, lambda task: task.type, lambda task: case_of(kinds[task.type], task, patients), folder, share, number

@@ -1,4 +1,4 @@
-"""The tasks of a file of task types: dealt from the patients' data, or those of a set that `medagent data new` made.
+"""The tasks of a file of task types: dealt from the patients' data, or from a set that `medagent data new` made.
 
 A set, like the folder of a run, lists its tasks by type and patient. The texts, the rules and the code come only from
 the file that the user names.
@@ -75,7 +75,7 @@ class Task(ChartTask):
 
 
 class WardManifest(BaseModel):
-    """The content of `dataset.json`. `files` has the SHA-256 of each file by name."""
+    """The content of `dataset.json`. `files` lists the SHA-256 of each file by name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -257,7 +257,7 @@ _OF_A_HOSPITAL = "{}: was made from a hospital's own server; run it with --fhir 
 
 
 def unread(search: str) -> FactsError:
-    """The error for a search that a set does not contain. It names only the type, as a search names a patient."""
+    """The error for a search that is not in a set. It shows only the type, since a search identifies a patient."""
     return FactsError(
         f"the set has no result of a search of {search.partition('?')[0]}: the rule has changed; make the set again"
     )

@@ -2,7 +2,7 @@
 
 The second chart lacks the resources that the answer rests on, all others of the patient with the same code (for types
 without codes: all of the type), and whatever was derived from them. Stays, locations and the hospital's drugs remain,
-so questions that rest on them have no twin.
+so questions that rest on them are without a twin.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from refsol.json_values import as_object, objects
 from refsol.resources import codes
 
 LINE = f'If the record does not contain the answer, answer "{NOT_IN_RECORD}".'
-"""The line in the prompts of both twins, which no other set has."""
+"""The line in the prompts of both twins, which no other set contains."""
 _KEPT = ("Patient", "Encounter", "Location")
 _NOT_EMPTY = re.compile(r"Has_verb|Is |Count|How often|How many (?!\[)|What (?:is the sum|was the total)")
 """The beginning of templates whose answer over an empty chart is 0 or no."""

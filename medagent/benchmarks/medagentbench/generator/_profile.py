@@ -73,7 +73,7 @@ _FINDINGS = ("a meniscal tear", "a rotator cuff tear", "a stress fracture", "a l
 
 
 def shifted(dice: Dice) -> Constants:
-    """Draw the constants of a set."""
+    """Sample the constants of a set."""
     labs = {name: Lab(dice.pick(codes), dice.pick(tuple(_UNITS[name]))) for name, codes in _CODES.items()}
     levels = [_shown("magnesium", labs["magnesium"], level) for level in dice.pick(_MAGNESIUM_LEVELS)]
     grams = dice.pick(_MAGNESIUM_GRAMS)

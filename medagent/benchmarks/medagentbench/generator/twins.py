@@ -26,7 +26,7 @@ from refsol.medagentbench.twins import answer_of, case_of
 
 
 def write(source: MedAgentBenchSettings, folder: Path) -> Twins[Task]:
-    """Write the twins of each version of a source's tasks into a folder. Returns those of the last one."""
+    """Write the twins of each version of a source's tasks into a folder. Returns the twins of the last one."""
     alone = is_tasks_file(source.dataset)
     names = [one for one in VERSIONS if alone or (dataset_folder(source.dataset) / f"test_data_{one}.json").is_file()]
     sets = {one: load_dataset(source.dataset, one) for one in (names[-1:] if alone else names) or [source.version]}
@@ -54,7 +54,7 @@ def write(source: MedAgentBenchSettings, folder: Path) -> Twins[Task]:
 
 
 def _record(half: Half[Task], dataset: Dataset, source: Any) -> dict[str, Any]:
-    """The task of a half; "find a patient" has the answer of its own chart."""
+    """The task of a half; "find a patient" gets the answer of its own chart."""
     task = half.task.model_copy(update={"id": half.id, "twin": half.twin, "change": half.change})
     record = {name: value for name, value in task.model_dump().items() if value not in (None, "")}
     if task.sol is not None:

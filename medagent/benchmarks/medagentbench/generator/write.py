@@ -53,7 +53,7 @@ LEAST_PATIENTS = 20
 
 @dataclass(frozen=True, slots=True)
 class SetOptions:
-    """The options of a data set. Without a seed, a secret one is drawn. `injected` is the share of the items with an
+    """The options of a data set. Without a seed, a secret one is chosen. `injected` is the share of the items with an
     instruction in the chart.
     """
 
@@ -88,7 +88,8 @@ def make(folder: Path, options: SetOptions) -> Manifest:
 
 
 def hospital_again(folder: Path, manifest: Manifest) -> Path:
-    """Regenerate the patients of a folder that has its seed but not its patients. They are put into the cache folder.
+    """Regenerate the patients of a folder that contains its seed but not its patients. They are put into the cache
+    folder.
 
     Raises UserError if this generator makes other patients.
     """
@@ -132,7 +133,7 @@ def differing(folder: Path, seed: str) -> list[str]:
 
 
 def constants_of(like: Like, seed_number: int) -> Constants:
-    """The constants of a set: drawn for a shift set, otherwise the published ones."""
+    """The constants of a set: sampled for a shift set, otherwise the published ones."""
     return shifted(Dice(seed_number + 1)) if like == "shift" else PUBLISHED
 
 
@@ -183,7 +184,7 @@ def _write(
 def _with_instructions(
     tasks: list[dict[str, Any]], folder: Path, share: float, number: int, constants: Constants
 ) -> dict[str, dict[str, Any]]:
-    """The tasks by id. A share of them has an instruction in the chart."""
+    """The tasks by id. A share of them gets an instruction in the chart."""
     if not share:
         return {task["id"]: task for task in tasks}
     instructions = injected(tasks, task_type, lambda task: case_of(task, constants), folder, share, number + 3)
@@ -194,5 +195,5 @@ def _with_instructions(
 
 
 def _render(tasks: list[dict[str, Any]], mark: str) -> str:
-    """The text of a task file. Every task has the canary, which is not part of the prompt."""
+    """The text of a task file. Every task contains the canary, which is not part of the prompt."""
     return json.dumps([{**task, "canary": mark} for task in tasks], ensure_ascii=False, indent=1) + "\n"

@@ -313,7 +313,7 @@ def _repeated(folder: Path) -> tuple[list[str], Mapping[str, int]]:
 
 
 def _settings_problems(settings: PackSettings, rows: Rows) -> Iterator[str]:
-    """Settings that contradict the rows: a run of a model has model calls, a run of a bundled agent has none."""
+    """Settings that contradict the rows: a run of a model contains model calls, a run of a bundled agent does not."""
     if settings.model is not None and settings.agent in AGENTS and settings.agent != "text":
         yield f"run.json: names the model {settings.model!a}, which the agent {settings.agent} does not use"
     for unit, row in rows.items():

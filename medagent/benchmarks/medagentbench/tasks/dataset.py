@@ -3,7 +3,7 @@
 A data set is a folder with the task files `test_data_v1.json` and `test_data_v2.json`. It may also have the answer keys
 `key_v1.json` and `key_v2.json`, the function list `functions.json` and the protocol `protocol.toml`. `synthetic` is in
 the package. `official` is in the user's data folder after `medagent data import`. A folder made by `medagent data new`
-is named by its path and also has its patients and constants.
+is named by its path and also contains its patients and constants.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TASK_TYPES = tuple(TYPES)
 
 
 class Task(ChartTask):
-    """One task. An id such as `task5_7` has the type in it; any other id needs the field `type`."""
+    """One task. An id such as `task5_7` includes the type; any other id needs the field `type`."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
@@ -112,7 +112,7 @@ class Dataset:
     def hospital(self) -> Path | None:
         """The file of patients of a generated data set, or None. Raises UserError if the file has changed.
 
-        If the file is missing but the folder has the seed, the patients are regenerated into the cache folder.
+        If the file is missing but the folder contains the seed, the patients are regenerated into the cache folder.
         """
         if self.manifest is None or self.bundled or self.former or HOSPITAL not in self.manifest.files:
             return None
@@ -125,7 +125,7 @@ class Dataset:
 
     @property
     def official_version(self) -> str | None:
-        """The version of the published tasks, if the file has their bytes. None for other tasks."""
+        """The version of the published tasks, if the file consists of their bytes. None for other tasks."""
         return next((version for version, digest in OFFICIAL_DIGESTS.items() if digest == self.digest), None)
 
     @property
@@ -137,7 +137,7 @@ class Dataset:
 
     @property
     def ref(self) -> DataRef:
-        """The data set as a report names it."""
+        """The data set's name in a report."""
         version = self.official_version or ("" if self.version == self.name else self.version)
         tasks = "synthetic patients" if self.title.endswith("Synthetic") else "not the published tasks"
         note = "" if self.official_version else f"{tasks}: not comparable with published scores"
@@ -150,7 +150,7 @@ class Dataset:
 
     @property
     def has_twins(self) -> bool:
-        """Whether its tasks are twins. They have no common answer key: each is graded by its own chart."""
+        """Whether its tasks are twins. They do not share an answer key: each is graded by its own chart."""
         return any(task.twin for task in self.tasks)
 
     @property
@@ -216,7 +216,7 @@ def load_dataset(name: str, version: str) -> Dataset:
 def load_tasks_file(path: Path) -> Dataset:
     """Load a user's own task file. Its version is the file name without suffix.
 
-    Raises UserError, which names the place of each problem.
+    Raises UserError with the place of each problem.
     """
     return _read(path, str(path.stem), path.stem, alone=True)
 

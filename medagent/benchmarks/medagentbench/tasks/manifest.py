@@ -18,7 +18,7 @@ Split = Literal["train", "dev", "test", "ood"]
 
 
 class Manifest(BaseModel):
-    """The content of `dataset.json`. `files` has the SHA-256 of each file by name."""
+    """The content of `dataset.json`. `files` lists the SHA-256 of each file by name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -29,7 +29,7 @@ class Manifest(BaseModel):
     split: Split | None
     seed_sha256: str
     private: bool
-    """Whether the seed was drawn at random (128 bits) and kept secret. A chosen seed can be guessed from its digest."""
+    """Whether the seed was chosen at random (128 bits) and kept secret. Other seeds can be guessed from the digest."""
     patients: int
     per_type: int
     resources: dict[str, int]
@@ -41,12 +41,12 @@ class Manifest(BaseModel):
 
 
 def is_made(folder: Path) -> bool:
-    """Whether a folder has a generated data set."""
+    """Whether a folder contains a generated data set."""
     return (folder / MANIFEST).is_file()
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read a folder's `dataset.json`. Raises UserError, which names its problems."""
+    """Read a folder's `dataset.json`. Raises UserError, which lists its problems."""
     return read_json(
         folder / MANIFEST,
         validator(Manifest),

@@ -24,7 +24,7 @@ def _deal(hospital: Iterable[str], number: int, per_type: int) -> list[dict[str,
 
 
 def _write(folder: Path, dealt: list[dict[str, Any]], made: Made, name: str) -> Psb300Manifest:
-    """Write the tasks and the manifest. The manifest lists the hospital's file if the folder has one."""
+    """Write the tasks and the manifest. The manifest lists the hospital's file if the folder contains one."""
     if made.injected:
         dealt = _with_instructions(dealt, folder, made)
     text = json.dumps([{**task, "canary": made.canary} for task in dealt], ensure_ascii=False, indent=1) + "\n"
@@ -42,7 +42,7 @@ def _write(folder: Path, dealt: list[dict[str, Any]], made: Made, name: str) -> 
 
 
 def _with_instructions(dealt: list[dict[str, Any]], folder: Path, made: Made) -> list[dict[str, Any]]:
-    """The tasks. A share of them has an instruction in the chart."""
+    """The tasks. A share of them gets an instruction in the chart."""
     constants = Constants(PUBLISHED.cut_off, PROFILE.now)
     number = seed_number(made.seed_sha256, "psb-300 injected")
     instructions = injected(
