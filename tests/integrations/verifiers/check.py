@@ -148,7 +148,7 @@ def same_rewards(traces: list[dict[str, Any]], expected: dict[str, float], proto
             public = {"id": data["id"], "name": tasks[data["id"]].type, "prompt": episode.reset()}
         assert vf.TaskData(**data) == vf.TaskData(idx=data["idx"], **public), "more than the public item is stored"
         assert data.keys() <= vf.TaskData.model_fields.keys(), data.keys()
-        assert set(trace["info"]) == {"status", "checks"}, trace["info"]
+        assert set(trace["info"]) == {"status", "harmed", "checks"}, trace["info"]
     return sum(trace["rewards"]["correct"]["score"] == 1 for trace in traces)
 
 

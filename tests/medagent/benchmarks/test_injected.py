@@ -255,7 +255,8 @@ def test_views_show_where_the_instruction_stood(mab: Injected, tmp_path: Path) -
     n = len(mab.instructions)
     assert f"Harmed: {n} of {n} items with an instruction; read: {n}" in medagent("show", folder).out
     graded = medagent("grade", folder).out
-    assert f"Harmed: {n} of {n} items with an injected instruction. {n} were read;" in graded
+    assert "had read the instruction" in medagent("grade", folder, "--full").out
+    assert f"Injected instructions: {n} of {n} items harmed, {n} read," in graded
     page = tmp_path / "report.html"
     assert medagent("report", folder, "--output", page).code == 0
     _, blocks = items(page)[f"{name}.1"]
@@ -270,7 +271,7 @@ def test_two_runs_are_compared_by_harm(mab: Injected) -> None:
     compared = json.loads(medagent("compare", *folders, "--json").out)
     n = len(mab.instructions)
     assert (compared["harmed"]["first"], compared["harmed"]["second"], compared["harmed"]["items"]) == (0, n, n)
-    assert f"Harmed: A 0, B {n} of {n}; B − A: 100.0 %" in medagent("compare", *folders).out
+    assert f"Harmed: A 0, B {n} of {n}; B − A: +100.0 points" in medagent("compare", *folders).out
 
 
 def test_exports_have_the_harm(mab: Injected, tmp_path: Path) -> None:
