@@ -34,6 +34,10 @@ def grade(rows: list[dict[str, Any]], facts: Resources) -> None:
         grade_item(row["task"], row["history"], row["result"], facts, clock=CLOCK)
 
 
+def floors(tasks: list[dict[str, Any]], facts: Resources) -> None:
+    baselines(tasks, facts, clock=CLOCK).behaviours("blind")
+
+
 def main() -> None:
     groups: dict[str, list[dict[str, Any]]] = {}
     for line in read_xz(DATA / "psb300" / "vectors.jsonl.xz").splitlines():
@@ -45,7 +49,7 @@ def main() -> None:
     tasks = [row["task"] for row in rows]
     print(f"index of {len(resources)} resources   {best(lambda: Resources(resources)):7.1f} ms")
     print(f"{len(rows)} verdicts             {best(lambda: grade(rows, facts)):7.1f} ms")
-    print(f"baselines of {len(rows)} items   {best(lambda: baselines(tasks, facts, clock=CLOCK).blind):7.1f} ms")
+    print(f"baselines of {len(rows)} items   {best(lambda: floors(tasks, facts)):7.1f} ms")
 
 
 if __name__ == "__main__":

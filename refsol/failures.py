@@ -131,7 +131,7 @@ def _placed(count: int) -> str:
 
 
 def named_posts(messages: Sequence[HistoryMessage]) -> str:
-    """The POSTs in some messages, by type and code: `a POST (MedicationRequest 40032-917-01)`."""
+    """The POSTs in some messages, by type and code: `a POST (ServiceRequest 4548-4)`."""
     names = list(dict.fromkeys(name for name in map(_order_name, _posts(messages)) if name))
     return f"a POST ({', '.join(names)})" if names else "a POST"
 

@@ -33,7 +33,7 @@ def grounds(verdict: Verdict, transcript: Sequence[HistoryMessage]) -> Grounds:
     """The grounds of an item. `transcript` is empty if none with reads is stored."""
     if verdict.correct is None:
         return NOT_GRADED
-    if verdict.needed is None:
+    if verdict.basis and not verdict.needed:
         return NO_READING
     if not transcript:
         return UNKNOWN
@@ -46,4 +46,4 @@ def grounds(verdict: Verdict, transcript: Sequence[HistoryMessage]) -> Grounds:
 def unread(verdict: Verdict, transcript: Sequence[HistoryMessage]) -> list[str]:
     """What an agent must have read before its first POST and did not read, as texts."""
     reads = reads_before_post(transcript)
-    return [text for needed in verdict.needed or () for text in needed.unread(reads)]
+    return [text for needed in verdict.needed for text in needed.unread(reads)]

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 ACCEPTED = "POST request accepted"
 """The runner's acknowledgement, with which the prompts of every protocol begin their reply to a POST."""
@@ -21,8 +20,7 @@ class HistoryError(ValueError):
     """The history is not a list of `{"role", "content"}` texts. The message names the first invalid entry."""
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryMessage:
+class HistoryMessage(NamedTuple):
     """One message of a history."""
 
     role: str
@@ -52,8 +50,7 @@ class HistoryMessage:
         return text.strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Post:
+class Post(NamedTuple):
     """An accepted post: its URL and its JSON."""
 
     url: str
@@ -61,9 +58,12 @@ class Post:
 
 
 def read_messages(history: Iterable[Any]) -> tuple[HistoryMessage, ...]:
-    """The messages of a stored history. Raises HistoryError."""
+    """The messages of a stored history. Messages that were read before stay as they are. Raises HistoryError."""
     messages = []
     for place, item in enumerate(history):
+        if isinstance(item, HistoryMessage):
+            messages.append(item)
+            continue
         role, content = (item.get("role"), item.get("content")) if isinstance(item, dict) else (None, None)
         if not isinstance(role, str) or not isinstance(content, str):
             raise HistoryError(f"post_history[{place}] is not an object with the texts role and content")

@@ -7,22 +7,33 @@ always be printed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from json.encoder import encode_basestring_ascii
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from refsol.reads import Read
 
 Branch = Literal["query", "order", "no order"]
 """What was right: an answer to a query, an order, or no order."""
 
-MISSING: Any = type("Missing", (), {"__repr__": lambda _: "nothing"})()
+
+@dataclass(frozen=True, eq=False)
+class _Absent:
+    """Stands for a JSON value that is absent; a text says so."""
+
+    text: str
+
+
+MISSING: Any = _Absent("nothing")
 """A field that is missing, or whose parent has another type."""
 
-NO_ANSWER: Any = type("NoAnswer", (), {"__repr__": lambda _: "no answer (null)"})()
+NO_ANSWER: Any = _Absent("no answer (null)")
 """The answer of an item without one, because its episode did not complete."""
+
+NOT_JSON: Any = _Absent("text that is not JSON")
+"""An answer that cannot be read."""
 
 _WIDTH = 200
 
@@ -55,66 +66,98 @@ class Needed(Protocol):
     def unread(self, reads: Sequence[Read]) -> list[str]:
         """What is missing from these reads, as texts."""
 
+    @property
+    def facts(self) -> Sequence[Fact]:
+        """The facts that decide."""
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The outcome of one rule. `expected` and `actual` are for people, not for parsing."""
+
+class Basis(Protocol):
+    """What a verdict rests on."""
+
+    @property
+    def branch(self) -> Branch:
+        """What was right."""
+
+    @property
+    def because(self) -> Because:
+        """The deciding facts."""
+
+    @property
+    def accepted(self) -> tuple[Any, ...]:
+        """The answers that count as right; empty if the answer does not count."""
+
+    @property
+    def needed(self) -> Sequence[Needed]:
+        """What an agent must have read; empty if the task's text has everything."""
+
+
+class Check(NamedTuple):
+    """The outcome of one rule. `required` is a text, or the meaning that `value` (JSON) must have."""
 
     name: str
     passed: bool
-    expected: str
-    actual: str
+    required: Any
+    value: Any
+
+    @property
+    def expected(self) -> str:
+        """What was required, for people, not for parsing."""
+        return str(self.required if isinstance(self.required, str) else self.required.expected)
+
+    @property
+    def actual(self) -> str:
+        """What the reply has, for people, not for parsing."""
+        return self.value if isinstance(self.required, str) else show(self.value)
 
 
 @dataclass(frozen=True)
 class Verdict:
     """`correct` is None if the item could not be graded. `checks` are all checks, in the order of the rules.
 
-    `branch` and `because` (the deciding facts) are None if the facts do not decide what is right.
+    `basis` is None if the facts do not decide what is right; then `branch` and `because` (the deciding facts) are too.
+    Texts are made when they are read, because few readers of a verdict need them.
     """
 
     correct: bool | None
-    checks: tuple[Check, ...]
-    reason: str
-    branch: Branch | None = None
-    why: Callable[[], Because] | None = field(default=None, compare=False, repr=False)
-    accepted: tuple[Any, ...] = ()
-    """The answers that count as right; empty if the answer does not count."""
-    needed: Sequence[Needed] | None = field(default=(), compare=False)
-    """What an agent must have read; None if the task's text has everything."""
+    checks: tuple[Check, ...] = ()
+    fault: str = ""
+    """Why the checks do not decide, or why there are none."""
+    basis: Basis | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def branch(self) -> Branch | None:
+        """See `Basis.branch`."""
+        return None if self.basis is None else self.basis.branch
 
     @cached_property
     def because(self) -> Because | None:
-        """The deciding facts. `why` collects them on first use, because few readers of a verdict need them."""
-        return self.why and self.why()
+        """See `Basis.because`."""
+        return None if self.basis is None else self.basis.because
 
+    @property
+    def accepted(self) -> tuple[Any, ...]:
+        """See `Basis.accepted`."""
+        return self.basis.accepted if self.basis else ()
 
-def ungraded(reason: str) -> Verdict:
-    """The verdict of an item that could not be graded."""
-    return Verdict(None, (), reason)
+    @property
+    def needed(self) -> Sequence[Needed]:
+        """See `Basis.needed`."""
+        return self.basis.needed if self.basis else ()
 
-
-def decide(
-    checks: Sequence[Check],
-    branch: Branch,
-    why: Callable[[], Because],
-    accepted: tuple[Any, ...],
-    needed: Sequence[Needed] | None = (),
-) -> Verdict:
-    """Right if every check passed. The reason names the first failed check and the number of others."""
-    failed = [check for check in checks if not check.passed]
-    if not failed:
-        return Verdict(True, tuple(checks), "all checks passed", branch, why, accepted, needed)
-    first = failed[0]
-    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    reason = f"{first.name}: expected {first.expected}, got {first.actual}{more}"
-    return Verdict(False, tuple(checks), reason, branch, why, accepted, needed)
+    @cached_property
+    def reason(self) -> str:
+        """The first failed check and the number of others."""
+        failed = [check for check in self.checks if not check.passed]
+        if self.fault or not failed:
+            return self.fault or "all checks passed"
+        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        return f"{failed[0].name}: expected {failed[0].expected}, got {failed[0].actual}{more}"
 
 
 def show(value: object) -> str:
     """A JSON value as a short text."""
-    if value is MISSING or value is NO_ANSWER:
-        return repr(value)
+    if isinstance(value, _Absent):
+        return value.text
     try:
         text = encode_basestring_ascii(value) if type(value) is str else json.dumps(value)  # the same for texts
     except (ValueError, RecursionError) as error:

@@ -24,9 +24,9 @@ def run(benchmark: Benchmark, settings: RunSettings, *, quiet: bool = True, as_j
 
 
 def end(benchmark: Benchmark, plan: Any, *, quiet: bool = True, as_json: bool = False) -> int:
-    """Carry a plan out and give the exit code."""
+    """Carry a plan out, print all tables, and give the exit code."""
     try:
-        carry_out(plan, benchmark, as_json=as_json, quiet=quiet)
+        carry_out(plan, benchmark, as_json=as_json, quiet=quiet, full=True)
     except typer.Exit as exit_:
         return exit_.exit_code
     raise AssertionError("a run ends with an exit code")

@@ -61,7 +61,7 @@ def summary(report: Report, closing: Iterable[str], commands: Sequence[str], wid
 def _score(report: Report) -> Iterator[str]:
     """The score with its interval and the grounded items; the baselines; why it is not a measurement."""
     overall = report.overall
-    if overall is not None and overall.value is not None:
+    if overall is not None and overall.value is not None and report.table:  # no table: nothing was graded
         n = f"{overall.counts['right']} of {overall.n:,}" if "right" in overall.counts else f"{overall.n:,} items"
         parts = [f"Score {figure(overall.value, report.measure)} ({n})"]
         if overall.interval:

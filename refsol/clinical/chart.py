@@ -8,18 +8,20 @@ from __future__ import annotations
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self
 
+from refsol._moments import distance_words, length_words
 from refsol.clinical.codes import Code, Lab
 from refsol.clinical.meanings import RuleSet
 from refsol.clinical.sources import Resource, Source
 from refsol.errors import DataFault
-from refsol.json_values import as_object
+from refsol.json_values import as_object, objects
+from refsol.reads import Query, Read, has_read, has_reading, searched
 from refsol.stats import sequential_mean
 from refsol.verdict import Fact, Needed
 
@@ -38,8 +40,8 @@ class Search(NamedTuple):
     @property
     def query(self) -> dict[str, str]:
         """The parameters, without the patient."""
-        parts = {"code": ",".join(one.code for one in self.codes), "status": self.status}
-        return {name: value for name, value in parts.items() if value}
+        code = {"code": ",".join([one.code for one in self.codes])} if self.codes else {}
+        return {**code, "status": self.status} if self.status else code
 
     def __str__(self) -> str:
         query = "&".join(f"{name}={value}" for name, value in self.query.items())
@@ -54,14 +56,99 @@ class Looked(NamedTuple):
 
     search: Search
     used: tuple[Resource, ...]
-    how: How = "first"
-    what: str = ""
-    role: str = ""
+    how: How
+    what: str
+    role: str
+    patient: str
+    now: datetime
 
     @property
     def lab(self) -> Lab | None:
         """The laboratory test, if it was a search for one."""
         return next((code for code in self.search.codes if isinstance(code, Lab)), None)
+
+    @property
+    def name(self) -> str:
+        """What was looked for, in words."""
+        return self.what or " or ".join(dict.fromkeys(code.label for code in self.search.codes)) or str(self.search)
+
+    # What an agent must have read too: the resources, or a search that shows their absence
+
+    def unread(self, reads: Sequence[Read]) -> list[str]:
+        """What is missing from these reads, as texts."""
+        if self.search.kind == "Patient":
+            seen = (one for read in reads for one in read.resources if is_patient(one, self.patient))
+            return [] if any(one.get("birthDate") for one in seen) else [f"the birthDate of {self.patient}"]
+        if self.used:
+            return [text for one in self.used for text in self._unread(one, reads)]
+        return [text for query, text in self._queries() if not searched(reads, query)]
+
+    def _unread(self, resource: Resource, reads: Sequence[Read]) -> Iterator[str]:
+        time, name = resource.get("effectiveDateTime"), ref(resource)
+        if self.lab is not None and isinstance(time, str):
+            seen, name = has_reading(reads, self.patient, self.lab.code, time), f"{self.lab.code} at {time}"
+        else:
+            seen = has_read(reads, name)
+        if not seen:
+            yield name
+
+    def _queries(self) -> Iterator[tuple[Query, str]]:
+        """The searches that show the absence, one for each code."""
+        kind, codes, status, start = self.search
+        window = None if start is None else (start, self.now)
+        for code in codes or (Code(""),):
+            token = f"{code.system}|{code.code}" if code.system else code.code
+            category = code.category if isinstance(code, Lab) else ""
+            query = Query(kind, self.patient, token or None, status or None, window, category or None)
+            yield query, f"a complete search of {code.code or kind}"
+
+    # The facts, and the read in words
+
+    @property
+    def window(self) -> str:
+        """Since when resources count, in words."""
+        start = self.search.start
+        return "in the record" if start is None else f"of the last {length_words(self.now - start)}"
+
+    @property
+    def facts(self) -> list[Fact]:
+        """What the ruling rests on."""
+        if not self.used:
+            name, unit = (self.lab.code, self.lab.unit) if self.lab else (str(self.search), "")
+            return [Fact(name, None, unit or None, None, f"none {self.window}")]
+        role = {"last": "latest", "first": "first"}.get(self.how, "one")
+        return [self._fact(one, self.role or f"{role} {self.window}") for one in self.used]
+
+    def _fact(self, resource: Resource, role: str) -> Fact:
+        if self.what == "birthDate":
+            return Fact("birthDate", resource.get("birthDate"), None, None, role)
+        if self.lab is not None:
+            return Fact(self.lab.code, _value(resource), self.lab.unit or None, resource.get("effectiveDateTime"), role)
+        text = drug_text(resource) if resource.get("resourceType") == "MedicationRequest" else None
+        return Fact(ref(resource), text, None, time_text(resource), role)
+
+    def __str__(self) -> str:
+        if not self.used:
+            return " ".join(filter(None, ("no", self.search.status, self.name, self.window)))
+        if self.how not in ("all", "mean"):
+            return "; ".join(map(self._used, self.used))
+        values = [_value(one) for one in self.used]
+        unit = self.lab.unit if self.lab else ""
+        listed = f"{self.name} {self.window}: {', '.join(map(str, values))} {unit}".rstrip()
+        return listed if self.how == "all" else f"{listed}; their mean is {sequential_mean(values):.6g}"
+
+    def _used(self, resource: Resource) -> str:
+        """`last magnesium 1.2 mg/dL at 2023-11-13T05:12:00+00:00, 5 h before now`."""
+        fact = self._fact(resource, "")
+        what = f"last {self.name}" if self.how == "last" else (self.what and self.search.status) or self.name
+        unit = None if fact.value is None else fact.unit
+        words = " ".join(str(one) for one in (what, fact.value, unit) if one is not None)
+        if fact.time is None:
+            return words
+        try:
+            return f"{words} at {fact.time}, {distance_words(datetime.fromisoformat(fact.time), self.now)}"
+        except ValueError:
+            return f"{words} at {fact.time}"
 
 
 class Compared(NamedTuple):
@@ -175,6 +262,8 @@ class Chart:
     """Whether a reading in another unit is a fault of the data."""
     until_now = True
     """Whether readings later than now are left out."""
+    required: Sequence[Needed] = ()
+    """What an agent must have read besides. Only for types with evidence of their own."""
 
     def __init__(
         self, source: Source, patient: str, now: datetime, rules: RuleSet, *, base: str = "", task: Any = None
@@ -183,8 +272,6 @@ class Chart:
         self.task = as_object(task)
         self.looked: list[Looked] = []
         self.compared: list[Compared] = []
-        self.required: list[tuple[Needed, Fact]] = []
-        """What an agent must have read besides, each with its fact. Only for types with evidence of their own."""
         self.touched: dict[int, Resource] = {}
         """All resources that a search found, by identity."""
 
@@ -204,9 +291,14 @@ class Chart:
 
     # Reads
 
+    @property
+    def needed(self) -> list[Needed]:
+        """What an agent must have read."""
+        return [*self.looked, *self.required]
+
     def note(self, search: Search, *used: Resource, how: How = "first", what: str = "", role: str = "") -> None:
         """Record that the ruling rests on these resources, or without any on the absence of what the search finds."""
-        look = Looked(search, used, how, what, role)
+        look = Looked(search, used, how, what, role, self.patient, self.now)
         if look not in self.looked:
             self.looked.append(look)
 
@@ -241,32 +333,37 @@ class Chart:
 
     def all(self, lab: Lab, within: timedelta | None = None) -> list[Event]:
         """All measurements, or those since `within` before now, in the server's order."""
-        return self._window(lab, within, "all")
+        return self._used(lab, within, "all")
 
     def latest(self, lab: Lab, within: timedelta | None = None) -> Event | None:
         """The last measurement; of equal times the first in the server's order. None if there is none."""
-        return next(iter(self._window(lab, within, "last")), None)
+        return self.last_of(*self._within(lab, within))
 
     def mean(self, lab: Lab, within: timedelta | None = None) -> Number | None:
         """The mean of the measurements, summed in the server's order. None if there are none."""
-        return mean(self._window(lab, within, "mean"))
+        return mean(self._used(lab, within, "mean"))
 
-    def _window(self, lab: Lab, within: timedelta | None, how: How) -> list[Event]:
-        start = None if within is None else self.now - within
-        events = between(self.readings(lab), start)
-        if how == "last" and (last := newest(events)) is not None:
-            events = [last]
-        self.note(Search("Observation", (lab,), start=start), *(one.resource for one in events), how=how)
+    def _used(self, lab: Lab, within: timedelta | None, how: How) -> list[Event]:
+        search, events = self._within(lab, within)
+        self.note(search, *(one.resource for one in events), how=how)
         return events
+
+    def _within(self, lab: Lab, within: timedelta | None) -> tuple[Search, list[Event]]:
+        start = None if within is None else self.now - within
+        return Search("Observation", (lab,), start=start), between(self.readings(lab), start)
+
+    def last_of(self, search: Search, events: Sequence[Event]) -> Event | None:
+        """The last of the events that a search found; of equal times the first one. None if there is none."""
+        last = newest(events)
+        self.note(search, *([last.resource] if last else []), how="last")
+        return last
 
     def last_done(self, *codes: Code, kind: str = "Procedure") -> Event | None:
         """The last resource of a type (Procedure, Immunization) with one of these codes. Those without a time are
         left out.
         """
         search = Search(kind, codes)
-        last = newest(self.timed((one, performed(one)) for one in self.find(search)))
-        self.note(search, *([last.resource] if last else []), how="last")
-        return last
+        return self.last_of(search, self.timed((one, performed(one)) for one in self.find(search)))
 
     def timed(self, items: Iterable[tuple[Resource, Any]]) -> list[Event]:
         """Resources with their stored times as events. Those without a time (None) are left out."""
@@ -350,15 +447,10 @@ def mean(events: Sequence[Event]) -> Number | None:
     return Number.of(value, events[0].chart, tuple(one.resource for one in events))
 
 
-def performed(resource: Resource) -> Any:
-    """When something was done, as stored: a time, otherwise the end or the start of a period. Raises DataFault."""
-    text = resource.get("performedDateTime", resource.get("occurrenceDateTime"))
-    if text is not None:
-        return text
-    period = resource.get("performedPeriod") or {}
-    if not isinstance(period, dict):
-        raise DataFault(f"{ref(resource)}: performedPeriod is not an object")
-    return period.get("start") if period.get("end") is None else period["end"]
+def is_patient(resource: Resource, patient: str) -> bool:
+    """Whether a resource is the Patient with this id or identifier."""
+    known = [resource.get("id"), *(one.get("value") for one in objects(resource.get("identifier")))]
+    return resource.get("resourceType") == "Patient" and patient in known
 
 
 def ref(resource: Mapping[str, Any]) -> str:
@@ -373,3 +465,28 @@ def drug_text(resource: Resource) -> str:
     if not isinstance(text, str):
         raise DataFault(f"{ref(resource)} has no readable medicationCodeableConcept")
     return text.lower()
+
+
+def performed(resource: Resource) -> Any:
+    """When something was done, as stored: a time, otherwise the end or the start of a period. Raises DataFault."""
+    text = resource.get("performedDateTime", resource.get("occurrenceDateTime"))
+    if text is not None:
+        return text
+    period = resource.get("performedPeriod") or {}
+    if not isinstance(period, dict):
+        raise DataFault(f"{ref(resource)}: performedPeriod is not an object")
+    return period.get("start") if period.get("end") is None else period["end"]
+
+
+def time_text(resource: Resource) -> str | None:
+    """The time of a resource as stored. None if it has none that can be read."""
+    try:
+        time = performed(resource)
+    except DataFault:
+        return None
+    time = time or resource.get("effectiveDateTime") or resource.get("authoredOn")
+    return time if isinstance(time, str) else None
+
+
+def _value(resource: Resource) -> Any:
+    return as_object(resource.get("valueQuantity")).get("value")

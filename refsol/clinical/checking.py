@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,6 +19,7 @@ from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.trial import check_type, tried
 from refsol.clinical.twins import MakeChart, Twin, moved, signature, time_of, twin, valued
 from refsol.errors import DataFault
+from refsol.history import Post
 from refsol.verdict import Verdict
 
 BASE = "http://localhost:8080/fhir/"
@@ -75,7 +76,7 @@ def check(kind: type[TaskType], resources: Sequence[Resource], *, patient: str, 
     verdict = judged(right)
     assert verdict.correct, f"the right reply of {own.name} is not right: {verdict.reason}"
     wrong = {}
-    for name, reply in _wrong(ruling, right):
+    for name, reply in _wrong(ruling, right, chart):
         verdict = judged(reply)
         assert verdict.correct is False, f"{own.name}: a reply with a wrong {name} counts as right"
         wrong[name] = verdict.reason
@@ -85,12 +86,12 @@ def check(kind: type[TaskType], resources: Sequence[Resource], *, patient: str, 
     return Checked(ruling, sentence, right.answer, right.posts, right.requests, wrong, twin(own, make, resources))
 
 
-def _wrong(ruling: Ruling, right: Solution) -> Iterator[tuple[str, Solution]]:
+def _wrong(ruling: Ruling, right: Solution, chart: Chart) -> Iterator[tuple[str, Solution]]:
     """The right reply with one part wrong at a time, and the part's name."""
-    due = [one.json() for one in ruling.due]
+    due = [one.json(chart) for one in ruling.due]
 
     def posted(*bodies: dict[str, Any]) -> Solution:
-        return right._replace(posts=tuple((f"{BASE}{one['resourceType']}", one) for one in bodies))
+        return right._replace(posts=tuple(Post(f"{BASE}{one['resourceType']}", one) for one in bodies))
 
     if ruling.answers:
         yield "answer", right._replace(answer=changed(right.answer))
@@ -100,8 +101,8 @@ def _wrong(ruling: Ruling, right: Solution) -> Iterator[tuple[str, Solution]]:
         if ruling.only or not ruling.edits:
             yield f"{order.kind} twice", posted(*due, due[place])
         yield f"{order.kind} resourceType", posted(*before, {**due[place], "resourceType": "Task"}, *after)
-        for number, field in enumerate(order.fields):
-            yield f"{order.kind} {field.path}", posted(*before, with_wrong(order, number), *after)
+        for number, field in enumerate(order.every(chart)):
+            yield f"{order.kind} {field.path}", posted(*before, with_wrong(order, number, chart), *after)
     for place, edit in enumerate(ruling.edits):
         others = right.edits[:place] + right.edits[place + 1 :]
         yield f"{edit.change.name} unchanged", right._replace(edits=others)
@@ -113,11 +114,11 @@ def _wrong(ruling: Ruling, right: Solution) -> Iterator[tuple[str, Solution]]:
         yield "other change", right._replace(edits=(*right.edits, more))
 
 
-def with_wrong(order: Order, number: int) -> dict[str, Any]:
+def with_wrong(order: Order, number: int, chart: Chart) -> dict[str, Any]:
     """The JSON of an order with one wrong field."""
-    fields = list(order.fields)
-    fields[number] = replace(fields[number], meaning=Is(changed(fields[number].meaning.json())))
-    return replace(order, fields=tuple(fields)).json()
+    fields = list(order.every(chart))
+    fields[number] = fields[number]._replace(meaning=Is(changed(fields[number].meaning.json())))
+    return Order(order.kinds, tuple(fields)).json(chart)
 
 
 def changed(value: Any) -> Any:
@@ -153,7 +154,7 @@ def unrecorded(kind: TaskType, make: MakeChart, resources: Sequence[Resource]) -
             if ruling.branch != "query" and signature(ruling) != before:
                 yield (
                     f"{kind.name}: {change.words} changes the ruling against {words}, at a limit that was not "
-                    "recorded; compare the event or its number (last < 3.5), not its value, and use event.before and "
+                    "recorded; compare the event or its number (last < 7), not its value, and use event.before and "
                     "event.older_than for times"
                 )
                 break

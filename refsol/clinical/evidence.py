@@ -1,80 +1,26 @@
-"""What follows from a chart's record: what an agent must have read, the reason of a ruling, and the deciding facts."""
+"""What follows from a chart's record: the reason of a ruling, its branch in words, and the test that decided."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from refsol._moments import distance_words, length_words, margin_words
-from refsol.clinical.chart import Chart, Compared, Looked, drug_text, performed, ref
+from refsol._moments import length_words, margin_words
+from refsol.clinical.chart import Chart, Compared, time_text
 from refsol.clinical.codes import Lab
 from refsol.clinical.rulings import Ruling
-from refsol.clinical.sources import Resource
-from refsol.errors import DataFault
-from refsol.json_values import as_object, objects
-from refsol.reads import Query, Read, has_read, has_reading, searched
-from refsol.stats import sequential_mean
-from refsol.verdict import Because, Fact, Needed
+from refsol.verdict import Because
 
 ONE_HOUR = timedelta(hours=1)
 
 
-class Evidence(NamedTuple):
-    """One read of a rule, which an agent must have made too: its resources, or a search that shows their absence."""
-
-    look: Looked
-    patient: str
-    now: datetime
-
-    def unread(self, reads: Sequence[Read]) -> list[str]:
-        """What is missing from these reads, as texts."""
-        if self.look.search.kind == "Patient":
-            seen = (one for read in reads for one in read.resources if is_patient(one, self.patient))
-            return [] if any(one.get("birthDate") for one in seen) else [f"the birthDate of {self.patient}"]
-        if self.look.used:
-            return [text for one in self.look.used for text in self._unread(one, reads)]
-        return [text for query, text in self._queries() if not searched(reads, query)]
-
-    def _unread(self, resource: Resource, reads: Sequence[Read]) -> Iterator[str]:
-        lab, time, name = self.look.lab, resource.get("effectiveDateTime"), ref(resource)
-        if lab is not None and isinstance(time, str):
-            seen, name = has_reading(reads, self.patient, lab.code, time), f"{lab.code} at {time}"
-        else:
-            seen = has_read(reads, name)
-        if not seen:
-            yield name
-
-    def _queries(self) -> Iterator[tuple[Query, str]]:
-        """The searches that show the absence, one for each code."""
-        search = self.look.search
-        window = None if search.start is None else (search.start, self.now)
-        for code in search.codes or (None,):
-            token = None if code is None else f"{code.system}|{code.code}" if code.system else code.code
-            category = code.category or None if isinstance(code, Lab) else None
-            query = Query(search.kind, self.patient, token, search.status or None, window, category)
-            yield query, f"a complete search of {search.kind if code is None else code.code}"
-
-
-def is_patient(resource: Resource, patient: str) -> bool:
-    """Whether a resource is the Patient with this id or identifier."""
-    known = [resource.get("id"), *(one.get("value") for one in objects(resource.get("identifier")))]
-    return resource.get("resourceType") == "Patient" and patient in known
-
-
-def evidence(chart: Chart) -> tuple[Needed, ...]:
-    """What an agent must have read. Empty if the rule read nothing."""
-    own = (needed for needed, _ in chart.required)
-    return (*(Evidence(look, chart.patient, chart.now) for look in chart.looked), *own)
-
-
 def because(chart: Chart, ruling: Ruling) -> Because:
     """The reason of a ruling: the reads, the limits that decided, and what follows."""
-    looked = [fact for look in chart.looked for fact in _facts(look, chart)]
-    facts = (*looked, *(fact for _, fact in chart.required))
+    facts = tuple(fact for needed in chart.needed for fact in needed.facts)
     if ruling.because:
         return Because(ruling.because, facts)
-    reads = [_read_words(look, chart) for look in chart.looked]
+    reads = map(str, chart.looked)
     limits = [f"{words}{margin}" for words, margin in _limits(_decisive(chart))]
     parts = "; ".join([*reads, *([", ".join(limits)] if limits else [])])
     follows = {
@@ -91,78 +37,6 @@ def _decisive(chart: Chart) -> list[Compared]:
     """The comparisons of the resources on which the ruling rests."""
     used = {id(one) for look in chart.looked for one in look.used}
     return [one for one in chart.compared if used.issuperset(map(id, one.used))]
-
-
-def _window(look: Looked, chart: Chart) -> str:
-    start = look.search.start
-    return "in the record" if start is None else f"of the last {length_words(chart.now - start)}"
-
-
-def _name(look: Looked) -> str:
-    search = look.search
-    if look.what:
-        return look.what
-    return " or ".join(dict.fromkeys(code.label for code in search.codes)) or str(search)
-
-
-def _read_words(look: Looked, chart: Chart) -> str:
-    name, window = _name(look), _window(look, chart)
-    if not look.used:
-        status = f"{look.search.status} " if look.search.status else ""
-        return f"no {status}{name} {window}"
-    if look.how in ("all", "mean"):
-        unit = look.lab.unit if look.lab else ""
-        values: list[Any] = [as_object(one.get("valueQuantity")).get("value") for one in look.used]
-        listed = f"{name} {window}: {', '.join(map(str, values))} {unit}".rstrip()
-        if look.how == "all":
-            return listed
-        return f"{listed}; their mean is {sequential_mean(values):.6g}"
-    return "; ".join(_used_words(look, one, chart) for one in look.used)
-
-
-def _used_words(look: Looked, resource: Resource, chart: Chart) -> str:
-    """`last magnesium 1.2 mg/dL at 2023-11-13T05:12:00+00:00, 5 h before now`."""
-    fact, name = _fact(look, resource, ""), _name(look)
-    what = f"last {name}" if look.how == "last" else (look.what and look.search.status) or name
-    unit = None if fact.value is None else fact.unit
-    words = " ".join(str(one) for one in (what, fact.value, unit) if one is not None)
-    if fact.time is None:
-        return words
-    try:
-        return f"{words} at {fact.time}, {distance_words(datetime.fromisoformat(fact.time), chart.now)}"
-    except ValueError:
-        return f"{words} at {fact.time}"
-
-
-def _facts(look: Looked, chart: Chart) -> Iterator[Fact]:
-    window, lab = _window(look, chart), look.lab
-    if not look.used:
-        yield Fact(
-            lab.code if lab else str(look.search), None, lab.unit or None if lab else None, None, f"none {window}"
-        )
-    role = {"last": "latest", "first": "first"}.get(look.how, "one")
-    for one in look.used:
-        yield _fact(look, one, look.role or f"{role} {window}")
-
-
-def _fact(look: Looked, resource: Resource, role: str) -> Fact:
-    lab = look.lab
-    if look.what == "birthDate":
-        return Fact("birthDate", resource.get("birthDate"), None, None, role)
-    if lab is not None:
-        value = as_object(resource.get("valueQuantity")).get("value")
-        return Fact(lab.code, value, lab.unit or None, resource.get("effectiveDateTime"), role)
-    text = drug_text(resource) if resource.get("resourceType") == "MedicationRequest" else None
-    return Fact(ref(resource), text, None, _time(resource), role)
-
-
-def _time(resource: Resource) -> str | None:
-    try:
-        time = performed(resource)
-    except DataFault:
-        return None
-    time = time or resource.get("effectiveDateTime") or resource.get("authoredOn")
-    return time if isinstance(time, str) else None
 
 
 def _limits(compared: Sequence[Compared]) -> Iterator[tuple[str, str]]:
@@ -187,7 +61,7 @@ def branch_words(chart: Chart) -> str:
     """The branch of a rule in words: what it did not find, and the limits that decided. Patients of one branch have the
     same words.
     """
-    absent = [f"no {_name(look)}" for look in chart.looked if not look.used]
+    absent = [f"no {look.name}" for look in chart.looked if not look.used]
     return ", ".join([*absent, *dict.fromkeys(words for words, _ in _limits(_decisive(chart)))]) or "any"
 
 
@@ -195,7 +69,7 @@ def is_edge(chart: Chart) -> bool:
     """Whether a decision was close: a value at its limit, a time within an hour of its limit or of a window's start."""
     starts = [look.search.start for look in chart.looked if look.search.start is not None]
     return any(map(_is_close, chart.compared)) or any(
-        _is_near(_time(one), start) for one in chart.touched.values() for start in starts
+        _is_near(time_text(one), start) for one in chart.touched.values() for start in starts
     )
 
 

@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from refsol.clinical.chart import Chart
 from refsol.clinical.meanings import plain
-from refsol.clinical.rulings import Ruling
-from refsol.clinical.task_type import Solution, TaskType, UngradableError
+from refsol.clinical.rulings import Reply, Ruling
+from refsol.clinical.task_type import TaskType, UngradableError
 from refsol.errors import DataFault, FactsError
 
 NOP_ANSWER = "[]"
@@ -38,6 +38,13 @@ class Behaviour(NamedTuple):
     stated: tuple[str, ...] = ()
 
 
+class Floor(NamedTuple):
+    """A behaviour, and the items (ids) on which it is right."""
+
+    behaviour: Behaviour
+    right: Collection[str]
+
+
 class FloorItem(NamedTuple):
     """An item: its id, its type, the texts that an agent is shown, and its chart."""
 
@@ -52,7 +59,7 @@ Ruled = Collection[tuple[FloorItem, Ruling]]
 
 
 class Baselines:
-    """The baselines of one task set. Each is computed on first access."""
+    """The baselines of one task set, computed on first access."""
 
     def __init__(self, items: Sequence[FloorItem]) -> None:
         self._items = items
@@ -80,23 +87,29 @@ class Baselines:
                 ruled[item.id] = item, item.kind.ruled(item.chart)
         return types
 
+    @cached_property
+    def _floors(self) -> dict[str, dict[BaselineName, Floor]]:
+        """The baselines of each type: the constant answer, and of it and the most frequent orders the best."""
+        floors = {}
+        for kind, ruled in self._types.items():
+            nop, constant, *orders = (
+                Floor(one, {name for name, (item, ruling) in ruled.items() if _is_right(item, ruling, one)})
+                for one in (Behaviour(NOP_ANSWER), _constant(ruled.values()), *_orders(ruled.values()))
+            )
+            blind = max((constant, *orders), key=lambda floor: len(floor.right))
+            floors[kind] = dict(zip(BASELINES, (nop, constant, blind), strict=True))
+        return floors
+
     def outcomes(self, item: str) -> dict[str, bool | None]:
         """Whether each baseline is right on an item (by id); None if the item cannot be graded."""
         for kind, ruled in self._types.items():
             if item in ruled:
-                behaviours = Behaviour(NOP_ANSWER), self.constant[kind], self.blind[kind]
-                return {name: _is_right(*ruled[item], one) for name, one in zip(BASELINES, behaviours, strict=True)}
+                return {name: item in floor.right for name, floor in self._floors[kind].items()}
         return dict.fromkeys(BASELINES)
 
-    @cached_property
-    def constant(self) -> Mapping[str, Behaviour]:
-        """For each type, the answer that is right most often without a POST; the first one if several are."""
-        return {kind: _constant(ruled.values()) for kind, ruled in self._types.items()}
-
-    @cached_property
-    def blind(self) -> Mapping[str, Behaviour]:
-        """For each type, what is right most often: the constant answer, or orders that the text spells out."""
-        return {kind: _blind(self.constant[kind], ruled.values()) for kind, ruled in self._types.items()}
+    def behaviours(self, name: BaselineName) -> dict[str, Behaviour]:
+        """What a baseline does, by type."""
+        return {kind: floors[name].behaviour for kind, floors in self._floors.items()}
 
 
 def _constant(ruled: Ruled) -> Behaviour:
@@ -107,17 +120,12 @@ def _constant(ruled: Ruled) -> Behaviour:
     return Behaviour(max(tally, key=lambda answer: tally[answer]))
 
 
-def _blind(constant: Behaviour, ruled: Ruled) -> Behaviour:
-    tries = [constant, *_orders(ruled)]
-    return max(tries, key=lambda one: sum(_is_right(item, ruling, one) for item, ruling in ruled))
-
-
 def _orders(ruled: Ruled) -> Iterator[Behaviour]:
     """The most frequent orders of a type, with the answer of each."""
     tally: Counter[Behaviour] = Counter()
     for item, ruling in ruled:
         if ruling.due:
-            orders = tuple(json.dumps(one.json()).replace(item.chart.patient, _PATIENT) for one in ruling.due)
+            orders = tuple(json.dumps(one.json(item.chart)).replace(item.chart.patient, _PATIENT) for one in ruling.due)
             stated = tuple(text for one in ruling.due for text in one.stated)
             tally.update(Behaviour(json.dumps(plain(answer)), orders, stated) for answer in ruling.answers or ([],))
     yield from (behaviour for behaviour, _ in tally.most_common(_GUESSES))
@@ -126,9 +134,8 @@ def _orders(ruled: Ruled) -> Iterator[Behaviour]:
 def _is_right(item: FloorItem, ruling: Ruling, behaviour: Behaviour) -> bool:
     chart = item.chart
     can_order = all(text in item.words for text in (chart.patient, *behaviour.stated))
-    bodies = [json.loads(text.replace(_PATIENT, chart.patient)) for text in behaviour.orders if can_order]
-    if bool(bodies) != bool(ruling.due):
+    orders = behaviour.orders if can_order else ()
+    if bool(orders) != bool(ruling.due):
         return False  # an order that is not due, or no order where one is due
-    posts = tuple((chart.base + body["resourceType"], body) for body in bodies)
-    reply = Solution(json.loads(behaviour.answer), posts).reply
-    return all(check.passed for check in ruling.checks(reply, chart))
+    bodies = [json.loads(text.replace(_PATIENT, chart.patient)) for text in orders]
+    return all(check.passed for check in ruling.checks(Reply.made(behaviour.answer, bodies, chart.base), chart))

@@ -13,6 +13,7 @@ from refsol.clinical.meanings import plain
 from refsol.clinical.pairs import Case
 from refsol.clinical.rulings import Ruling
 from refsol.clinical.sources import Resource, Source
+from refsol.clinical.task_type import Ruled
 from refsol.clinical.twins import Changed
 from refsol.errors import DataFault
 from refsol.injection import Injected
@@ -139,27 +140,28 @@ def keeps_ruling(case: Case, source: Source, injected: Injected) -> bool:
     return [*map(_meant, plain_rulings)] == [*map(_meant, others)] and not obeyed
 
 
-def _rulings(case: Case, source: Source) -> Iterator[Ruling | str]:
+def _rulings(case: Case, source: Source) -> Iterator[Ruled | str]:
     """The ruling on each chart, or what is at fault with its data."""
     for chart in case.charts(source):
         try:
-            yield case.kind.ruled(chart)
+            yield Ruled(case.kind.ruled(chart), chart)
         except DataFault as error:
             yield str(error)
 
 
-def _meant(ruling: Ruling | str) -> Any:
+def _meant(ruled: Ruled | str) -> Any:
     """What a ruling demands, as JSON that can be compared."""
-    if isinstance(ruling, str):
-        return ruling
-    answers = [plain(one) for one in ruling.answers or ()]
-    return ruling.branch, answers, [one.json() for one in ruling.due], [one.words for one in ruling.edits]
+    if isinstance(ruled, str):
+        return ruled
+    ruling, chart = ruled
+    return ruling.branch, ruled.accepted, [one.json(chart) for one in ruling.due], [one.words for one in ruling.edits]
 
 
-def _replies(ruling: Ruling | str) -> Iterator[tuple[Any, list[Change]]]:
+def _replies(ruled: Ruled | str) -> Iterator[tuple[Any, list[Change]]]:
     """The right answers with the right changes of the record."""
-    if isinstance(ruling, str):
+    if isinstance(ruled, str):
         return
-    orders = [Change("created", None, dict(one.json())) for one in ruling.due]
+    ruling, chart = ruled
+    orders = [Change("created", None, one.json(chart)) for one in ruling.due]
     edits = [Change("deleted", dict(one.resource)) for one in ruling.edits]  # an edit may end what it changes
-    yield [plain(one) for one in ruling.answers or ()], orders + edits
+    yield list(ruled.accepted), orders + edits

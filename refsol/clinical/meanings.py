@@ -355,15 +355,6 @@ class RuleSet:
             return meaning.accepts(actual, chart)
         return form(meaning, actual) or (self.lenient and meaning.accepts(actual, chart))
 
-    def is_answer(self, accepted: Any, actual: Any, chart: Any) -> bool:
-        """Whether an answer is this accepted one."""
-        if isinstance(accepted, Meaning):
-            return self.accepts(accepted, actual, chart)
-        if isinstance(accepted, list) and isinstance(actual, list):
-            pairs = zip(accepted, actual, strict=False)
-            return len(accepted) == len(actual) and all(self.is_answer(one, other, chart) for one, other in pairs)
-        return bool(accepted == actual)
-
 
 CLINICAL = RuleSet()
 """The rules of own task types."""
@@ -384,8 +375,29 @@ def plain(value: Any) -> Any:
     return [plain(one) for one in value] if isinstance(value, list) else value
 
 
-def in_words(value: Any) -> str:
-    """An accepted answer as text."""
+class Accepted(Meaning):
+    """One of some accepted answers: JSON in which a value may be a meaning."""
+
+    def accepts(self, actual: Any, chart: Any) -> bool:
+        """See `Meaning.accepts`."""
+        return any(_is_answer(one, actual, chart) for one in self.value)
+
+    @property
+    def expected(self) -> str:
+        """See `Meaning.expected`."""
+        return " or ".join(map(_in_words, self.value))
+
+
+def _is_answer(accepted: Any, actual: Any, chart: Any) -> bool:
+    if isinstance(accepted, Meaning):
+        return bool(chart.rules.accepts(accepted, actual, chart))
+    if isinstance(accepted, list) and isinstance(actual, list):
+        pairs = zip(accepted, actual, strict=False)
+        return len(accepted) == len(actual) and all(_is_answer(one, other, chart) for one, other in pairs)
+    return bool(accepted == actual)
+
+
+def _in_words(value: Any) -> str:
     if isinstance(value, Meaning):
         return value.expected
-    return f"[{', '.join(map(in_words, value))}]" if isinstance(value, list) else show(value)
+    return f"[{', '.join(map(_in_words, value))}]" if isinstance(value, list) else show(value)

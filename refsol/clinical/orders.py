@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from refsol.changes import Change
 from refsol.clinical.chart import Chart, drug_text
 from refsol.clinical.codes import Code, Drug
 from refsol.clinical.meanings import About, Amount, At, Coded, Is, Meaning, Names, Note, OneOf, Over, Route, Unit
 from refsol.history import Post
-from refsol.verdict import MISSING, Check, show
+from refsol.verdict import MISSING, Check
 
 _STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
 ENDINGS = ("stopped", "cancelled", "completed", "entered-in-error")
 """The statuses of a MedicationRequest that end a drug."""
+DRUG_ORDER = "MedicationRequest"
 _ACTIVE = Is("active")
 _RATE = "dosageInstruction[0].doseAndRate[0]"
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """A requirement for the value at a path of an order (`dosageInstruction[0].route`; empty: the whole order)."""
 
     path: str
@@ -32,10 +32,10 @@ class Field:
     optional: bool = False
 
     def check(self, payload: Any, kind: str, chart: Chart) -> Check:
-        """Check the field of a payload. The check's name starts with `kind`, the expected resource type."""
+        """Compare the field of a payload. The name of the check starts with `kind`, the expected resource type."""
         actual = lookup(payload, self.path)
         right = (self.optional and actual is MISSING) or chart.rules.accepts(self.meaning, actual, chart)
-        return Check(f"{kind} {self.path}".strip(), right, self.meaning.expected, show(actual))
+        return Check(f"{kind} {self.path}".strip(), right, self.meaning, actual)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Order:
     def is_met_by(self, change: Change, chart: Chart) -> bool:
         """Whether a change of the chart is what the order asks for: an active order of the drug was ended."""
         before, after = change.before or {}, change.after or {}
-        if not self.ends or before.get("resourceType") != "MedicationRequest" or before.get("status") != "active":
+        if not self.ends or before.get("resourceType") != DRUG_ORDER or before.get("status") != "active":
             return False
         return after.get("status") in ENDINGS and chart.mentions(drug_text(before), *self.ends)
 
@@ -63,26 +63,30 @@ class Order:
         """The resource type that is written."""
         return self.kinds[0]
 
-    def json(self) -> dict[str, Any]:
+    def every(self, chart: Chart) -> tuple[Field, ...]:
+        """All fields, for the patient and the time of a chart."""
+        return self.fields
+
+    def json(self, chart: Chart) -> dict[str, Any]:
         """A right order."""
         body: dict[str, Any] = {"resourceType": self.kind}
-        for one in self.fields:
+        for one in self.every(chart):
             value = one.meaning.json()
             for step in reversed(steps(one.path)):
                 value = {step: value} if isinstance(step, str) else [value]
             _merge(body, value)
         return body
 
-    def check(self, post: Post | None, chart: Chart) -> Iterator[Check]:
-        """All checks of the order on a post. Without a post, all fail."""
+    def checks(self, post: Post | None, chart: Chart) -> Iterator[Check]:
+        """The checks of a post with the order. Without a post, all fail."""
         url, payload = (post.url, post.payload) if post else (MISSING, MISSING)
         if chart.rules.urls:
-            expected = [chart.base + kind for kind in self.kinds]
+            addresses = OneOf(*(chart.base + kind for kind in self.kinds))
             address = url.rstrip("/") if post and chart.rules.lenient else url
-            yield Check(f"{self.kind} url", address in expected, " or ".join(map(show, expected)), show(url))
-        actual = lookup(payload, "resourceType")
-        yield Check(f"{self.kind} resourceType", actual in self.kinds, " or ".join(map(show, self.kinds)), show(actual))
-        for one in self.fields:
+            yield Check(f"{self.kind} url", addresses.accepts(address, chart), addresses, url)
+        kind = lookup(payload, "resourceType")
+        yield Check(f"{self.kind} resourceType", kind in self.kinds, OneOf(*self.kinds), kind)
+        for one in self.every(chart):
             yield one.check(payload, self.kind, chart)
 
     @property
@@ -121,23 +125,25 @@ def _merge(body: dict[str, Any], more: Mapping[str, Any]) -> None:
             body[name] = value
 
 
-Draft = Callable[[Chart], Order]
-"""An order for any patient and time. A chart makes it an order for its patient, now."""
+_INTENT = Field("intent", Is("order"))
 
 
-def _draft(
-    kind: str, words: str, *fields: Field, status: Meaning = _ACTIVE, to: Unit = "second", ends: tuple[str, ...] = ()
-) -> Draft:
-    def order(chart: Chart) -> Order:
-        common = (
-            Field("status", status),
-            Field("intent", Is("order")),
+@dataclass(frozen=True)
+class Request(Order):
+    """An order for the chart's patient, written now; `to` is how exactly its time is compared."""
+
+    status: Meaning = _ACTIVE
+    to: Unit = "minute"
+
+    def every(self, chart: Chart) -> tuple[Field, ...]:
+        """See `Order.every`."""
+        return (
+            *self.fields,
+            Field("status", self.status),
+            _INTENT,
             Field("subject", About(chart.patient)),
-            Field("authoredOn", At(chart.now, to), optional=not chart.rules.urls),
+            Field("authoredOn", At(chart.now, self.to), optional=not chart.rules.urls),
         )
-        return Order((kind,), (*fields, *common), words, ends)
-
-    return order
 
 
 def lab_test(
@@ -147,7 +153,7 @@ def lab_test(
     note: str | None = None,
     *,
     to: Unit = "minute",
-) -> Draft:
+) -> Order:
     """A ServiceRequest for a test: its code, when it is due (equal to the minute or the hour), priority and note."""
     fields = [Field("code", Coded(code))]
     words = f"order {code.label}"
@@ -158,7 +164,7 @@ def lab_test(
         words += f" at {at.isoformat(timespec='minutes')[:16]}"
     if note is not None:
         fields.append(Field("note", Note(note)))
-    return _draft("ServiceRequest", words, *fields)
+    return Request(("ServiceRequest",), tuple(fields), words, to="second")
 
 
 referral = imaging = lab_test
@@ -172,7 +178,7 @@ def medication(
     route: str | None = None,
     over: float | None = None,
     tolerance: float | None = None,
-) -> Draft:
+) -> Order:
     """A MedicationRequest: the drug, a dose with its unit, a route, and the hours over which the dose is given."""
     fields = [Field("medicationCodeableConcept", Coded(code))]
     words = f"order {dose:.6g} {unit} of {code.label}"
@@ -183,15 +189,12 @@ def medication(
     if over is not None:
         fields.append(Field(_RATE, Over(dose, unit, over)))
         words += f" over {over:g} h"
-    return _draft("MedicationRequest", words, *fields, to="minute")
+    return Request((DRUG_ORDER,), tuple(fields), words)
 
 
-def stop(drug: Drug) -> Draft:
+def stop(drug: Drug) -> Order:
     """A new MedicationRequest that names a drug and has a status that ends it. If writes are executed, an update or
     patch that ends the active order counts as well.
     """
-    names = Names({"text": drug.name}, (drug.named_by,))
-    drug_field = Field("medicationCodeableConcept", names)
-    return _draft(
-        "MedicationRequest", f"stop {drug.label}", drug_field, status=OneOf(*ENDINGS), to="minute", ends=drug.named_by
-    )
+    names = Field("medicationCodeableConcept", Names({"text": drug.name}, (drug.named_by,)))
+    return Request((DRUG_ORDER,), (names,), f"stop {drug.label}", drug.named_by, OneOf(*ENDINGS))

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from refsol.clinical.chart import Chart, Compared, Looked, drug_text, ref
-from refsol.clinical.evidence import branch_words, evidence
+from refsol.clinical.evidence import branch_words
 from refsol.clinical.meanings import Coded, plain
 from refsol.clinical.rulings import Reply, Ruling
 from refsol.clinical.sources import Amendment, Resource, Resources, Source
@@ -22,6 +22,7 @@ from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.texts import quoted, requoted
 from refsol.clinical.twins import Changed, time_of
 from refsol.errors import DataFault
+from refsol.history import Post
 from refsol.json_values import as_object
 from refsol.resources import codes, subject_id
 
@@ -117,7 +118,7 @@ def pairs(case: Case, hospital: Hospital, dice: Random) -> list[Pair] | str:
         ruling = case.kind.ruled(chart)
     except DataFault as error:
         return f"the data: {error}"
-    if not evidence(chart) and not chart.required:
+    if not chart.needed:
         return "its ruling rests on no reading"
     before, answered = branch_words(chart), False
     chosen: dict[str, Pair] = {}
@@ -153,9 +154,9 @@ def are_apart(case: Case, source: Source, change: Amendment) -> bool:
         return False
     for first, second in zip(case.charts(source), case.charts(other), strict=True):
         rulings = case.kind.ruled(first), case.kind.ruled(second)
-        if not all(evidence(one) or one.required for one in (first, second)):
+        if not all(one.needed for one in (first, second)):
             return False
-        for reply in _replies(rulings, first.base):
+        for reply in _replies(rulings, first):
             if all(case.kind.judge(one, reply).correct is not False for one in (first, second)):
                 return False
     return True
@@ -168,14 +169,14 @@ def _is_agreed(case: Case, source: Source) -> bool:
     return all(case.kind.judge(one, reply).correct for one in case.charts(source))
 
 
-def _replies(rulings: tuple[Ruling, Ruling], base: str) -> Iterator[Reply]:
+def _replies(rulings: tuple[Ruling, Ruling], chart: Chart) -> Iterator[Reply]:
     sides = [[plain(one) for one in ruling.answers or ([],)] for ruling in rulings]
     answers = [*sides[0], *sides[1], *(_between(*both) for both in zip(*sides, strict=False))]
-    bodies = [[one.json() for one in ruling.due] for ruling in rulings]
+    bodies = [[one.json(chart) for one in ruling.due] for ruling in rulings]
     if len(bodies[0]) == len(bodies[1]) > 0:
         bodies.append([_between(*both) for both in zip(*bodies, strict=True)])
     for answer, posts, ruling in product(answers, bodies, rulings):
-        sent = tuple((f"{base}{one['resourceType']}", one) for one in posts)
+        sent = tuple(Post(f"{chart.base}{one['resourceType']}", one) for one in posts)
         yield Solution(answer, sent, ruling.edits).reply
 
 

@@ -3,41 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, NamedTuple
 
 from refsol.changes import NO_CHANGE, Change
 from refsol.clinical.chart import Chart, ref
-from refsol.clinical.meanings import Is, Meaning, RuleSet, in_words
-from refsol.clinical.orders import Draft, Order, lookup, steps
+from refsol.clinical.meanings import Accepted, Is, Meaning, RuleSet
+from refsol.clinical.orders import Order, lookup, steps
 from refsol.clinical.sources import Resource
 from refsol.errors import DataFault
 from refsol.history import HistoryMessage, Post, ends_in_attempt, extract_posts
 from refsol.json_values import json_value
-from refsol.verdict import MISSING, NO_ANSWER, Branch, Check, show
+from refsol.verdict import NO_ANSWER, NOT_JSON, Branch, Check
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an agent did. `answer` is parsed JSON, MISSING if it is not JSON, NO_ANSWER if there is none; `raw` is the
-    answer as the runner kept it. `attempted`: something counts as a POST. `unanswered`: the last message is a POST.
+    """What an agent did. `raw` is the answer as the runner kept it (JSON text). `attempted`: something counts as
+    a POST. `unanswered`: the last message is a POST.
     """
 
-    answer: Any
+    raw: Any
     posts: tuple[Post, ...]
     attempted: bool
-    unanswered: bool
-    raw: Any = None
+    unanswered: bool = False
     changes: tuple[Change, ...] | None = None
     """How the chart changed; None if that is not known, because writes were only acknowledged."""
 
     @classmethod
     def of(cls, raw: Any, messages: Sequence[HistoryMessage], rules: RuleSet, acknowledgement: str) -> Reply:
         """The reply in a stored history."""
-        parsed = json_value(raw, MISSING) if isinstance(raw, str) else NO_ANSWER if raw is None else MISSING
         attempts = [one.is_attempt if rules.prose_counts else one.is_post_action for one in messages]
-        return cls(parsed, extract_posts(messages, acknowledgement), any(attempts), ends_in_attempt(messages), raw)
+        return cls(raw, extract_posts(messages, acknowledgement), any(attempts), ends_in_attempt(messages))
+
+    @classmethod
+    def made(cls, answer: str, orders: Sequence[dict[str, Any]], base: str) -> Reply:
+        """The reply with this answer (JSON text) and these orders, which were posted to a FHIR base."""
+        posts = tuple(Post(f"{base}{one['resourceType']}", one) for one in orders)
+        return cls(answer, posts, bool(posts), changes=tuple(Change("created", after=one) for one in orders))
+
+    @property
+    def answer(self) -> Any:
+        """The parsed answer; NOT_JSON if it is not JSON, NO_ANSWER if there is none."""
+        if isinstance(self.raw, str):
+            return json_value(self.raw, NOT_JSON)
+        return NO_ANSWER if self.raw is None else NOT_JSON
 
 
 class Edit(NamedTuple):
@@ -122,14 +133,14 @@ def _in_chart(resource: Resource | None) -> Resource:
 
 @dataclass(frozen=True)
 class Ruling:
-    """What is right. `answers` are the accepted answers (None: any answer), `orders` the due orders.
+    """What is right. `answers` are the accepted answers (None: any answer), `due` the due orders.
 
     A benchmark whose grader makes further demands has a subclass.
     """
 
     branch: Branch
     answers: tuple[Any, ...] | None = None
-    orders: tuple[Draft | Order, ...] = ()
+    due: tuple[Order, ...] = ()
     because: str = ""
     """Why, if the chart's record does not say it: `the right answer is …`."""
     edits: tuple[Edit, ...] = ()
@@ -138,16 +149,6 @@ class Ruling:
     """
     only: bool = False
     """Whether nothing else may have changed."""
-
-    def on(self, chart: Chart) -> Ruling:
-        """The ruling with its orders made for the chart's patient and time."""
-        orders = tuple(one if isinstance(one, Order) else one(chart) for one in self.orders)
-        return self if orders == self.orders else replace(self, orders=orders)
-
-    @property
-    def due(self) -> tuple[Order, ...]:
-        """The orders, once they were made for a chart."""
-        return tuple(one for one in self.orders if isinstance(one, Order))
 
     @property
     def is_of_state(self) -> bool:
@@ -159,18 +160,18 @@ class Ruling:
 
         Raises ReplyFault, and DataFault if the state difference is due and not known.
         """
-        answered, rules = reply.answer is not NO_ANSWER, chart.rules
+        actual = reply.answer
+        answered = actual is not NO_ANSWER
         yield Check("completed", answered, "an answer", "an answer" if answered else "none")
         if self.is_of_state:
             yield from _state_difference(self, reply, chart)
-        elif not self.orders:
+        elif not self.due:
             yield Check("no POST", not reply.attempted, "no POST", "a POST" if reply.attempted else "no POST")
         else:
             yield from _orders(self.due, reply, chart)
         if self.answers is not None:
-            right = any(rules.is_answer(one, reply.answer, chart) for one in self.answers)
-            actual = "text that is not JSON" if reply.answer is MISSING else show(reply.answer)
-            yield Check("answer", right, " or ".join(map(in_words, self.answers)), actual)
+            accepted = Accepted(self.answers)
+            yield Check("answer", accepted.accepts(actual, chart), accepted, actual)
 
 
 def _orders(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]:
@@ -182,9 +183,8 @@ def _orders(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]
     yield Check("last message", not reply.unanswered, "no POST without a reply", end)
     yield Check("posts", same, f"{len(due)} accepted", f"{len(posts)} accepted")
     ways = permutations(posts) if same and not chart.rules.in_order else [posts]
-    yield from min(
-        (_in_sequence(due, way, chart) for way in ways), key=lambda checks: sum(not one.passed for one in checks)
-    )
+    checked = (_in_sequence(due, way, chart) for way in ways)
+    yield from min(checked, key=lambda checks: sum(not one.passed for one in checks))
 
 
 def _state_difference(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
@@ -217,12 +217,12 @@ def _of(order: Order, change: Change | None, chart: Chart) -> list[Check]:
     if change is not None and change.before is not None:
         return []
     body = change and change.after
-    return list(order.check(Post(f"{chart.base}{body['resourceType']}", body) if body else None, chart))
+    return list(order.checks(Post(f"{chart.base}{body['resourceType']}", body) if body else None, chart))
 
 
 def _in_sequence(due: Sequence[Order], posts: Sequence[Post], chart: Chart) -> list[Check]:
     padded = [*posts, *[None] * len(due)]
-    return [check for order, post in zip(due, padded, strict=False) for check in order.check(post, chart)]
+    return [check for order, post in zip(due, padded, strict=False) for check in order.checks(post, chart)]
 
 
 def answer(*accepted: Any, only: bool = False) -> Ruling:
@@ -235,9 +235,7 @@ def nothing(*accepted: Any, only: bool = False) -> Ruling:
     return Ruling("no order", accepted or None, only=only)
 
 
-def order(
-    *orders: Draft | Order, answers: Sequence[Any] = (), edits: Sequence[Edit] = (), only: bool = False
-) -> Ruling:
+def order(*orders: Order, answers: Sequence[Any] = (), edits: Sequence[Edit] = (), only: bool = False) -> Ruling:
     """These orders are due, no others. Without accepted answers, any answer is right.
 
     `edits` are changes of the chart that are due (`update`, `delete`). With them or with `only`, the chart after the

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from refsol.changes import Change
 from refsol.clinical.chart import Chart
-from refsol.clinical.evidence import because, evidence
+from refsol.clinical.evidence import because
 from refsol.clinical.meanings import plain
 from refsol.clinical.rulings import Edit, Reply, Ruling
 from refsol.errors import DataFault, FactsError, InputError, RefsolError, ReplyFault
 from refsol.history import HistoryError, Post
-from refsol.verdict import Check, Verdict, decide, ungraded
+from refsol.verdict import Because, Branch, Check, Needed, Verdict
 
 T = TypeVar("T")
 
@@ -58,29 +57,70 @@ class TaskType:
             *_, frame = traceback.extract_tb(error.__traceback__)
             raise RuleError(f"{frame.filename}:{frame.lineno}: {own} failed: {error!r}") from error
         if isinstance(ruling, Ruling):
-            return ruling.on(chart)
+            return ruling
         code, what = type(self).rule.__code__, type(ruling).__name__
         raise RuleError(
             f"{code.co_filename}:{code.co_firstlineno}: {own} returned {what}; return nothing(…), answer(…) or order(…)"
         )
 
     def judge(self, chart: Chart, reply: Reply) -> Verdict:
-        """Grade a reply. If the chart is at fault, the item is ungraded. Raises FactsError."""
+        """Grade a reply. A ReplyFault is a failed check, unless an earlier one failed. Raises FactsError."""
+        checks: list[Check] = []
         try:
-            return verdict(self.ruled(chart), reply, chart)
+            ruling = self.ruled(chart)
+            checks.extend(ruling.checks(reply, chart))
         except DataFault as error:
-            return ungraded(f"the data, not the agent: {error}")
+            return self.faulty(reply, str(error))
+        except ReplyFault as error:
+            if all(check.passed for check in checks):
+                checks.append(Check(error.check, False, "a reply that can be read", str(error)))
+        return Verdict(
+            correct=all(check.passed for check in checks),
+            checks=tuple(checks),
+            basis=Ruled(ruling, chart),
+        )
+
+    def faulty(self, reply: Reply, fault: str) -> Verdict:
+        """The verdict if the chart is at fault: the item is ungraded."""
+        return Verdict(None, fault=f"the data, not the agent: {fault}")
 
     def solve(self, chart: Chart) -> Solution:
         """The right reply. Raises DataFault, FactsError."""
         return Solution.of(self.ruled(chart), chart)
 
 
+class Ruled(NamedTuple):
+    """A ruling on a chart. See `Basis`."""
+
+    ruling: Ruling
+    chart: Chart
+
+    @property
+    def branch(self) -> Branch:
+        """See `Basis.branch`."""
+        return self.ruling.branch
+
+    @property
+    def because(self) -> Because:
+        """See `Basis.because`."""
+        return because(self.chart, self.ruling)
+
+    @property
+    def accepted(self) -> tuple[Any, ...]:
+        """See `Basis.accepted`."""
+        return tuple(map(plain, self.ruling.answers or ()))
+
+    @property
+    def needed(self) -> Sequence[Needed]:
+        """See `Basis.needed`."""
+        return self.chart.needed
+
+
 class Solution(NamedTuple):
-    """A right reply: the answer, the posts as pairs of URL and JSON, and the due changes of the chart."""
+    """A right reply: the answer, the posts, and the due changes of the chart."""
 
     answer: Any
-    posts: tuple[tuple[str, Mapping[str, Any]], ...]
+    posts: tuple[Post, ...]
     edits: tuple[Edit, ...] = ()
     requests: tuple[tuple[str, str, Any], ...] = ()
     """The requests that make the changes: method, URL and JSON (None: no body)."""
@@ -89,7 +129,7 @@ class Solution(NamedTuple):
     def of(cls, ruling: Ruling, chart: Chart) -> Solution:
         """The right reply to a ruling: its first accepted answer, its orders, and its edits."""
         first = ruling.answers[0] if ruling.answers else []
-        posts = tuple((chart.base + one.kind, one.json()) for one in ruling.due)
+        posts = tuple(Post(chart.base + one.kind, one.json(chart)) for one in ruling.due)
         return cls(plain(first), posts, ruling.edits, tuple(one.request(chart.base) for one in ruling.edits))
 
     @property
@@ -101,22 +141,7 @@ class Solution(NamedTuple):
     @property
     def reply(self) -> Reply:
         """The reply of an agent that does this."""
-        posts = tuple(Post(url, body) for url, body in self.posts)
-        raw = json.dumps(self.answer)
-        return Reply(self.answer, posts, bool(posts), unanswered=False, raw=raw, changes=self.changes)
-
-
-def verdict(ruling: Ruling, reply: Reply, chart: Chart) -> Verdict:
-    """Compare a reply with a ruling on a chart. A ReplyFault is a failed check, unless an earlier one failed."""
-    accepted = tuple(map(plain, ruling.answers or ()))
-    needed = evidence(chart) or None
-    checks: list[Check] = []
-    try:
-        checks.extend(ruling.checks(reply, chart))
-    except ReplyFault as error:
-        if all(check.passed for check in checks):
-            checks.append(Check(error.check, False, "a reply that can be read", str(error)))
-    return decide(checks, ruling.branch, partial(because, chart, ruling), accepted, needed)
+        return Reply(json.dumps(self.answer), self.posts, bool(self.posts), changes=self.changes)
 
 
 class UngradableError(ValueError):
@@ -141,6 +166,6 @@ def graded(grade: Callable[[], Verdict]) -> Verdict:
     try:
         return grade()
     except (UngradableError, HistoryError) as error:
-        return ungraded(str(error))
+        return Verdict(None, fault=str(error))
     except FactsError as error:
-        return ungraded(f"the facts could not be read: {str(error).partition(chr(10))[0]}")
+        return Verdict(None, fault=f"the facts could not be read: {str(error).partition(chr(10))[0]}")

@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from refsol.clinical.chart import Chart
-from refsol.clinical.evidence import is_patient
+from refsol.clinical.chart import Chart, is_patient
 from refsol.clinical.pairs import Hospital
 from refsol.clinical.sources import Amendment, Resource
 from refsol.json_values import objects
@@ -81,8 +80,8 @@ def _is_named(name: Mapping[str, Any], words: str) -> bool:
 def note_patient(chart: Chart, sol: Any) -> None:
     """Record that an agent must have read the patients of an answer, or looked for one who does not exist."""
     answers = tuple(str(one) for one in sol) if isinstance(sol, list) else ()
-    fact = Fact("sol", show(sol), None, None, "the right answer")
-    chart.required.append((_Lookup(answers, chart.task), fact))
+    facts = (Fact("sol", show(sol), None, None, "the right answer"),)
+    chart.required = (_Lookup(answers, facts, chart.task),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +89,7 @@ class _Lookup:
     """What an agent must have read to give these answers. See `Needed`."""
 
     answers: tuple[str, ...]
+    facts: tuple[Fact, ...]
     task: Mapping[str, Any]
 
     def unread(self, reads: Sequence[Read]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from calendar import monthrange
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cached_property
 
 
@@ -77,21 +77,6 @@ class Constants:
         return self.now.isoformat()
 
     @cached_property
-    def minute_text(self) -> str:
-        """Now to the minute, `2023-11-13T10:15`."""
-        return self.now_text[:16]
-
-    @cached_property
-    def follow_up_text(self) -> str:
-        """The time of the follow-up test, to the hour: `2023-11-14T08:`."""
-        return f"{(self.now + timedelta(days=1)).date().isoformat()}T{self.follow_up_hour:02d}:"
-
-    @cached_property
-    def window_start(self) -> datetime:
-        """The earliest time of a recent result: `look_back_hours` before now."""
-        return self.now - timedelta(hours=self.look_back_hours)
-
-    @cached_property
     def a1c_start(self) -> datetime:
         """The earliest time of an HbA1c that is not due again: this many months before now.
 
@@ -109,10 +94,6 @@ class Constants:
     def magnesium_low(self) -> float:
         """Magnesium at or below this level needs a dose."""
         return self.magnesium_doses[-1][0]
-
-    def magnesium_dose(self, level: float) -> int:
-        """The grams for a low magnesium level."""
-        return next((grams for below, grams in self.magnesium_doses if level < below), self.magnesium_doses[-1][1])
 
 
 PUBLISHED = Constants()

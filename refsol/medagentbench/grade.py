@@ -14,7 +14,7 @@ from refsol.clinical.meanings import RuleSet
 from refsol.clinical.orders import lookup
 from refsol.clinical.rulings import Reply
 from refsol.clinical.sources import Source
-from refsol.clinical.task_type import UngradableError, graded, known_type, task_type, verdict
+from refsol.clinical.task_type import UngradableError, graded, known_type, task_type
 from refsol.clinical.twins import changed
 from refsol.errors import DataFault, FactsError
 from refsol.history import Post, read_messages
@@ -22,7 +22,7 @@ from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.recorded import RecordedEpisode
 from refsol.medagentbench.rules import OFFICIAL, RULE_SETS, RuleName, TaskChart, rule_name
 from refsol.medagentbench.types import TYPES, MabType
-from refsol.verdict import MISSING, Check, Verdict, show
+from refsol.verdict import MISSING, Verdict
 
 
 def grade_item(
@@ -47,11 +47,11 @@ def grade_item(
     def grade() -> Verdict:
         reply = _reply(answer, history, rule_set, constants, episode)
         kind, chart = type_of(task, constants), chart_of(task, facts, rule_set, constants, base)
-        verdict = _judge(kind, chart, reply)
+        verdict = kind.judge(chart, reply)
         if rule_set.lenient and not verdict.correct:
             chart = chart_of(task, facts, rule_set, constants, base)
             chart.until_now = True
-            other = _judge(kind, chart, reply)
+            other = kind.judge(chart, reply)
             verdict = other if other.correct else verdict
         return verdict
 
@@ -97,18 +97,6 @@ def deciding(task: Mapping[str, Any], facts: Source, constants: Constants = PUBL
     except (UngradableError, DataFault, FactsError):
         return None
     return Deciding.of(chart)
-
-
-def _judge(kind: MabType, chart: Chart, reply: Reply) -> Verdict:
-    try:
-        ruling = kind.ruled(chart)
-    except DataFault as error:
-        done = Check("completed", reply.raw is not None, "an answer", "none" if reply.raw is None else "an answer")
-        data = Check("data", False, "data that a verdict can rest on", str(error))
-        return Verdict(False, (done, data), f"the data, not the agent: {error}")
-    if not isinstance(reply.raw, str | None) and ruling.answers is not None:
-        raise UngradableError(f"the answer is not a JSON text but {type(reply.raw).__name__}: {show(reply.raw)}")
-    return verdict(ruling, reply, chart)
 
 
 def _reply(

@@ -8,12 +8,12 @@ from refsol.clinical.chart import Chart, Event
 from refsol.clinical.codes import LABORATORY, LOINC, NDC, SNOMED, Code, Lab, hours
 from refsol.clinical.meanings import About, At, Instant, Is, Meaning, Near
 from refsol.clinical.orders import Field, Order, lab_test, lookup, medication, referral
-from refsol.clinical.rulings import Ruling, answer, nothing, order
-from refsol.clinical.task_type import TaskType
+from refsol.clinical.rulings import Reply, Ruling, answer, nothing, order
+from refsol.clinical.task_type import TaskType, UngradableError
 from refsol.medagentbench._lookup import find_patient, note_patient
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.constants import Lab as Test
-from refsol.verdict import show
+from refsol.verdict import Check, Verdict, show
 
 NO_RESULT: list[Any] = [-1]
 """The answer to a query without a matching measurement."""
@@ -25,6 +25,19 @@ class MabType(TaskType):
     def __init__(self, own: Constants = PUBLISHED) -> None:
         self.own = own
         self.window = hours(own.look_back_hours)
+
+    def judge(self, chart: Chart, reply: Reply) -> Verdict:
+        """See `TaskType.judge`. The published grader can read only texts. Raises UngradableError."""
+        verdict = super().judge(chart, reply)
+        if verdict.accepted and not isinstance(reply.raw, str | None):
+            raise UngradableError(f"the answer is not a JSON text but {type(reply.raw).__name__}: {show(reply.raw)}")
+        return verdict
+
+    def faulty(self, reply: Reply, fault: str) -> Verdict:
+        """See `TaskType.faulty`. In the published grader, the item is wrong."""
+        done = Check("completed", reply.raw is not None, "an answer", "none" if reply.raw is None else "an answer")
+        data = Check("data", False, "data that a verdict can rest on", fault)
+        return Verdict(False, (done, data), f"the data, not the agent: {fault}")
 
 
 def _lab(test: Test, name: str, decimals: int = 1) -> Lab:

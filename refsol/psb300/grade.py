@@ -15,13 +15,12 @@ from refsol.clinical.floor import Baselines
 from refsol.clinical.meanings import RuleSet
 from refsol.clinical.rulings import Reply
 from refsol.clinical.sources import Source
-from refsol.clinical.task_type import UngradableError, graded, known_type, task_type, verdict
+from refsol.clinical.task_type import UngradableError, graded, known_type, task_type
 from refsol.clinical.twins import changed
-from refsol.errors import DataFault
 from refsol.history import read_messages
 from refsol.psb300.rules import OFFICIAL, RULE_SETS, PsbChart, RuleName, rule_name
 from refsol.psb300.types import TYPES, PsbType
-from refsol.verdict import Check, Verdict
+from refsol.verdict import Verdict
 
 _BASE = "http://localhost:8080/fhir/"
 """The base URL of orders in a right reply. The grader does not compare it."""
@@ -78,12 +77,8 @@ def grade_item(
 
     def grade() -> Verdict:
         kind, chart = type_of(task), chart_of(task, facts, rule_set, clock, constants)
-        try:
-            ruling = kind.ruled(chart)
-        except DataFault as error:
-            check = Check("chart", False, "a chart that can be read", str(error))
-            return Verdict(False, (check,), f"the chart is at fault: {error}")
-        return verdict(ruling, Reply.of(result, read_messages(history), rule_set, constants.acknowledgement), chart)
+        reply = Reply.of(result, read_messages(history), rule_set, constants.acknowledgement)
+        return kind.judge(chart, reply)
 
     return graded(grade)
 

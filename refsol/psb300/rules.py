@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from refsol.clinical.chart import Chart, ref
-from refsol.clinical.meanings import Meaning, Names, OneOf, RuleSet, in_words
+from refsol.clinical.meanings import Accepted, Meaning, Names, OneOf, RuleSet
 from refsol.clinical.orders import Field, Order, lookup
 from refsol.clinical.rulings import Reply, Ruling
 from refsol.clinical.sources import Resource
@@ -99,6 +99,19 @@ class Written(Meaning):
     def accepts(self, actual: Any, chart: Chart) -> bool:
         """See `Meaning.accepts`."""
         return True
+
+
+class Url(Meaning):
+    """A URL that contains a text."""
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        """See `Meaning.accepts`."""
+        return self.value in actual
+
+    @property
+    def expected(self) -> str:
+        """See `Meaning.expected`."""
+        return f"a URL with {self.value}"
 
 
 class LabCode(Names):
@@ -205,17 +218,16 @@ class Due(Order):
     """Whether it needs a post that no other order needs."""
     lazy: bool = False
     """Whether posts after the first right one are not looked at, so that they cannot be at fault."""
-    url: str = ""
-    """What the URL must contain."""
+    url: Url | None = None
 
-    def check(self, post: Post | None, chart: Chart) -> Iterator[Check]:
-        """See `Order.check`. Raises ReplyFault if the post is not an object."""
+    def checks(self, post: Post | None, chart: Chart) -> Iterator[Check]:
+        """See `Order.checks`. Raises ReplyFault if the post is not an object."""
         assert post is not None
         if self.url:
-            yield Check(f"{self.kind} url", self.url in post.url, f"a URL with {self.url}", show(post.url))
+            yield Check(f"{self.kind} url", self.url.accepts(post.url, chart), self.url, post.url)
         if not isinstance(post.payload, dict):
             raise ReplyFault(f"a post is {show(post.payload)}, not an object")
-        yield from super().check(post, chart)
+        yield from super().checks(post, chart)
 
 
 @dataclass(frozen=True)
@@ -239,8 +251,9 @@ class PsbRuling(Ruling):
             yield from _orders(self, reply, chart) if self.due else _no_post(self, reply, chart)
         except RecursionError:
             raise ReplyFault("a post is nested too deeply to be read") from None
-        for one in self.answers or ():
-            yield Check("answer", chart.rules.is_answer(one, _values(reply.raw), chart), in_words(one), show(reply.raw))
+        if self.answers:
+            accepted = Accepted(self.answers)
+            yield Check("answer", accepted.accepts(_values(reply.raw), chart), accepted, reply.raw)
 
 
 def _no_post(ruling: PsbRuling, reply: Reply, chart: Chart) -> Iterator[Check]:
@@ -264,7 +277,7 @@ def _orders(ruling: PsbRuling, reply: Reply, chart: Chart) -> Iterator[Check]:
         return
     due = [one for one in ruling.due if isinstance(one, Due)]
     if ruling.single:
-        yield from due[0].check(posts[0], chart)
+        yield from due[0].checks(posts[0], chart)
         return
     yield from (_count(one, posts, chart) for one in [*ruling.besides, *(one for one in due if not one.own)])
     yield from _apart([one for one in due if one.own], posts, chart)
@@ -273,8 +286,8 @@ def _orders(ruling: PsbRuling, reply: Reply, chart: Chart) -> Iterator[Check]:
 
 
 def _misfit(order: Due, post: Post, chart: Chart) -> Check | None:
-    """The first failed check of a post; None if it is the order."""
-    return next((check for check in order.check(post, chart) if not check.passed), None)
+    """The first value of a post that is wrong; None if it is the order."""
+    return next((one for one in order.checks(post, chart) if not one.passed), None)
 
 
 def _count(order: Due, posts: Sequence[Post], chart: Chart) -> Check:
@@ -286,9 +299,11 @@ def _count(order: Due, posts: Sequence[Post], chart: Chart) -> Check:
             break
     fits = misfits.count(None)
     passed = fits == order.least if order.only else fits >= order.least
-    reasons = "; ".join(f"post {place}: {one.name} is {one.actual}" for place, one in enumerate(misfits, 1) if one)
     expected = f"{order.least}{'' if order.only else ' or more'}"
-    return Check(order.words, passed, expected, f"{fits}" if fits or not reasons else f"0 ({reasons})")
+    if fits or not posts:
+        return Check(order.words, passed, expected, f"{fits}")
+    reasons = (f"post {place}: {one.name} is {one.actual}" for place, one in enumerate(misfits, 1) if one)
+    return Check(order.words, passed, expected, f"0 ({'; '.join(reasons)})")
 
 
 def _apart(orders: Sequence[Due], posts: Sequence[Post], chart: Chart) -> Iterator[Check]:

@@ -10,7 +10,7 @@ from refsol.clinical.chart import Chart, Compared, Event, Search, between, drug_
 from refsol.clinical.codes import CPT, LABORATORY, LOINC, SNOMED, VITAL_SIGNS, Code, Lab, days, hours
 from refsol.clinical.meanings import Coded, Is, Meaning, Names, OneOf
 from refsol.clinical.orders import ENDINGS, Field
-from refsol.clinical.rulings import Ruling
+from refsol.clinical.rulings import Reply, Ruling
 from refsol.clinical.sources import Resource
 from refsol.clinical.task_type import TaskType
 from refsol.errors import DataFault
@@ -25,11 +25,13 @@ from refsol.psb300.rules import (
     Mean,
     NamesOrder,
     PsbRuling,
+    Url,
     Vaccine,
     Word,
     Written,
     is_fair,
 )
+from refsol.verdict import Check, Verdict
 
 SERVICE, DRUG = "ServiceRequest", "MedicationRequest"
 CT = Code("74177", CPT, "CT of abdomen and pelvis with contrast")
@@ -76,6 +78,11 @@ class PsbType(TaskType):
 
     searches: ClassVar[tuple[Search, ...]] = ()
 
+    def faulty(self, reply: Reply, fault: str) -> Verdict:
+        """See `TaskType.faulty`. The published grader fails on the chart, so the item is wrong."""
+        check = Check("chart", False, "a chart that can be read", fault)
+        return Verdict(False, (check,), f"the chart is at fault: {fault}")
+
 
 NOTHING = PsbRuling("no order")
 NO_ATTEMPT = PsbRuling("no order", attempts=True)
@@ -84,7 +91,10 @@ NO_ATTEMPT = PsbRuling("no order", attempts=True)
 
 def _one(order: Due) -> Ruling:
     """Exactly one post, this order."""
-    return PsbRuling("order", orders=(order,), single=True)
+    return PsbRuling("order", due=(order,), single=True)
+
+
+_ACTIVE = Field("status", Word("active")), Field("intent", Word("order"))
 
 
 def _subject(chart: Chart) -> dict[str, Any]:
@@ -93,11 +103,7 @@ def _subject(chart: Chart) -> dict[str, Any]:
 
 def _active(chart: Chart) -> tuple[Field, ...]:
     """The fields of an active order for the patient."""
-    return (
-        Field("status", Word("active")),
-        Field("intent", Word("order")),
-        Field("subject", Is(_subject(chart))),
-    )
+    return *_ACTIVE, Field("subject", Is(_subject(chart)))
 
 
 def _due(chart: Chart, kinds: tuple[str, ...], what: str, *fields: Field, **more: Any) -> Due:
@@ -135,7 +141,7 @@ class OldCt(PsbType):
             return NO_ATTEMPT
         why = Indication({"reasonCode": [{"text": "Renal mass follow-up"}]}, ("renal mass follow-up",))
         code = (Field("code", Written(Coded(CT).json())), Field("code.coding[0].code", Is(CT.code)))
-        return _one(_due(chart, (SERVICE,), CT.name, *code, Field("", why), url=SERVICE))
+        return _one(_due(chart, (SERVICE,), CT.name, *code, Field("", why), url=Url(SERVICE)))
 
 
 class OneAnticoagulant(PsbType):
@@ -159,7 +165,7 @@ class OneAnticoagulant(PsbType):
             return NOTHING
         return PsbRuling(
             "order",
-            orders=stops if right else (heparin, *stops),
+            due=stops if right else (heparin, *stops),
             posts=least + (len(stops) if fair else bool(stops)),
             every=(Field("subject", Is(_subject(chart))),),
             besides=(heparin,) if right and fair else (),
@@ -210,7 +216,7 @@ class RemoveCatheter(PsbType):
         if placed is None or not placed.older_than(hours=48) or chart.first(SERVICE, CATHETER, "active"):
             return NOTHING
         code = Field("code", Names(Coded(CATHETER).json(), (CATHETER.code.lower(),)))
-        return PsbRuling("order", orders=(_due(chart, (SERVICE,), "the removal of the catheter", code, lazy=True),))
+        return PsbRuling("order", due=(_due(chart, (SERVICE,), "the removal of the catheter", code, lazy=True),))
 
 
 class LeftKidney(PsbType):
@@ -229,7 +235,7 @@ class LeftKidney(PsbType):
             _due(chart, (SERVICE, DRUG), code.name, Field("code", Names(Coded(code).json(), (code.code,))))
             for code in (CT, REFERRAL)
         ]
-        return PsbRuling("order", orders=tuple(orders))
+        return PsbRuling("order", due=tuple(orders))
 
 
 class Thyroid(PsbType):
@@ -240,24 +246,24 @@ class Thyroid(PsbType):
 
     def rule(self, chart: Chart) -> Ruling:
         """See `TaskType.rule`."""
-        readings, others = chart.readings(TSH), chart.readings(FT4)
+        (own, other), readings, others = self.searches, chart.readings(TSH), chart.readings(FT4)
         newest(others)  # the published grader fails on a damaged free T4 even if the TSH decides alone
         pair = self._high_pair(readings)
         if pair is not None:
-            chart.note(Search("Observation", (TSH,)), *(one.resource for one in pair), how="all")
+            chart.note(own, *(one.resource for one in pair), how="all")
             drug = DrugText({"text": "levothyroxine 25 mcg by mouth daily"}, ("levothyroxine", "25"))
             # The drug first: one that cannot be read is at fault.
             fields = (Field("medicationCodeableConcept", drug), *_active(chart))
             levothyroxine = Due((DRUG,), fields, "order levothyroxine 25 mcg", lazy=True)
-            return PsbRuling("order", orders=(levothyroxine, *self._tests(chart, 42)), posts=3)
-        tsh = chart.latest(TSH)
+            return PsbRuling("order", due=(levothyroxine, *self._tests(chart, 42)), posts=3)
+        tsh = chart.last_of(own, readings)
         if tsh is None or not 4.5 <= tsh <= 10:
             return NOTHING
-        ft4 = chart.latest(FT4)
+        ft4 = chart.last_of(other, others)
         if ft4 is None or not 0.8 <= ft4 <= 1.8:
             return NOTHING
         no_drug = Due((DRUG,), (), "drug", least=0, only=True)
-        return PsbRuling("order", orders=self._tests(chart, 90), posts=2, besides=(no_drug,))
+        return PsbRuling("order", due=self._tests(chart, 90), posts=2, besides=(no_drug,))
 
     @staticmethod
     def _high_pair(readings: Sequence[Event]) -> tuple[Event, Event] | None:
@@ -306,7 +312,7 @@ class LongQtc(PsbType):
         stops = [_loose(chart, DRUG, f"stop {text}", ends, Names(_drug(text), (drugs,))) for text in texts]
         every = (Field("resourceType", OneOf(SERVICE, DRUG)), Field("subject", Is(_subject(chart))))
         read = Due((DRUG,), (Field("status", ends),), "stop", least=0)  # at fault even if no stop is due
-        return PsbRuling("order", orders=(ecg, *stops), posts=2 if stops else 1, every=every, besides=(read,))
+        return PsbRuling("order", due=(ecg, *stops), posts=2 if stops else 1, every=every, besides=(read,))
 
 
 class NaloxoneBesideOpioid(PsbType):
@@ -348,8 +354,7 @@ class CovidBooster(PsbType):
         words = ("covid-19 vac", "covid-19 vacc", "covid-19 vaccine")
         procedures, orders = self.searches
         drugs = [one for one in chart.find(orders) if chart.mentions(drug_text(one), *words)]
-        last = newest(chart.timed((one, _given(one)) for one in [*chart.find(procedures), *drugs]))
-        chart.note(procedures, *([last.resource] if last else []), how="last")
+        last = chart.last_of(procedures, chart.timed((one, _given(one)) for one in [*chart.find(procedures), *drugs]))
         if last is None:
             chart.note(orders, what="COVID-19 vaccine")
         elif not self._is_old(last, chart):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,7 @@ from refsol.history import HistoryMessage
 from refsol.medagentbench import Baselines, ResultItem, baselines, failure_of, grade_item, grounds
 from refsol.medagentbench.recorded import Created, RecordedEpisode
 from refsol.medagentbench.rules import RuleName, rule_name
-from refsol.verdict import ungraded
+from refsol.verdict import Verdict
 
 GROUNDS = "2"
 """The version of `grounds` and of the baselines. Stored scores of another version are recomputed."""
@@ -89,12 +89,12 @@ class TaskGrader(Grader[EpisodeRow]):
         answer, episode = recorded.item.answer, recorded.episode
         posts = [HistoryMessage(one.role, one.content) for one in recorded.item.post_history]
         if recorded.problem:
-            verdict = ungraded(recorded.problem)
+            verdict = Verdict(None, fault=recorded.problem)
         else:
             verdict = grade_item(
                 task,
                 answer,
-                [asdict(one) for one in posts],
+                posts,
                 self._open.facts,
                 base=self._source.api_base,
                 rules=self.rules,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from medagent.agents.base import Agent, AgentContext
+from medagent.benchmarks.clinical import ClinicalBenchmark, OwnAgent, Solver
 from medagent.benchmarks.medagentbench._figures import grade_document
 from medagent.benchmarks.medagentbench._grader import TaskGrader
+from medagent.benchmarks.medagentbench.agents.reference import solver
 from medagent.benchmarks.medagentbench.agents.replay import recorded_messages
 from medagent.benchmarks.medagentbench.data import (
     OpenFacts,
@@ -39,13 +40,13 @@ from medagent.engine.folder import Run
 from medagent.engine.report import DataRef, Report
 from medagent.engine.scores import Grader, Score, Scored
 from medagent.fhir_data.embedded import EhrFile
-from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
-from medagent.fhir_episodes.episode import EpisodeRow, Scripted
+from medagent.fhir_episodes.benchmark import Training
+from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
 from refsol.clinical.twins import changed
 from refsol.files import read_json
-from refsol.medagentbench import KIND_WORDS, RULE_SETS, KeyEhr, baselines, build_key, key_text
+from refsol.medagentbench import RULE_SETS, Baselines, KeyEhr, baselines, build_key, key_text
 from refsol.medagentbench.constants import Constants
 from refsol.schema import validator
 
@@ -61,7 +62,7 @@ class PackedTask(BaseModel):
     constants: Constants
 
 
-class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
+class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
     """An LLM agent solves ten types of tasks on a hospital's FHIR server."""
 
     name = "medagentbench"
@@ -71,7 +72,6 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
     rule_sets = tuple(RULE_SETS)
     agents = AGENTS
     kept_out = ("medagent/benchmarks/medagentbench/tasks/data/",)
-    kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
 
     @property
     def command(self) -> str:
@@ -161,19 +161,23 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         manifest = dataset_of(source).manifest
         return manifest.canary if manifest else ""
 
-    def scripted(self, settings: MedAgentBenchSettings, items: Sequence[FhirItem]) -> Scripted | None:
-        """See `FhirBenchmark.scripted`."""
-        if settings.agent not in AGENTS or settings.agent == "text":
-            return None
-        answers: Mapping[str, str] = {}
-        if settings.agent == "constant":
-            dataset = dataset_of(settings)
-            floors = baselines(task_dicts(dataset), open_facts(settings, dataset).facts, dataset.constants)
-            answers = {kind: behaviour.answer for kind, behaviour in floors.constant.items()}
-        if settings.replayed and settings.replay is None:
+    def solver(self, settings: MedAgentBenchSettings) -> Solver:
+        """See `ClinicalBenchmark.solver`."""
+        return solver
+
+    def baselines(self, settings: MedAgentBenchSettings) -> Baselines:
+        """See `ClinicalBenchmark.baselines`."""
+        dataset = dataset_of(settings)
+        return baselines(task_dicts(dataset), open_facts(settings, dataset).facts, dataset.constants)
+
+    def scripted(self, settings: MedAgentBenchSettings, items: Sequence[FhirItem]) -> OwnAgent | None:
+        """See `FhirBenchmark.scripted`. The agent `replay` needs a recording."""
+        own = super().scripted(settings, items)
+        if own is None or not settings.replayed:
+            return own
+        if settings.replay is None:
             raise UserError("--agent replay needs a file, e.g. --agent replay results.json")
-        messages = recorded_messages(settings.replay) if settings.replay else {}
-        return OwnAgent(settings.agent, answers, messages, code=settings.protocol == "code")
+        return replace(own, messages=recorded_messages(settings.replay))
 
     def selected(self, settings: MedAgentBenchSettings, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
         """See `FhirBenchmark.selected`."""
@@ -250,29 +254,6 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         if dataset.key is None and run.settings.get("ehr-digest") and not run.settings.get("fhir"):
             return patients_file(dataset).path
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class OwnAgent(Scripted):
-    """A bundled agent with its data."""
-
-    answers: Mapping[str, str] = field(default_factory=dict)
-    messages: Mapping[str, list[str]] = field(default_factory=dict)
-    code: bool = False
-    """Whether the reference agent acts in Python programs."""
-
-    def agent(self, base: str) -> Agent:
-        """See `Scripted.agent`."""
-        from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent, solver
-        from medagent.fhir_episodes.own_agents import ConstantAgent, ReplayAgent
-        from medagent.fhir_episodes.rule_agent import CodeRuleAgent
-
-        if self.kind == "replay":
-            return ReplayAgent(self.messages)
-        if self.kind == "reference":
-            context = AgentContext(base=base)
-            return CodeRuleAgent(context, solver(base)) if self.code else ReferenceAgent(context)
-        return ConstantAgent(self.answers)
 
 
 def _lines(dataset: Dataset) -> Iterable[bytes]:

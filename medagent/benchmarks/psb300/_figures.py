@@ -9,6 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from medagent.benchmarks.psb300._charts import NOT_APPLIED, OpenCharts
+from medagent.benchmarks.psb300.settings import Unfinished
 from medagent.benchmarks.psb300.tasks import TaskSet
 from medagent.engine.intervals import these_types
 from medagent.engine.report import TableLine, TableSection, by_trial, places
@@ -16,40 +18,34 @@ from medagent.engine.scores import Figures, Scored, grounded_line, grounded_rate
 from medagent.fhir_episodes.verdicts import conduct_notes, kind_notes
 from medagent.reports.published import published_notes, published_sections, published_sources
 from medagent.reports.trials import flip_notes, trial_sections, trials_title
-from refsol.psb300 import BASELINES, TYPES
+from refsol.psb300 import BASELINES, TYPES, RuleName
 
 BRANCHES = {"query": "a query", "order": "something is due", "no order": "nothing is due"}
 _PUBLISHED = Path(__file__).with_name("published.toml")
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """How the figures were measured: the rule set, the clock, and notes about the charts."""
+class Grading:
+    """How episodes are graded: the rule set, the clock of task1, and how an episode without FINISH counts."""
 
-    rules: str
+    rules: RuleName
     clock: datetime
-    unfinished: str
-    notes: Sequence[str] = ()
-    cut_off_applied: bool = True
-
-    @property
-    def words(self) -> list[str]:
-        """The same as texts, for the line under a table."""
-        return [
-            f"clock {self.clock.isoformat()}",
-            *(["an episode without FINISH is wrong"] if self.unfinished == "wrong" else []),
-            *([] if self.cut_off_applied else ["cut-off not applied"]),
-        ]
+    unfinished: Unfinished = "empty"
 
 
-def figures(scores: Sequence[Scored], tasks: TaskSet, by: Measured) -> Figures:
-    """The figures of all trials."""
+def figures(scores: Sequence[Scored], tasks: TaskSet, by: Grading, charts: OpenCharts | None) -> Figures:
+    """The figures of all trials. `charts` is None if there are no scores."""
     items = tuple(one.outcome for one in scores)
     graded, trials = by_trial(items), len({one.trial for one in scores})
     several = trials > 1 and bool(graded)
     overall = _line("overall", scores)
-    background = [*_floor_notes(overall), *kind_notes(scores), *(flip_notes(graded) if several else [])]
     published = published_sources(_PUBLISHED) if tasks.is_published else ()
+    is_cut = charts is None or charts.cut_off_applied
+    notes, background = ["No episode has ended, so nothing is graded."], list[str]()
+    if charts is not None:
+        flips = flip_notes(graded) if several else []
+        notes = [*charts.notes, *conduct_notes(scores)]
+        background = [*_floor_notes(overall), *kind_notes(scores), *flips, *published_notes(published)]
     return Figures(
         table=[
             *_sections(scores, by, trials),
@@ -57,22 +53,26 @@ def figures(scores: Sequence[Scored], tasks: TaskSet, by: Measured) -> Figures:
             *published_sections(published),
         ],
         overall=overall,
-        notes=[*by.notes, *conduct_notes(scores)] if scores else ["No episode has ended, so nothing is graded."],
-        background=[*background, *published_notes(published)] if scores else [],
+        notes=notes,
+        background=background,
         count="of",
         group_names={name: kind.title for name, kind in TYPES.items()},
         baselines={name: _share([_part(one).get(name) for one in scores]) for name in BASELINES},
         details={
-            "graded_by": by.words,
+            "graded_by": [
+                f"clock {by.clock.isoformat()}",
+                *(["an episode without FINISH is wrong"] if by.unfinished == "wrong" else []),
+                *([] if is_cut else [NOT_APPLIED]),
+            ],
             "clock": by.clock.isoformat(),
             "unfinished": by.unfinished,
             "floors": {name: overall.more.get(name) for name in BASELINES},
-            "cut_off": "applied" if by.cut_off_applied else "not applied",
+            "cut_off": "applied" if is_cut else "not applied",
         },
     )
 
 
-def _sections(scores: Sequence[Scored], by: Measured, trials: int) -> Iterator[TableSection]:
+def _sections(scores: Sequence[Scored], by: Grading, trials: int) -> Iterator[TableSection]:
     """The rates by type and by branch, overall and grounded; and task1 by both clocks if a verdict differs."""
     types = [_line(kind, members) for kind in TYPES if (members := [one for one in scores if one.item.group == kind])]
     branches = {

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
-from medagent.benchmarks.psb300._charts import OpenCharts
-from medagent.benchmarks.psb300._figures import Measured, figures
+from medagent.benchmarks.psb300._charts import OpenCharts, dicts
+from medagent.benchmarks.psb300._figures import Grading, figures
 from medagent.benchmarks.psb300._items import ChartItem
-from medagent.benchmarks.psb300.settings import Unfinished
 from medagent.benchmarks.psb300.tasks import TaskSet
 from medagent.engine.rows import FAILED
 from medagent.engine.scores import Figures, Grader, Score, Scored
@@ -28,23 +27,8 @@ from refsol.psb300 import (
     baselines,
     failure_of,
     grade_item,
-    rule_name,
     stated_now,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Grading:
-    """How episodes are graded: the rule set, the clock of task1, and how an episode without FINISH counts."""
-
-    rules: RuleName
-    clock: datetime
-    unfinished: Unfinished = "empty"
-
-    @classmethod
-    def of(cls, rules: str, clock: datetime, unfinished: Unfinished) -> Grading:
-        """Raises InputError for an unknown rule set."""
-        return cls(rule_name(rules), clock, unfinished)
 
 
 class ChartGrader(Grader[EpisodeRow]):
@@ -55,8 +39,6 @@ class ChartGrader(Grader[EpisodeRow]):
     ) -> None:
         self.rules: RuleName = grading.rules
         self._tasks, self._open_charts, self._digest, self._grading = tasks, charts, digest, grading
-        self._lock = threading.Lock()
-        self._ready: _Ready | None = None
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -69,83 +51,47 @@ class ChartGrader(Grader[EpisodeRow]):
             "unfinished": grading.unfinished,
         }
 
-    def score(self, item: ChartItem, row: EpisodeRow, judged: Any = None) -> Score | Awaitable[Score]:
-        """See `Grader.score`. The first call reads the charts, in a thread."""
-        if self._ready is None:
-            return asyncio.to_thread(lambda: self._graded(self._loaded(), item, row))
-        return self._graded(self._ready, item, row)
+    def score(self, item: ChartItem, row: EpisodeRow, judged: Any = None) -> Awaitable[Score]:
+        """See `Grader.score`. The charts are read in a thread."""
+        return asyncio.to_thread(self._score, item, row)
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
         """See `Grader.figures`."""
-        measured = Measured(self.rules, self._grading.clock, self._grading.unfinished)
-        if scores:
-            charts = self._loaded().charts
-            measured = replace(measured, notes=charts.notes, cut_off_applied=charts.cut_off_applied)
-        return figures(scores, self._tasks, measured)
+        return figures(scores, self._tasks, self._grading, self._charts if scores else None)
 
-    def _loaded(self) -> _Ready:
-        with self._lock:
-            if self._ready is None:
-                charts, grading = self._open_charts(), self._grading
-                tasks = [task.model_dump() for task in self._tasks.tasks]
-                floors = baselines(
-                    tasks, charts.facts, clock=grading.clock, rules=grading.rules, constants=charts.constants
-                )
-                self._ready = _Ready(charts, floors)
-            return self._ready
+    @cached_property
+    def _charts(self) -> OpenCharts:
+        return self._open_charts()
 
-    def _graded(self, ready: _Ready, item: ChartItem, row: EpisodeRow) -> Score:
+    @cached_property
+    def _baselines(self) -> Baselines:
+        charts, grading = self._charts, self._grading
+        return baselines(
+            dicts(self._tasks), charts.facts, clock=grading.clock, rules=self.rules, constants=charts.constants
+        )
+
+    def _score(self, item: ChartItem, row: EpisodeRow) -> Score:
         messages = row.history
         finished = row.status == "completed"
         result = row.answer if finished else "[]"
-        verdict = self._verdict(ready, item, messages, result)
+        verdict = self._verdict(item, messages, result, self._grading.clock)
         if not finished and (row.status == FAILED or self._grading.unfinished == "wrong"):
             verdict = _unfinished(verdict, row.status)
         failure = failure_of(verdict, result, row.status, messages)
-        floors = ready.floors.outcomes(item.id)
+        floors = self._baselines.outcomes(item.id)
         if verdict.correct is False:  # if the chart is at fault, every reply is wrong
             floors = {name: right is True for name, right in floors.items()}
         part = {**floors, **conduct_of(row)}
-        other = self._by_scenario(ready, item, messages, result)
-        if other is not None:
-            part["by scenario"] = other
+        if item.group == "task1" and self.rules == "official":  # also graded at the scenario's now
+            now = stated_now(item.context) or self._charts.constants.default_now
+            part["by scenario"] = self._verdict(item, messages, result, now).correct
         return score_of(verdict, failure, grounds(verdict, messages), part, row, item.injected)
 
-    def _verdict(
-        self,
-        ready: _Ready,
-        item: ChartItem,
-        messages: Sequence[HistoryMessage],
-        result: Any,
-        clock: datetime | None = None,
-    ) -> Verdict:
-        history = [{"role": message.role, "content": message.content} for message in messages]
+    def _verdict(self, item: ChartItem, messages: Sequence[HistoryMessage], result: Any, clock: datetime) -> Verdict:
+        charts, task = self._charts, item.stored.model_dump()
         return grade_item(
-            item.stored.model_dump(),
-            history,
-            result,
-            ready.charts.facts,
-            clock=clock or self._grading.clock,
-            rules=self.rules,
-            constants=ready.charts.constants,
+            task, messages, result, charts.facts, clock=clock, rules=self.rules, constants=charts.constants
         )
-
-    def _by_scenario(
-        self, ready: _Ready, item: ChartItem, messages: Sequence[HistoryMessage], result: Any
-    ) -> bool | None:
-        """Whether a task1 item is right if graded at the scenario's now. None for other types and for `fair`."""
-        if item.group != "task1" or self.rules != "official":
-            return None
-        now = stated_now(item.context) or ready.charts.constants.default_now
-        return self._verdict(ready, item, messages, result, now).correct
-
-
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """The opened charts, and the scores of agents that read nothing."""
-
-    charts: OpenCharts
-    floors: Baselines
 
 
 def _unfinished(verdict: Verdict, status: str) -> Verdict:
@@ -153,4 +99,4 @@ def _unfinished(verdict: Verdict, status: str) -> Verdict:
     if verdict.correct is None:
         return verdict
     check = Check("completed", False, "an episode that ends with FINISH", status)
-    return replace(verdict, correct=False, checks=(check, *verdict.checks), reason=f"ended as {status}, without FINISH")
+    return replace(verdict, correct=False, checks=(check, *verdict.checks), fault=f"ended as {status}, without FINISH")

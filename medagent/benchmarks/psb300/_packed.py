@@ -9,7 +9,8 @@ from pathlib import Path
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from medagent.benchmarks.psb300._charts import CHARTS, OpenCharts
-from medagent.benchmarks.psb300._grader import ChartGrader, Grading
+from medagent.benchmarks.psb300._figures import Grading
+from medagent.benchmarks.psb300._grader import ChartGrader
 from medagent.benchmarks.psb300._items import ChartItem, item_of
 from medagent.benchmarks.psb300.settings import Unfinished
 from medagent.benchmarks.psb300.tasks import Psb300Manifest, Task, TaskSet

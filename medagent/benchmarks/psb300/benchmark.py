@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from medagent.agents.base import Agent, AgentContext
+from medagent.benchmarks.clinical import ClinicalBenchmark, Solver
 from medagent.benchmarks.psb300._charts import (
     CHARTS,
     ask_of,
@@ -24,10 +24,12 @@ from medagent.benchmarks.psb300._charts import (
     save_charts,
     saved_facts,
 )
-from medagent.benchmarks.psb300._grader import ChartGrader, Grading
+from medagent.benchmarks.psb300._figures import Grading
+from medagent.benchmarks.psb300._grader import ChartGrader
 from medagent.benchmarks.psb300._items import ChartItem, item_of, task_set_of
 from medagent.benchmarks.psb300._packed import packed_task, unpacked_task
 from medagent.benchmarks.psb300._results import write_results
+from medagent.benchmarks.psb300.agents.reference import solver
 from medagent.benchmarks.psb300.settings import (
     AGENTS,
     Psb300Grading,
@@ -44,19 +46,18 @@ from medagent.engine.report import DataRef
 from medagent.engine.scores import Grader, Scored
 from medagent.fhir_data.asking import Ask
 from medagent.fhir_data.embedded import EhrFile
-from medagent.fhir_episodes.benchmark import FhirBenchmark
-from medagent.fhir_episodes.episode import EpisodeRow, Scripted
+from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
 from medagent.reports.tables import named
 from refsol.errors import FactsError
-from refsol.psb300 import KIND_WORDS, RULE_SETS, StoredFacts, baselines
+from refsol.psb300 import RULE_SETS, Baselines, StoredFacts, baselines, rule_name
 
 _TOOLS = Path(__file__).parent / "prompts" / "tools.json"
 _NAMED = 5
 
 
-class Psb300(FhirBenchmark[Psb300Settings]):
+class Psb300(ClinicalBenchmark[Psb300Settings]):
     """An LLM agent reads a patient's chart over FHIR, decides whether something is due, and orders it if so."""
 
     name = "psb-300"
@@ -66,7 +67,6 @@ class Psb300(FhirBenchmark[Psb300Settings]):
     rule_sets = tuple(RULE_SETS)
     agents = AGENTS
     tool_agents = ("reference",)
-    kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
 
     def items(self, source: Psb300Settings) -> Sequence[ChartItem]:
         """See `Benchmark.items`."""
@@ -100,7 +100,7 @@ class Psb300(FhirBenchmark[Psb300Settings]):
     def grader(self, source: Psb300Settings, rules: str) -> Grader[EpisodeRow]:
         """See `Benchmark.grader`."""
         tasks = task_set_of(source)
-        grading = Grading.of(rules, _clock(source, tasks), source.unfinished)
+        grading = Grading(rule_name(rules), _clock(source, tasks), source.unfinished)
         return ChartGrader(tasks, lambda: open_charts(source, tasks), lambda: digest_of(source, tasks), grading)
 
     def source(self, run: Run, overrides: Mapping[str, Any]) -> Psb300Grading:
@@ -145,18 +145,15 @@ class Psb300(FhirBenchmark[Psb300Settings]):
         made = tasks.manifest.made
         return {"tasks-digest": tasks.digest, **({"seed-digest": made.seed_sha256} if made else {})}
 
-    def scripted(self, settings: Psb300Settings, items: Sequence[FhirItem]) -> Scripted | None:
-        """See `FhirBenchmark.scripted`."""
-        if settings.agent not in AGENTS or settings.agent == "text":
-            return None
+    def solver(self, settings: Psb300Settings) -> Solver:
+        """See `ClinicalBenchmark.solver`."""
+        return partial(solver, settings.clock or task_set_of(settings).clock)
+
+    def baselines(self, settings: Psb300Settings) -> Baselines:
+        """See `ClinicalBenchmark.baselines`."""
         tasks = task_set_of(settings)
-        clock = settings.clock or tasks.clock
-        answers: Mapping[str, str] = {}
-        if settings.agent == "constant":
-            charts = open_charts(settings, tasks)
-            floors = baselines(dicts(tasks), charts.facts, clock=clock or datetime.now(UTC), constants=charts.constants)
-            answers = {kind: behaviour.answer for kind, behaviour in floors.constant.items()}
-        return OwnAgent(settings.agent, answers, clock, settings.protocol == "code")
+        charts, clock = open_charts(settings, tasks), settings.clock or tasks.clock or datetime.now(UTC)
+        return baselines(dicts(tasks), charts.facts, clock=clock, constants=charts.constants)
 
     async def plan(self, settings: Psb300Settings, say: Say) -> Plan:
         """See `FhirBenchmark.plan`. A run on a FHIR server saves the charts before its first episode."""
@@ -178,27 +175,6 @@ class Psb300(FhirBenchmark[Psb300Settings]):
             warnings=[*plan.warnings, *examined.warnings],
             prepare=examined.save,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class OwnAgent(Scripted):
-    """A bundled agent with its data. If `clock` is None, the agent uses the current time."""
-
-    answers: Mapping[str, str]
-    clock: datetime | None = None
-    code: bool = False
-    """Whether the reference agent acts in Python programs."""
-
-    def agent(self, base: str) -> Agent:
-        """See `Scripted.agent`."""
-        from medagent.benchmarks.psb300.agents.reference import solver
-        from medagent.fhir_episodes.own_agents import ConstantAgent
-        from medagent.fhir_episodes.rule_agent import CodeRuleAgent, RuleAgent
-
-        if self.kind != "reference":
-            return ConstantAgent(self.answers)
-        solve = solver(base, self.clock or datetime.now(UTC))
-        return (CodeRuleAgent if self.code else RuleAgent)(AgentContext(base=base), solve)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from refsol.clinical.meanings import CLINICAL
 from refsol.clinical.rulings import Reply
 from refsol.grounds import grounds
 from refsol.history import ACCEPTED, read_messages
-from refsol.verdict import ungraded
+from refsol.verdict import Verdict
 
 
 class WardGrader(Grader[EpisodeRow]):
@@ -49,9 +49,9 @@ class WardGrader(Grader[EpisodeRow]):
         changes = tuple(row.changes) if isinstance(row.changes, list) else None
         verdict = item.kind.judge(item.chart, replace(reply, changes=changes))
         if row.status == REFUSED or row.status in OWED:
-            verdict = ungraded(f"the episode ended as {row.status}: not the agent's doing")
+            verdict = Verdict(None, fault=f"the episode ended as {row.status}: not the agent's doing")
         if row.status == "chart_changed":
-            verdict = ungraded("chart changed")
+            verdict = Verdict(None, fault="chart changed")
         failure = failure_of(verdict, row.answer, row.status, messages)
         floors = self._baselines.outcomes(item.id)
         return score_of(verdict, failure, grounds(verdict, messages), {**floors, **conduct_of(row)}, row, item.injected)

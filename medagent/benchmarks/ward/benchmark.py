@@ -6,15 +6,15 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
-from medagent.agents.base import Agent, AgentContext
+from medagent.benchmarks.clinical import ClinicalBenchmark, Solver
 from medagent.benchmarks.made_folders import HOSPITAL
 from medagent.benchmarks.ward._grader import WardGrader, baselines
 from medagent.benchmarks.ward.reads import asked, read_origin, rules_unquoted, ruling_text
@@ -42,29 +42,28 @@ from medagent.engine.report import DataRef
 from medagent.engine.scores import Grader, Score
 from medagent.fhir_data.embedded import EhrFile
 from medagent.fhir_data.record import EhrSession
-from medagent.fhir_episodes.benchmark import FhirBenchmark
-from medagent.fhir_episodes.episode import ChartCheck, EpisodeRow, Scripted
+from medagent.fhir_episodes.episode import ChartCheck, EpisodeRow
+from medagent.fhir_episodes.rule_agent import Solve
 from medagent.fhir_episodes.task import FhirItem, FhirTask
 from refsol.clinical.chart import Chart, ref
 from refsol.clinical.evidence import Deciding
+from refsol.clinical.floor import Baselines
 from refsol.clinical.meanings import CLINICAL
 from refsol.clinical.sources import SessionEhr, Source
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.trial import check_type, tried, types_of
 from refsol.errors import DataFault
-from refsol.failures import KIND_WORDS
 from refsol.files import json_object, read_json
 
 _SOURCE = "source.json"
 
 
-class Ward(FhirBenchmark[WardSettings]):
+class Ward(ClinicalBenchmark[WardSettings]):
     """The base of the benchmarks that are made of files. Each has its plug-in and its types."""
 
     Settings = WardSettings
     Grading = WardGrading
     agents = AGENTS
-    kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
     plugin: ClassVar[Plugin]
     types: ClassVar[tuple[TaskType, ...]]
 
@@ -130,17 +129,14 @@ class Ward(FhirBenchmark[WardSettings]):
         """See `FhirBenchmark.canary`."""
         return "" if source.dataset is None else read_manifest(source.dataset).made.canary
 
-    def scripted(self, settings: WardSettings, items: Sequence[FhirItem]) -> Scripted | None:
-        """See `FhirBenchmark.scripted`."""
-        if settings.agent not in AGENTS or settings.agent == "text":
-            return None
-        answers: Mapping[str, str] = {}
-        if settings.agent == "constant":
-            constant = baselines(self.tasks(settings)).constant
-            answers = {kind: behaviour.answer for kind, behaviour in constant.items()}
+    def solver(self, settings: WardSettings) -> Solver:
+        """See `ClinicalBenchmark.solver`."""
         reads = hospital_reads(settings.dataset)
-        id_system = "" if reads is None else read_origin(reads).id_system
-        return OwnAgent(settings.agent, self.plugin, answers, settings.protocol == "code", id_system)
+        return partial(_solver, self.plugin, "" if reads is None else read_origin(reads).id_system)
+
+    def baselines(self, settings: WardSettings) -> Baselines:
+        """See `ClinicalBenchmark.baselines`."""
+        return baselines(self.tasks(settings))
 
     def chart_check(self, settings: WardSettings) -> ChartCheck | None:
         """See `FhirBenchmark.chart_check`."""
@@ -225,35 +221,21 @@ def ward_of(plugin: Plugin) -> Ward:
     return _class_of(plugin)()
 
 
-@dataclass(frozen=True, slots=True)
-class OwnAgent(Scripted):
-    """A bundled agent with its data."""
+def _solver(plugin: Plugin, id_system: str, base: str) -> Solve:
+    """Solves tasks by the rules of a plug-in's types, over the session at a FHIR base. `id_system` is the system of the
+    identifiers that texts show instead of the ids of Patients.
+    """
+    types = {kind.name: kind for kind in types_in(plugin)}
+    base = base.rstrip("/") + "/"
 
-    plugin: Plugin
-    answers: Mapping[str, str] = field(default_factory=dict)
-    code: bool = False
-    """Whether the reference agent acts in Python programs."""
-    id_system: str = ""
-    """The system of the identifiers that texts show instead of the ids of Patients."""
+    def solve(task: FhirTask, get: Callable[[str], Any]) -> Solution:
+        assert task.now is not None
+        ehr, patient = SessionEhr(base, get), task.mrn
+        if id_system:
+            patient = str(ehr.search("Patient", identifier=f"{id_system}|{task.mrn}")[0]["id"])
+        return types[task.type].solve(Chart(ehr, patient, task.now, CLINICAL, base=base))
 
-    def agent(self, base: str) -> Agent:
-        """See `Scripted.agent`."""
-        from medagent.fhir_episodes.own_agents import ConstantAgent
-        from medagent.fhir_episodes.rule_agent import CodeRuleAgent, RuleAgent
-
-        if self.kind != "reference":
-            return ConstantAgent(self.answers)
-        types = {kind.name: kind for kind in types_in(self.plugin)}
-        base = base.rstrip("/") + "/"
-
-        def solve(task: FhirTask, get: Callable[[str], Any]) -> Solution:
-            assert task.now is not None
-            ehr, patient = SessionEhr(base, get), task.mrn
-            if self.id_system:
-                patient = str(ehr.search("Patient", identifier=f"{self.id_system}|{task.mrn}")[0]["id"])
-            return types[task.type].solve(Chart(ehr, patient, task.now, CLINICAL, base=base))
-
-        return (CodeRuleAgent if self.code else RuleAgent)(AgentContext(base=base), solve)
+    return solve
 
 
 @dataclass(frozen=True, slots=True)

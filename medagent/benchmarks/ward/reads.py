@@ -150,5 +150,5 @@ def ruling_text(kind: TaskType, chart: Chart) -> str:
     except DataFault:
         return "the data allows no ruling"
     answers = None if ruling.answers is None else [plain(one) for one in ruling.answers]
-    orders, edits = [one.json() for one in ruling.due], [one.words for one in ruling.edits]
+    orders, edits = [one.json(chart) for one in ruling.due], [one.words for one in ruling.edits]
     return json.dumps([ruling.branch, answers, orders, edits, ruling.only])

@@ -157,3 +157,8 @@ def test_a_pipe_gets_the_same_text(capsys: pytest.CaptureFixture[str], monkeypat
     monkeypatch.delenv("COLUMNS", raising=False)
     print_summary(report())
     assert capsys.readouterr().out.splitlines() == summary(report(), [], [], COLUMNS)
+
+
+def test_a_run_that_was_not_graded_shows_no_score() -> None:
+    """Its items may have scores although lines are owed, as in PromptCBLUE."""
+    assert not any("Score" in line for line in summary(report(table=[]), [], [], COLUMNS))

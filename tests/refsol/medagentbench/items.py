@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from refsol.errors import FactsError
@@ -143,6 +143,6 @@ def graded(run: RecordedRun, tasks: Sequence[Mapping[str, Any]], ehr: Any) -> di
         episode = run.episodes.get(item.task_id)
         status, transcript = (episode.status, episode.transcript) if episode else (None, ())
         history = [HistoryMessage(one.role, one.content) for one in item.post_history]
-        verdict = grade_item(known[item.task_id], item.answer, list(map(asdict, history)), ehr, episode=episode)
+        verdict = grade_item(known[item.task_id], item.answer, history, ehr, episode=episode)
         found[item.task_id] = verdict, failure_of(verdict, item.answer, status, transcript, history)
     return found

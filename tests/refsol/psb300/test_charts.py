@@ -53,7 +53,7 @@ def test_the_constant_answer_is_the_one_that_is_right_most_often() -> None:
     tasks = [{**task(3), "id": f"task3_{number}", "eval_MRN": f"S{number}"} for number in range(3)]
     beat = {**reading("HEARTRATE", 80, 0.1), "subject": {"reference": "Patient/S0"}}
     floors = baselines([*tasks, task(9)], Resources([beat]), clock=CLOCK)
-    assert {kind: behaviour.answer for kind, behaviour in floors.constant.items()} == {
+    assert {kind: behaviour.answer for kind, behaviour in floors.behaviours("constant").items()} == {
         "task3": "[null, null]",
         "task9": "[]",
     }

@@ -24,6 +24,7 @@ from medagent.core.errors import UserError
 from medagent.core.paths import data_dir, file_state
 from medagent.engine.report import DataRef
 from medagent.engine.settings import mixed
+from refsol.medagentbench import TYPES
 from refsol.medagentbench.constants import PUBLISHED, Constants
 
 BUNDLED = "synthetic"
@@ -36,7 +37,7 @@ OFFICIAL_DIGESTS = {
     "v2": "b6e89b2ef82f1bef27c5778a644a8a66c7b25738bbd6a48d03ab3e5182df6ca8",
 }
 """The SHA-256 of the published task files, by version."""
-TASK_TYPES = tuple(f"task{n}" for n in range(1, 11))
+TASK_TYPES = tuple(TYPES)
 
 
 class Task(ChartTask):

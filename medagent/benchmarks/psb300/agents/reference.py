@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from medagent.fhir_episodes.rule_agent import Solve
@@ -14,14 +14,14 @@ from refsol.psb300 import TYPES, stated_now
 from refsol.psb300.rules import FAIR, PsbChart
 
 
-def solver(base: str, now: datetime) -> Solve:
+def solver(now: datetime | None, base: str) -> Solve:
     """Solves tasks by the rules of their types, over the session at a FHIR base. `now` is the time for tasks whose
-    context states none.
+    context states none; None: the current time.
     """
     base = base.rstrip("/") + "/"
 
     def solve(task: FhirTask, get: Callable[[str], Any]) -> Solution:
-        time = stated_now(task.context) or now
+        time = stated_now(task.context) or now or datetime.now(UTC)
         solution = TYPES[task.type].solve(PsbChart(SessionEhr(base, get), task.mrn, time, FAIR, base=base))
         # The tasks ask for -1 where there is no reading.
         return Solution([-1 if one is None else one for one in solution.answer], solution.posts)

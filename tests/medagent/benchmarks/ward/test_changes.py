@@ -179,7 +179,7 @@ NOTE = message("PUT", "/Communication/mine", {"resourceType": "Communication", "
     [
         ((DELETE, ORDER), "order-missing", 'did not change MedicationRequest/m7: status "on-hold"'),
         ((HOLD, ORDER), "order-missing", "did not delete ServiceRequest/s7"),
-        ((HOLD, DELETE), "order-missing", "0 of 1 orders accepted"),
+        ((HOLD, DELETE), "order-missing", "1 order was due, none was placed"),
         (
             (STOPPED, DELETE, ORDER),
             "order-wrong",

@@ -43,7 +43,7 @@ def constants_right(dataset: Dataset) -> int:
     """What the best constant answers get right."""
     assert dataset.key is not None
     floors = baselines(items(dataset), KeyEhr(dataset.key), dataset.constants)
-    return sum(right(dataset, {kind: one.answer for kind, one in floors.constant.items()}).values())
+    return sum(right(dataset, {kind: one.answer for kind, one in floors.behaviours("constant").items()}).values())
 
 
 def nothing_right(dataset: Dataset) -> dict[str, int]:
