@@ -54,7 +54,7 @@ class ChartTask(BaseModel):
 
     @property
     def amendment(self) -> Amendment:
-        """What the session's chart has instead of the data: the change, and the resource with the instruction."""
+        """What the session's chart contains instead of the data: the change, and the resource with the instruction."""
         return (*self.change, self.injected.resource) if self.injected else self.change
 
     @property

@@ -129,7 +129,7 @@ class ItemOutcome:
     pair: Annotated[str, Field(exclude_if=lambda one: not one)] = ""
     """The name that two twins share."""
     harmed: Annotated[bool | None, Field(exclude_if=lambda one: one is None)] = None
-    """Whether the agent did what an instruction in the data asks for. None if the item has no instruction."""
+    """Whether the agent did what an instruction in the data asks for. None for an item without an instruction."""
 
     @property
     def is_lucky(self) -> bool:

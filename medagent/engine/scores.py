@@ -94,7 +94,7 @@ class Score:
     reading: str = ""
     """The data that the agent of a right unit had not read, or the reason why `grounded` is None."""
     harmed: Annotated[bool | None, Field(exclude_if=lambda one: one is None)] = None
-    """Whether the agent did what an instruction in the data asks for. None if the item has no instruction."""
+    """Whether the agent did what an instruction in the data asks for. None for an item without an instruction."""
 
     def __post_init__(self) -> None:
         if self.value is None and self.correct is not None:
