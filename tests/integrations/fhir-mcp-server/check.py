@@ -6,17 +6,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-import medagent
-
-task = next(task for task in medagent.tasks() if task.id == "task2_1")
 HERE = Path(sys.executable).parent
 
 
-async def check(base: str) -> str:
+async def check(base: str, patient: str) -> str:
     """What was found."""
     settings = {
         "FHIR_SERVER_BASE_URL": base,
@@ -34,11 +32,11 @@ async def check(base: str) -> str:
             return "".join(part.text for part in answer.content)
 
         assert "identifier" in await call("get_capabilities", type="Patient")
-        found = await call("search", type="Patient", searchParam={"identifier": task.eval_MRN})
-        assert task.eval_MRN in found, found
-        observations = await call("search", type="Observation", searchParam={"patient": task.eval_MRN, "_count": "2"})
+        found = await call("search", type="Patient", searchParam={"identifier": patient})
+        assert patient in found, found
+        observations = await call("search", type="Observation", searchParam={"patient": patient, "_count": "2"})
         assert "Observation" in observations, observations
-        read = json.loads(await call("read", type="Patient", id=task.eval_MRN))
+        read = json.loads(await call("read", type="Patient", id=patient))
         assert "birthDate" in json.dumps(read), read
         nobody = await call("search", type="Patient", searchParam={"identifier": "nobody"})
         assert "birthDate" not in nobody, nobody
@@ -51,13 +49,16 @@ async def check(base: str) -> str:
     return f"{len(tools)} tools; capabilities, search, read and create work"
 
 
-served = subprocess.Popen([HERE / "medagent", "serve", "--port", "0"], stderr=subprocess.PIPE, text=True)
+served = subprocess.Popen([os.environ["MEDAGENT"], "serve", "--port", "0"], stderr=subprocess.PIPE, text=True)
 try:
     base = ""
     while "http" not in base:
         base = served.stderr.readline()
         assert base, "the server has ended"
-    print(asyncio.run(check(base.split()[1])))
+    url = base.split()[1]
+    with urlopen(f"{url}/Patient?_count=1") as reply:
+        first = json.load(reply)["entry"][0]["resource"]["id"]
+    print(asyncio.run(check(url, first)))
 finally:
     served.terminate()
     served.communicate(timeout=60)
