@@ -65,7 +65,7 @@ def test_which_key_goes_where(
     ("given", "said"),
     [
         (["NOT_SET"], "NOT_SET is named as the key of http://127.0.0.1:8000, but is not set"),
-        (["other.example=MINE"], "--api-key-env other.example=…: none of the base URLs has this host"),
+        (["other.example=MINE"], "--api-key-env other.example=…: none of the base URLs is on this host"),
         (["sk-proj-0123456789"], "takes the NAME of an environment variable"),
         (["host="], "takes the NAME of an environment variable"),
     ],

@@ -227,15 +227,15 @@ class NotAsync(medagent.Agent):
 @pytest.mark.parametrize(
     ("agent", "options", "message"),
     [
-        (Both, {}, "has `play` and `solve`; an agent has exactly one of them"),
+        (Both, {}, "defines `play` and `solve`; define exactly one of them"),
         (NotAsync, {}, "`solve` is not async; write: async def solve(self, task, prompt, env):"),
         (Raises, {"max_cost": 1.0}, "--max-cost cannot be kept: Raises owns its loop, and its token use is unknown."),
         (Raises, {"unit_tokens": 9}, "--per-item tokens cannot be kept: Raises owns its loop"),
-        (Raises, {"loop": "lenient"}, "--loop: Raises has `solve`, which acts by tools; leave --loop out"),
+        (Raises, {"loop": "lenient"}, "--loop: Raises defines `solve`, which acts by tools; leave --loop out"),
         (
             Raises,
             {"protocol": "code"},
-            "--protocol code: Raises has `solve`, which acts by tools; leave",
+            "--protocol code: Raises defines `solve`, which acts by tools; leave",
         ),
     ],
 )
