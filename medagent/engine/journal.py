@@ -187,8 +187,8 @@ def _no_lock(error: OSError) -> str:
     """Why a file cannot be locked, and what to do."""
     if error.errno == errno.ENOLCK:
         return (
-            "its file system does not support locks (ENOLCK), like NFS without a lock service; put the results on a local "
-            "disk (--results-dir), or start the lock service (rpc.statd) on this machine"
+            "its file system does not support locks (ENOLCK), like NFS without a lock service; put the results on a "
+            "local disk (--results-dir), or start the lock service (rpc.statd) on this machine"
         )
     return f"cannot be locked: {error.strerror}"
 

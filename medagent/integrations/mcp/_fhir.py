@@ -109,8 +109,8 @@ def _bounded(reply: Reply) -> Answer:
     size = len(text.encode("utf-8", "replace"))
     if size > MOST:
         return Answer(
-            f"The answer is {size:,} bytes long; {MOST:,} are passed on. Ask for less: a smaller _count, single elements "
-            "(_elements=id,code,value), _summary=true, or more conditions.",
+            f"The answer is {size:,} bytes long; {MOST:,} are passed on. Ask for less: a smaller _count, single "
+            "elements (_elements=id,code,value), _summary=true, or more conditions.",
             failed=True,
         )
     return Answer(text)

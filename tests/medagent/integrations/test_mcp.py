@@ -207,7 +207,7 @@ def test_what_clients_decide_by(tmp_path: Path) -> None:
 def test_calls_that_cannot_be_carried_out_are_told_why(tmp_path: Path) -> None:
     async def play(offer: TaskOffer) -> None:
         assert "Unknown task 'task99_1'" in (await offer.call("start_task", {"task_id": "task99_1"})).text
-        assert "there are task1, task10" in (await offer.call("list_tasks", {"type": "x"})).text
+        assert "the types are task1, task10" in (await offer.call("list_tasks", {"type": "x"})).text
         assert "Unknown episode" in (await offer.call("get_patient", {"episode": "x"})).text
         handle = await begun(offer, "task5_1")
         refused = await offer.call("get_patient", {"episode": handle, "nonsense": "x"})

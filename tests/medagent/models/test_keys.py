@@ -167,7 +167,7 @@ def test_a_401_names_the_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("key", ["sk-a\nb-0123456789", "sk-ключ-0123456789"])
 def test_a_key_that_no_header_can_carry(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    with pytest.raises(UserError, match="OPENAI_API_KEY has characters"):
+    with pytest.raises(UserError, match="OPENAI_API_KEY contains characters"):
         open_model(settings("http://127.0.0.1:9/v1"))
 
 

@@ -246,7 +246,7 @@ def test_what_is_refused(agent: type[medagent.Agent], options: dict[str, Any], m
 
 
 def test_a_benchmark_without_sessions_refuses_solve() -> None:
-    with pytest.raises(UserError, match="Raises has `solve`, which needs a benchmark's FHIR session; write `play`"):
+    with pytest.raises(UserError, match="Raises defines `solve`, which needs a benchmark's FHIR session; write `play`"):
         medagent.run_sync("promptcblue", agent=Raises, limit=1)
 
 
