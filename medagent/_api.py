@@ -209,7 +209,7 @@ class LoadedRun:
         units = [unit for unit in scores if key in (unit, scores[unit].item.id)]
         row = next(Run(self.path).rows(self.benchmark.row, units=units[:1]), None)
         if row is None:
-            raise UserError(f"{self.path}: has no item {key}")
+            raise UserError(f"{self.path}: does not contain item {key}")
         view = item_view(self.benchmark, scores[units[0]], row, judged.get(units[0]), reported=reported)
         return replace(view, lines=[*view.lines, *([f"also: {', '.join(units[1:])}"] if units[1:] else [])])
 

@@ -167,7 +167,7 @@ class Agent:
 
         The annotated type is an iterator, so that an override may use `Iterator[str]`. `yield` still returns the reply.
         """
-        raise NotImplementedError(f"{type(self).__name__} has neither `play` nor `start`")
+        raise NotImplementedError(f"{type(self).__name__} defines neither `play` nor `start`")
 
     async def solve(self, task: Any, prompt: str, env: Any) -> Any:
         """Solve a task in the agent's own loop with the tools of `env`. Returns the answers, a list or a text.
@@ -182,7 +182,9 @@ class Agent:
         Raises UserError if the agent runs its own loop.
         """
         if owns_loop(type(self)):
-            raise UserError(f"{type(self).__name__} has `solve`, which needs a benchmark's FHIR session; write `play`")
+            raise UserError(
+                f"{type(self).__name__} defines `solve`, which needs a benchmark's FHIR session; write `play`"
+            )
         return _Played(self, task)
 
 

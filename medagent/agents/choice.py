@@ -83,7 +83,7 @@ class ModelChoice:
     def _opened(self, concurrency: int) -> ChatModel:
         if self.batches is not None:
             if self.plugin is not None or self.settings.name.startswith("scripted:"):
-                raise UserError(f"--batch: {self.settings.name} has no batch API; leave --batch out")
+                raise UserError(f"--batch: {self.settings.name} does not offer a batch API; leave --batch out")
             from medagent.core.writing import note
             from medagent.models.batches.model import BatchModel
 
@@ -239,7 +239,7 @@ def check_prices(models: Sequence[ModelSettings], max_cost: float | None) -> Non
         address = base_urls(model, os.environ)[0]
         if plugins.find(model.name, MODELS) is None and find_price(model.name, address) is None:
             raise UserError(
-                f"--max-cost cannot be kept: {model.name} has no price. Add one to your price table "
+                f"--max-cost cannot be kept: the price of {model.name} is unknown. Add it to your price table "
                 "(docs/models.md), or limit tokens: --max-tokens-total"
             )
 
@@ -260,7 +260,7 @@ def check_arguments(name: str, plugin: Plugin | None, arguments: Mapping[str, An
     if arguments and plugin is None:
         raise UserError(f"--{name}-arg: works only with a class (--{name} FILE.py:Name)")
     if arguments and plugin is not None and plugin.instance is not None:
-        raise UserError(f"{name}_arg: {plugin.path} is an instance, which has its arguments already; pass the class")
+        raise UserError(f"{name}_arg: {plugin.path} is an instance, which already got its arguments; pass the class")
 
 
 def _digest(plugin: Plugin | None, arguments: Mapping[str, Any]) -> str | None:
@@ -302,9 +302,9 @@ def check_file(name: str) -> None:
     try:
         classes = _CLASS.findall(Path(name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise UserError(f"{name}: there is no such file; name a file and a class: --agent FILE.py:Name") from None
+        raise UserError(f"{name}: no such file; pass a file and a class: --agent FILE.py:Name") from None
     if not classes:
-        raise UserError(f"{name}: has no class; define one: {_example('MyAgent')}")
+        raise UserError(f"{name}: does not define a class; add one: {_example('MyAgent')}")
     raise UserError(f"{name}: the class is missing; write --agent {name}:{classes[-1]} (classes: {', '.join(classes)})")
 
 
@@ -318,7 +318,7 @@ def check_agent(path: str, loaded: object) -> None:
         raise UserError(f"{path}: is not a subclass of medagent.Agent; write: {_example(name)}")
     loops = [loop for loop in ("play", "solve", "start") if getattr(loaded, loop) is not getattr(Agent, loop)]
     if "solve" in loops and len(loops) > 1:
-        raise UserError(f"{path}: has {' and '.join(f'`{loop}`' for loop in loops)}; an agent has exactly one of them")
+        raise UserError(f"{path}: defines {' and '.join(f'`{loop}`' for loop in loops)}; define exactly one of them")
     if "solve" in loops and not iscoroutinefunction(loaded.solve):
         raise UserError(f"{path}: `solve` is not async; write: async def solve(self, task, prompt, env):")
 
@@ -356,5 +356,5 @@ class _KnownPolicy:
         """The answer. Raises ModelError if there is none: the unit is owed and not wrong."""
         move = self._known.moves.get(self._key)
         if move is None:
-            raise ModelError(f"{self._known.source}: has no answer for this unit")
+            raise ModelError(f"{self._known.source}: contains no answer for this unit")
         return move

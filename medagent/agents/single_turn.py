@@ -146,7 +146,9 @@ def _recorded(path: Path, items: Sequence[AskedItem]) -> KnownAnswers:
 def _baseline(name: str, items: Sequence[AskedItem], trials: int) -> KnownAnswers:
     without = [item.key for item in items if item.gold is None] if name != "empty" else []
     if without:
-        raise UserError(f"--agent {name}: {len(without)} items have no right answer in the data (first: {without[0]})")
+        raise UserError(
+            f"--agent {name}: the data lacks the right answer to {len(without)} items (first: {without[0]})"
+        )
     common = majority(items) if name == "majority" else {}
     moves: dict[str, Move] = {}
     known: dict[str, Move] = {}  # many items share an answer
@@ -199,12 +201,14 @@ def _read_examples(path: Path) -> dict[str, list[tuple[str, str]]]:
         for line, row in file.json_lines(json_object):
             question, answer = _first(row, _ASKED), _first(row, _ANSWERED)
             if question is None or answer is None:
-                file.fault("has no text as question" if question is None else "has no text as answer", line=line)
+                file.fault(
+                    "contains no text as question" if question is None else "contains no text as answer", line=line
+                )
                 continue
             group = str(row.get("task_dataset") or row.get("language") or "")
             examples.setdefault(group, []).append((question, answer))
     if not examples:
-        raise UserError(f"{path}: has no examples")
+        raise UserError(f"{path}: contains no examples")
     return examples
 
 

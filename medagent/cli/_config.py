@@ -93,7 +93,7 @@ def _problem(kind: str, value: Any) -> str:
             return "names code to run"
         texts = [text.removeprefix("scripted:") for text in texts if text.startswith("scripted:")]
     if kind in ("path", "code") and not all(map(_is_inside, texts)):
-        return "names a path outside this folder"
+        return "points outside this folder"
     return ""
 
 

@@ -152,7 +152,7 @@ def key(
     source = MedAgentBenchGrading(dataset=str(tasks or dataset), version=version, fhir=fhir, ehr=ehr)
     task_set = dataset_of(source)
     if task_set.has_twins:
-        raise UserError(f"{task_set.path}: twins have no common answer key, because each has its own chart")
+        raise UserError(f"{task_set.path}: twins cannot share an answer key, because each comes with its own chart")
     answers = build_key(task_dicts(task_set), open_facts(source, task_set).facts, task_set.constants)
     write_key(out, answers)
     patients, series = len(answers.patients), len(answers.readings)
@@ -181,7 +181,7 @@ def new(
         ),
     ] = None,
     patients: Annotated[int, typer.Option(help="Number of patients.")] = 100,
-    per_type: Annotated[int, typer.Option(help="Tasks of each type; v1 has a third of them.")] = 30,
+    per_type: Annotated[int, typer.Option(help="Tasks of each type; v1 gets a third of them.")] = 30,
     types: Annotated[
         str | None,
         typer.Option("--from", metavar="FILE.py", help="Your own file of task types, or one of them: FILE.py:Name."),
@@ -261,7 +261,7 @@ def _of_types(types: str, folder: Path, order: Any, server: HospitalSettings) ->
     print(
         f"{folder}: {manifest.name}: {len(made.tasks)} tasks from {manifest.made.patients} patients, at {manifest.now}"
     )
-    print("The folder has patients' data, which only you can read (mode 0600). Keep it on this machine.")
+    print("The folder contains patients' data, which only you can read (mode 0600). Keep it on this machine.")
     print(f"Run it: medagent run {types} --dataset {folder} --fhir {server.fhir} --writes private --agent reference")
 
 
@@ -515,7 +515,7 @@ def chart(
 
     path = load_dataset(dataset, "v2").hospital
     if path is None and dataset != "synthetic":
-        raise UserError(f"--dataset {dataset}: has no patients; pass synthetic or a folder from `data new`")
+        raise UserError(f"--dataset {dataset}: contains no patients; pass synthetic or a folder from `data new`")
     target = output or Path(f"{mrn}.html")
     if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", mrn):
         raise UserError(f"{mrn!r} is not a medical record number: letters, digits and hyphens are expected")

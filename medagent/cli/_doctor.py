@@ -164,7 +164,7 @@ async def _count(session: EhrSession, kind: str) -> int:
     target = f"/{kind}?_summary=count"
     total = (await _get(session, target)).get("total")
     if not isinstance(total, int):
-        raise UserError(f"the reply to {target} has no total; is this a FHIR base?")
+        raise UserError(f"the reply to {target} does not contain a total; is this a FHIR base?")
     return total
 
 

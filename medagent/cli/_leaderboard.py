@@ -52,7 +52,7 @@ def command(
         elif (log := log_of(run, scorer)) is not None:
             entries.append(Entry(log.report, log.items))
         else:
-            raise UserError(f"{run}: not a run's folder (it has no run.json)")
+            raise UserError(f"{run}: not a run's folder (run.json is missing)")
     print(leaderboard(entries, official_scores(runs, benchmark)), end="")
 
 

@@ -18,7 +18,7 @@ FREQUENT = (
     *("ids", "limit", "trials", "max_cost", "concurrency"),
 )
 """The shared options that `--help` shows, by field. It also shows those that only this benchmark has."""
-CONFIG = "A TOML file with defaults, before those of medagent.toml."
+CONFIG = "A TOML file with defaults, which override medagent.toml."
 
 
 def _output(*flags: str, help: str) -> Any:

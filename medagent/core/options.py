@@ -287,7 +287,7 @@ def checked(model: type[M], values: Mapping[str, Any], place: str = "") -> M:
         name = str(first["loc"][0]) if first["loc"] else ""
         fields = {one.name: one for one in options(model)}
         if first["type"] == "extra_forbidden":
-            raise UserError(f"{place}{name}: there is no such option.{did_you_mean(name, fields)}") from None
+            raise UserError(f"{place}{name}: unknown option.{did_you_mean(name, fields)}") from None
         written = fields[name].written if name in fields else f"--{name.replace('_', '-')}"
         text = fault_text(first)
         if first["type"] == "missing":

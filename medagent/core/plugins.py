@@ -79,7 +79,7 @@ class Plugin:
             return getattr(module, self.name)
         except AttributeError:
             classes = ", ".join(sorted(key for key, value in vars(module).items() if isinstance(value, type))) or "none"
-            raise UserError(f"{self.path}: has no {self.name}; its classes: {classes}") from None
+            raise UserError(f"{self.path}: does not define {self.name}; its classes: {classes}") from None
 
 
 def is_import_path(text: str) -> bool:

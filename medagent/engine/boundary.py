@@ -224,7 +224,7 @@ class Strays:
             more = ", …" if len(self._running) > _NAMED else ""
             raise WornError(
                 f"the agents of {len(self._running)} units do not end and cannot be stopped: {units}{more}; "
-                "run such an agent with --workers 1, which replaces its process"
+                "run this agent with --workers 1, which replaces its process"
             )
 
 

@@ -353,7 +353,7 @@ class Opening:
     def job_here(self, worker: str) -> Any:
         """The job, with the paths of its files on this machine. Raises UserError, LackingError."""
         if (here := installed_here()) != self.installed:
-            raise UserError(f"has {here}, but the run has {self.installed}; install the same there")
+            raise UserError(f"runs {here}, but the run needs {self.installed}; install the same there")
         plugins, packed = pickle.loads(self.job)
         for plugin in plugins:
             plugin.load()

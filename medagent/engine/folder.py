@@ -150,7 +150,7 @@ class RunFolder:
         if differing:
             changes = ", ".join(f"{k} {_show(before.get(k))} → {_show(self._settings.get(k))}" for k in differing)
             raise UserError(
-                f"{self.path}: the run has other settings ({changes}). Continue it with its settings: "
+                f"{self.path}: the run uses other settings ({changes}). Continue it with its settings: "
                 f"{command}; or choose another --round; or delete it and start again with --overwrite"
             )
 
@@ -211,7 +211,7 @@ def read_run(folder: Path) -> dict[str, Any]:
     """A folder's `run.json`, a `RunFile`. Raises UserError if it is missing, damaged, or of a newer version."""
     path = folder / "run.json"
     if not path.is_file():
-        raise UserError(f"{folder}: not a run's folder (it has no run.json)")
+        raise UserError(f"{folder}: not a run's folder (run.json is missing)")
     try:
         run = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -294,7 +294,7 @@ class Journals:
     def of_folder(cls, folder: Path, kinds: Mapping[str, JournalKind]) -> Journals:
         """Open a folder's journals for reading. Raises UserError if there is none."""
         if not any((folder / name).is_file() for name in kinds):
-            raise UserError(f"{folder}: not a run's folder (it has no {next(iter(kinds))})")
+            raise UserError(f"{folder}: not a run's folder ({next(iter(kinds))} is missing)")
         return cls(folder, kinds, writable=False)
 
     def items(self) -> Iterator[tuple[str, Journal[Any]]]:

@@ -187,8 +187,8 @@ def _no_lock(error: OSError) -> str:
     """Why a file cannot be locked, and what to do."""
     if error.errno == errno.ENOLCK:
         return (
-            "its file system has no locks (ENOLCK), like NFS without a lock service; put the results on a local disk "
-            "(--results-dir), or start the lock service (rpc.statd) on this machine"
+            "its file system does not support locks (ENOLCK), like NFS without a lock service; put the results on a "
+            "local disk (--results-dir), or start the lock service (rpc.statd) on this machine"
         )
     return f"cannot be locked: {error.strerror}"
 
@@ -420,12 +420,12 @@ def checked_lines(file: JournalFile) -> Iterator[Line]:
         if zlib.crc32(memoryview(line.raw)[: end.start("end")]) != int(end["crc32"], 16):
             raise _damaged(file.path, line, "its checksum does not match its content")
         if end["row"] is None:
-            raise _damaged(file.path, line, "it has no number")
+            raise _damaged(file.path, line, "its number is missing")
         if int(end["row"]) != line.number:
             raise _misplaced(file.path, line, int(end["row"]))
         yield line
     if _WHOLE.search(file.rest[-_LONGEST_END:]):
-        raise _damaged(file.path, Line(file.size, file.count + 1, file.rest), "it has no newline")
+        raise _damaged(file.path, Line(file.size, file.count + 1, file.rest), "its newline is missing")
 
 
 def parsed_line(path: Path, line: Line, kind: type[M]) -> M:
@@ -480,7 +480,7 @@ def _unchecked(path: Path, line: Line) -> UserError:
     format_ = row.get("format") if isinstance(row, dict) else None
     if isinstance(format_, int) and format_ > FORMAT:
         return _newer(path, line, format_)
-    return _damaged(path, line, "it has no checksum")
+    return _damaged(path, line, "its checksum is missing")
 
 
 def _damaged(path: Path, line: Line, why: str = "") -> UserError:

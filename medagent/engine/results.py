@@ -88,7 +88,7 @@ class Graded:
         if len(self.unread) <= self.allow_unread * judged:
             return ""
         return (
-            f"{len(self.unread) / judged:.1%} of {judged} judged answers have no readable label, more than the "
+            f"{len(self.unread) / judged:.1%} of {judged} judged answers lack a readable label, more than the "
             f"{self.allow_unread:.1%} of --allow-unread; repeat the command to judge them again"
         )
 
@@ -300,8 +300,8 @@ def _check_data(folder: Path, run: Mapping[str, Any], data: DataRef) -> None:
     recorded = (run.get("data") or {}).get("digest")
     if recorded and data.digest and recorded != data.digest:
         raise UserError(
-            f"{folder / 'run.json'}: the run's data has the digest {recorded[:12]}, but {data.name} {data.version} has "
-            f"{data.digest[:12]}; pass the run's data with the options of medagent grade"
+            f"{folder / 'run.json'}: the digest of the run's data is {recorded[:12]}, but the digest of {data.name} "
+            f"{data.version} is {data.digest[:12]}; pass the run's data with the options of medagent grade"
         )
 
 

@@ -33,7 +33,7 @@ def export_every_eval_ever(folder: Path, out: Path, code: Code | None = None) ->
     """
     report, records = read_records(folder, code)
     if report.overall is None or report.overall.value is None:
-        raise UserError(f"{folder}: {' '.join(report.notes) or 'it has no graded item'}")
+        raise UserError(f"{folder}: {' '.join(report.notes) or 'it contains no graded item'}")
     model = _model(report)
     identity = f"{report.benchmark}/{model['id']}/{report.started}"
     made_from = hashlib.sha256(f"{identity}/{report.journals}".encode()).digest()

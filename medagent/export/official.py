@@ -15,5 +15,5 @@ def export_official(folder: Path, out: Path) -> Sequence[Path]:
     run = load_run(folder)
     written = run.benchmark.export_official(Run(folder), run.scores, out)
     if not written:
-        raise UserError(f"{folder}: a run of {run.benchmark.name} has no official form")
+        raise UserError(f"{folder}: {run.benchmark.name} does not define an official format")
     return written

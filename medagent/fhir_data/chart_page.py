@@ -52,7 +52,7 @@ def patient_resources(lines: Iterable[str], mrn: str) -> list[Resource]:
             continue
         resources.append(one)
     if not known:
-        raise UserError(f"{mrn}: no patient of this data set has this MRN")
+        raise UserError(f"{mrn}: this data set contains no patient with this MRN")
     return resources
 
 

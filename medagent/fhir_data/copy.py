@@ -83,7 +83,7 @@ def copy(server: HttpEhr, file: Path, report: Callable[[int, int], None]) -> str
     except OSError as error:
         raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
     except (FhirUnavailableError, StopRunError) as error:
-        raise UserError(f"{error}; the same command continues") from None
+        raise UserError(f"{error}; repeat the command to continue") from None
     changed = [f"{p.kind} ({p.mark.count}, counted {totals[p.kind]})" for p in parts if p.mark.count != totals[p.kind]]
     note = f"; the server changed meanwhile: {', '.join(changed)}" if changed else ""
     return f"{file}: {sum(part.mark.count for part in parts)} resources of {len(parts)} types{note}"
@@ -109,7 +109,7 @@ def _claim(folder: Path, url: str) -> None:
     if not source.exists():
         write_whole(source, url)
     elif (other := source.read_text(encoding="utf-8")) != url:
-        raise UserError(f"{folder}: has a part of a copy of {other}; remove it, or name another file")
+        raise UserError(f"{folder}: contains a part of a copy of {other}; remove it, or name another file")
 
 
 async def _totals(server: HttpEhr) -> dict[str, int]:

@@ -222,5 +222,5 @@ def _entry(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
     elif full_url.startswith(_UUID):
         resource_id = full_url.removeprefix(_UUID)
     else:
-        raise UserError(f"{place}: {resource['resourceType']} has no id, nor has its entry's request or fullUrl")
+        raise UserError(f"{place}: {resource['resourceType']} lacks an id; so do its entry's request and fullUrl")
     return {"resourceType": resource["resourceType"], "id": resource_id, **resource}

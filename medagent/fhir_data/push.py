@@ -143,14 +143,14 @@ def push(server: HttpEhr, data: Path | None, report: Callable[[int, int], None],
     with tempfile.TemporaryFile() as spool:
         resources = _Resources(_source(data), spool)
         if not len(resources):
-            raise UserError(f"{data}: has no resource")
+            raise UserError(f"{data}: contains no resource")
         if resources.renamed:
             say(f"{len(resources.renamed)} ids of digits only get the prefix {PREFIX}, and so do references to them")
         state = _State(resources.digest, server.url)
         try:
             asyncio.run(_push(server, resources, state, report, say))
         except (FhirUnavailableError, StopRunError) as error:
-            raise UserError(f"{error}; the same command continues") from None
+            raise UserError(f"{error}; repeat the command to continue") from None
         return f"{server.url}: {len(resources)} resources loaded"
 
 

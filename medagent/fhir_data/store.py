@@ -88,7 +88,7 @@ def _missing_references(server: Server, places: Mapping[str, str]) -> list[str]:
     named = ", ".join(f"{reference} ({places[reference]})" for reference in missing[:NAMED])
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
     return [
-        f"{len(missing)} references have no target: {named}{more}; "
+        f"{len(missing)} references lack their target: {named}{more}; "
         "name the files with the targets too, or pass --no-reference-check"
     ]
 

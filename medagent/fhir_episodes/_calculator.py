@@ -46,7 +46,7 @@ def calculated(expression: str) -> str:
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise CalculationError("the expression is not arithmetic") from None
     if sum(1 for _ in ast.walk(tree)) > NODES:
-        raise CalculationError(f"the expression has over {NODES:,} parts")
+        raise CalculationError(f"the expression contains over {NODES:,} parts")
     try:
         return str(_value(tree.body))
     except CalculationError:
@@ -90,5 +90,5 @@ def _bounded(value: Any) -> Any:
     if isinstance(value, float) and not isfinite(value):
         raise CalculationError("the result is not finite")
     if isinstance(value, int) and value.bit_length() > BITS:
-        raise CalculationError(f"a number has over {BITS} bits")
+        raise CalculationError(f"a number takes over {BITS} bits")
     return value

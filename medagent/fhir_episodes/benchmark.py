@@ -159,7 +159,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         The default repeats the items. Raises UserError for a split or a kind that the benchmark does not have.
         """
         if stream.split != "train" or stream.like or stream.injected:
-            raise UserError(f"{self.name}: has only one set of tasks; leave split, like and injected out")
+            raise UserError(f"{self.name}: offers only one set of tasks; leave split, like and injected out")
         if number < 0:
             raise UserError(f"task {number}: tasks are counted from 0")
         items = {item.id: item for item in self.items(self.Settings())}

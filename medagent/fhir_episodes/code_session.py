@@ -271,7 +271,7 @@ class CodeSession(Session):
         """The arguments of a call by name."""
         names = (FUNCTIONS | WRITES if self.all_writes else FUNCTIONS).get(name)
         if names is None:
-            raise CallError(f"there is no function {name}")
+            raise CallError(f"unknown function {name}")
         values = dict(zip(names, args, strict=False))
         missing = {one for one in names if one not in _CONDITIONS} - {*values, *kwargs}
         if len(args) > len(names) or values.keys() & kwargs.keys() or missing or kwargs.keys() - set(names):

@@ -57,7 +57,7 @@ class EpisodeSource:
             one = option_of(type(settings), name)
             if one is None or "episode" not in one.option.for_:
                 known = ", ".join(sorted(one.name for one in options(type(settings), "episode")))
-                raise UserError(f"{name}: an episode has no such option; its options are {known}")
+                raise UserError(f"{name}: unknown option of an episode; the options are {known}")
         if settings.protocol not in ("text", "tools"):
             raise UserError(f"--protocol {settings.protocol}: an episode acts by text or tools")
         return _shared(type(benchmark), settings)

@@ -130,9 +130,9 @@ def check_settings(agent: type[Agent], settings: RunSettings) -> None:
     """Raises UserError for options that do not apply, or cannot be enforced, if an agent owns its loop."""
     name = agent.__name__
     if getattr(settings, "protocol", "text") == "code":
-        raise UserError(f"--protocol code: {name} has `solve`, which acts by tools; leave --protocol out")
+        raise UserError(f"--protocol code: {name} defines `solve`, which acts by tools; leave --protocol out")
     if getattr(settings, "loop", None):
-        raise UserError(f"--loop: {name} has `solve`, which acts by tools; leave --loop out")
+        raise UserError(f"--loop: {name} defines `solve`, which acts by tools; leave --loop out")
     limits = ("max_cost", "max_tokens_total", "unit_cost", "unit_tokens")
     limited = [one.written for one in options(type(settings)) if one.name in limits and getattr(settings, one.name)]
     if limited and not agent.reports_use:

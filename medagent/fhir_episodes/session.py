@@ -243,7 +243,7 @@ class Session:
 
     def _check_open(self) -> None:
         if not self._begun:
-            raise SessionEndedError("the episode has not begun: call reset first")
+            raise SessionEndedError("the episode was not started: call reset first")
         if self.done:
             raise SessionEndedError(f"the episode has ended ({self._outcome.status}): call reset for another one")
 

@@ -82,7 +82,7 @@ class Toolbox:
         tool = self.functions.get(call.name)
         if tool is None:
             names = ", ".join([*self.functions, *self.writes, self.finish.name])
-            raise ToolError(f"there is no tool {call.name!r}; there are {names}")
+            raise ToolError(f"unknown tool {call.name!r}; the tools are {names}")
         if tool.method == "CALCULATE":
             expression = arguments.get("expression")
             if not isinstance(expression, str):

@@ -78,7 +78,7 @@ def episode_blocks(
     yield from _injected_blocks(item, row, score)
     if row.transcript:
         injected = [item.injected.reference] if item.injected else []
-        title = "Transcript" if whole else "POSTs and their replies (the file has no other messages)"
+        title = "Transcript" if whole else "POSTs and their replies (the file contains no other messages)"
         yield ConversationBlock(messages, [one.time for one in facts if one.time], title, injected)
 
 

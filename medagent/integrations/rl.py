@@ -134,7 +134,7 @@ class Environment:
     def episode(self) -> SyncEpisode:
         """The open episode, for programs that call tools by name. Raises UserError before the first `reset`."""
         if self._open is None:
-            raise UserError("the environment has no episode yet: call reset first")
+            raise UserError("no episode was started yet: call reset first")
         return self._open
 
     def _call(self, tool: str, arguments: dict[str, Any]) -> str:

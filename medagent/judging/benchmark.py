@@ -97,7 +97,7 @@ def again_plan(
         source=source,
         decides=document["settings"],
         command="medagent judge again",
-        repeat="the same command",
+        repeat="repeat the command",
     )
     return judged_plan(plan, benchmark, judges, model=str(document["settings"].get("model")))
 
@@ -107,7 +107,7 @@ def _chosen(benchmark: JudgedBenchmark[Any, Any], run: Run, only: Sequence[str])
     subjects = list(benchmark.subjects(run))
     names = set(only) - {UNREADABLE}
     if unknown := sorted(names.difference(*({one.unit, *one.ids} for one in subjects))):
-        raise UserError(f"--only {unknown[0]}: {run.path} has no answer to an item with this id")
+        raise UserError(f"--only {unknown[0]}: {run.path} contains no answer to an item with this id")
     decisions = Judging(run.path, benchmark.rubric).decisions(subjects)
     judged = {one.subject.unit for one in decisions if one.judged.state == "judged"} if UNREADABLE in only else None
     for subject in subjects:

@@ -69,10 +69,12 @@ class Judging(Generic[P]):
         panels = self.panels()
         left = [panel for panel in panels if judge not in panel.names]
         if len(left) == len(panels):
-            raise UserError(f"{self.folder}: has no judge {judge}; it has {', '.join(self.judges()) or 'none'}")
+            raise UserError(
+                f"{self.folder}: unknown judge {judge}; the judges are {', '.join(self.judges()) or 'none'}"
+            )
         if not left:
             raise UserError(
-                f"{self.folder}: every panel has {judge}; judge again with another judge before you drop it"
+                f"{self.folder}: every panel contains {judge}; judge again with another judge before you drop it"
             )
         self._write(left)
 

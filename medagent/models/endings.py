@@ -110,7 +110,7 @@ def whole(completion: Completion, shown: str) -> Completion:
     ending = ending_of(completion)
     if ending is not None and ending.owner == "provider":
         finish = completion.finish_reason
-        reason = f"the reply ended with {finish!r}" if finish else "the reply is empty and names no finish reason"
+        reason = f"the reply ended with {finish!r}" if finish else "the reply is empty and contains no finish reason"
         raise EndpointFailure(error_text(f"{shown}: {reason}"), paid=completion.usage)
     return completion
 

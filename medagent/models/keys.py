@@ -79,7 +79,9 @@ def key_of(variable: str, environment: Mapping[str, str]) -> str:
     """The key in a variable. Raises UserError if it cannot be sent in an HTTP header."""
     key = environment.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):
-        raise UserError(f"{variable} has characters that a key cannot contain (a line break, or letters outside ASCII)")
+        raise UserError(
+            f"{variable} contains characters that are not allowed in a key (a line break, or letters outside ASCII)"
+        )
     return key
 
 
@@ -112,7 +114,7 @@ def _assigned(model: ModelSettings, home: str, environment: Mapping[str, str]) -
             own = _vendor(model).key_variable
             table[place] = own if place == home and environment.get(own, "").strip() else ""
     if unused := [name for name in named if name != FIRST and not any(_is_at(name, place) for place in places)]:
-        raise UserError(f"--api-key-env {unused[0]}=…: none of the base URLs has this host")
+        raise UserError(f"--api-key-env {unused[0]}=…: none of the base URLs is on this host")
     return model.model_copy(update={"api_key_env": table})
 
 

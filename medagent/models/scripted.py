@@ -58,5 +58,5 @@ class ScriptedModel:
             replies = replies.get(session, replies.get(ANY_SESSION, ()))
         turn = sum(message.role == "assistant" for message in messages)
         if turn >= len(replies):
-            raise ModelError(f"the script of {session or 'this conversation'} has {len(replies)} replies, no more")
+            raise ModelError(f"the script of {session or 'this conversation'} ends after {len(replies)} replies")
         return replies[turn]

@@ -287,7 +287,7 @@ def item_means(items: Sequence[ItemOutcome], value: Callable[[ItemOutcome], floa
 def _shared(first: Mapping[str, object], second: Mapping[str, object]) -> list[str]:
     shared = sorted((item for item in first if item in second), key=natural)
     if not shared:
-        raise UserError("the two runs have no graded task in common")
+        raise UserError("the two runs do not share a graded task")
     return shared
 
 
@@ -296,7 +296,7 @@ def compare_sets(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) ->
     ours, theirs = _by_group(counting(first)), _by_group(counting(second))
     shared = sorted((group for group in ours if group in theirs), key=natural)
     if not shared:
-        raise UserError("the two runs have no graded task type in common")
+        raise UserError("the two runs do not share a graded task type")
     groups = {group: _drop([ours[group]], [theirs[group]]) for group in shared}
     overall = _drop(*([outcomes[group] for group in shared] for outcomes in (ours, theirs)))
     steps = [(drop.difference, 1.0) for drop in groups.values()]

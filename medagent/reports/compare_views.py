@@ -65,7 +65,7 @@ def _print_sets(a: Path, b: Path, one: SetComparison) -> None:
     *groups, overall = _set_rows(one)
     print_table(Table(["group", "A right", "B right", "B − A", "95%"], [*groups, [], overall]))
     if one.other_types is not None:
-        put(f"The intervals are those of these types and other patients. {_other_types(one.other_types)}")
+        put(f"The intervals apply to these types and other patients. {_other_types(one.other_types)}")
 
 
 def _set_rows(one: SetComparison) -> list[list[Cell]]:
@@ -110,7 +110,7 @@ def _print_pair(a: Path, b: Path, one: Comparison, *, full: bool) -> None:
         print_table(Table(columns, rows))
     put(f"B − A: {_tested(one)}")
     if one.kind != "scores":
-        put(f"The interval is that of these types and other patients. {_other_types(one.other_types)}")
+        put(f"The interval applies to these types and other patients. {_other_types(one.other_types)}")
     turned = len(one.gained) + len(one.lost)
     if one.kind == "verdicts" and one.clusters is None and turned:
         put(f"{noise_line(one.tasks, turned / one.tasks).capitalize()} if runs differ on {turned} of them")

@@ -166,7 +166,7 @@ def _board(
     if partial:
         yield from (("", "Not ranked, because they are not complete:", "") if ranked else ("Not complete:", ""))
         rows = [[entries[number].incomplete, *_row(entries[number])] for number in partial]
-        yield from markdown_table(Table(("has", *_COLUMNS), rows))
+        yield from markdown_table(Table(("reason", *_COLUMNS), rows))
     yield from _published(reports)
     for entry in (entries[number] for number in (*ranked, *partial)):
         report, checks = entry.report, entry.checks

@@ -59,7 +59,7 @@ def list_items(
         known = known.union(*map(values, report.items)) - {""}
         if unknown := [one for one in names if one not in known]:
             there = ", ".join(sorted(known, key=natural)) or "none"
-            raise UserError(f"--{option} {unknown[0]}: no item of {report.folder} has it; there are {there}")
+            raise UserError(f"--{option} {unknown[0]}: matches no item of {report.folder}; the values are {there}")
         listed = [item for item in listed if not names or values(item).intersection(names)]
     shares = reliability(by_trial(report.items))
     several = any(item.trial > 1 for item in report.items)

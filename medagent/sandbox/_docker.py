@@ -49,7 +49,7 @@ class Docker:
         """Its version and its Python's. Raises SandboxError if it is not installed."""
         tool = _tool()
         if tool is None:
-            raise SandboxError("there is no docker or podman on the path")
+            raise SandboxError("docker and podman are missing")
         if self.image is None:
             raise SandboxError("needs --sandbox-image NAME@sha256:…")
         if not _IMAGE.fullmatch(self.image):

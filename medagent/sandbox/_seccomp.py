@@ -50,7 +50,7 @@ def program(machine: str | None = None) -> bytes:
     """The filter for a machine (default: this one). Raises SandboxError for a machine without known numbers."""
     machine = machine or platform.machine()
     if machine not in _AUDIT:
-        raise SandboxError(f"there is no filter of system calls for {machine}")
+        raise SandboxError(f"system calls cannot be filtered on {machine}")
     steps = [
         _step(_LOAD, _ARCHITECTURE),
         _step(_JUMP_EQUAL, _AUDIT[machine], 1, 0),

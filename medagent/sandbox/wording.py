@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from medagent.sandbox.base import Failure, LimitName, Limits, Ran
 
 _SHOWN_NAMES = 20
-FORGED = "it sent something that is no request; write to no descriptor but by print()"
+FORGED = "it sent something other than a request; write only with print()"
 """The reason for an interpreter that sent something other than a request or the end of its program."""
 
 

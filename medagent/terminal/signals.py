@@ -26,7 +26,7 @@ from medagent.core.waiting import LEFT_WITHIN_S, end_others
 T = TypeVar("T")
 SAVED_WITHIN_S = 4.0
 """Seconds that units in progress have to end after a signal."""
-CONTINUES = "Finished rows are kept; the same command continues the run."
+CONTINUES = "Finished rows are kept. Repeat the command to continue the run."
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:

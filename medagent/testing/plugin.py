@@ -108,7 +108,7 @@ def medagent_task() -> Callable[..., Task]:
             if task.id == task_id:
                 chosen: Task = task
                 return chosen
-        raise UserError(f"{task_id}: the data set has no such task")
+        raise UserError(f"{task_id}: the data set does not contain this task")
 
     return find
 

@@ -133,7 +133,7 @@ def test_arguments_are_settings_and_part_of_the_digest(cell: Notebook) -> None:
     [
         (lambda cls: partial(cls, "[1]"), {}, "functools.partial must have a class and only keyword arguments"),
         (lambda cls: partial(cls, nothing=1), {}, "unexpected keyword argument 'nothing'"),
-        (lambda cls: cls(), {"agent_arg": {"answer": "1"}}, "is an instance, which has its arguments already"),
+        (lambda cls: cls(), {"agent_arg": {"answer": "1"}}, "is an instance, which already got its arguments"),
         (lambda cls: "nop", {"agent_arg": {"answer": "1"}}, "--agent-arg: works only with a class"),
         (lambda cls: cls, {"model_arg": {"a": 1}}, "--model-arg: works only with a class"),
     ],
@@ -173,7 +173,7 @@ def test_a_file_and_the_local_modules_that_it_imports(tmp_path: Path) -> None:
         assert len(before) == 64
         assert command(*words).code == 0
         (tmp_path / "deep.py").write_text("WORD = 2\n")
-        assert "the run has other settings (agent-digest" in command(*words).err
+        assert "the run uses other settings (agent-digest" in command(*words).err
     finally:
         for name in ("words", "deep"):
             sys.modules.pop(name, None)

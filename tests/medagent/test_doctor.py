@@ -73,7 +73,7 @@ def test_a_server_and_a_model_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> 
             (403, b'{"issue":[{"diagnostics":"not for you"}]}'),
             "status 403 for /Patient?_summary=count: not for",
         ),
-        ("Patient", (200, b"{}"), "has no total"),
+        ("Patient", (200, b"{}"), "does not contain a total"),
         ("code=", (200, b'{"resourceType":"OperationOutcome"}'), "is not a Bundle"),
     ],
 )

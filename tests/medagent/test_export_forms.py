@@ -312,7 +312,7 @@ def test_what_cannot_be_written_is_one_line(results: Path, tmp_path: Path, form:
     assert done.err.startswith("medagent: ")
     assert done.err.count("\n") == 1
     none = medagent("export", form, tmp_path, tmp_path / "out")
-    assert (none.code, none.err) == (1, f"medagent: {tmp_path}: not a run's folder (it has no run.json)\n")
+    assert (none.code, none.err) == (1, f"medagent: {tmp_path}: not a run's folder (run.json is missing)\n")
 
 
 MLFLOW = """

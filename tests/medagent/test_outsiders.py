@@ -117,7 +117,7 @@ def test_a_run_is_exported(name: str, form: str, results: Path, tmp_path: Path) 
 def test_an_official_form_is_the_benchmarks_own(name: str, results: Path, tmp_path: Path) -> None:
     ran = command("export", "official", results / FOLDERS[name], tmp_path / "official")
     assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert f"a run of {name} has no official form" in ran.err
+    assert f"{name} does not define an official format" in ran.err
 
 
 def test_training_gets_its_reward_from_the_grader() -> None:

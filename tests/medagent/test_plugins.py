@@ -139,7 +139,7 @@ def test_what_is_an_import_path(name: str, path: bool) -> None:
     [
         ("away.py:Agent", "away.py:Agent: the file cannot be read"),
         ("no_such_package.module:Agent", "no_such_package.module:Agent: No module named 'no_such_package'"),
-        ("json:Agent", "json:Agent: has no Agent; its classes: "),
+        ("json:Agent", "json:Agent: does not define Agent; its classes: "),
     ],
 )
 def test_a_path_that_leads_nowhere_is_one_line(tmp_path: Path, text: str, words: str) -> None:

@@ -43,7 +43,7 @@ class Hospital:
         except (ValueError, LookupError, TypeError):
             raise UserError(f"FHIR server {self._ehr.shown_url}: /metadata {NOT_FHIR}") from None
         if not str(version).startswith("4.0"):
-            raise UserError(f"FHIR server {self._ehr.shown_url}: has FHIR {version}; --writes private needs 4.0")
+            raise UserError(f"FHIR server {self._ehr.shown_url}: serves FHIR {version}; --writes private needs 4.0")
 
     async def get(self, target: str) -> Reply:
         """The reply to a GET from the list. Raises StopRunError if the server refuses the token, and

@@ -387,9 +387,9 @@ def _included(entry: Entry) -> Entry:
 def check_new(link: str, links: Sequence[str]) -> None:
     """Raises FhirUnavailableError if a search has this page already, or too many pages."""
     if link in links:
-        raise FhirUnavailableError("the FHIR server's links to next pages form a loop")
+        raise FhirUnavailableError("the FHIR server's links to next pages lead back to an earlier page")
     if len(links) >= MOST_PAGES:
-        raise FhirUnavailableError(f"the FHIR server's search has more than {MOST_PAGES:,} pages")
+        raise FhirUnavailableError(f"the FHIR server's search returns more than {MOST_PAGES:,} pages")
 
 
 async def _followed(hospital: Hospital, link: str) -> Reply:

@@ -273,7 +273,7 @@ def _installed() -> tuple[str, dict[str, str]]:
     about = {name: distribution.read_text(name) for name in ("METADATA", "entry_points.txt")}
     missing = [name for name, text in about.items() if text is None]
     if missing:
-        raise UserError(f"this installation of medagent has no {missing[0]}; reinstall it with pip")
+        raise UserError(f"this installation of medagent lacks {missing[0]}; reinstall it with pip")
     return distribution.version, {**{name: text or "" for name, text in about.items()}, "WHEEL": _WHEEL}
 
 

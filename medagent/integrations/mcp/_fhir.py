@@ -80,7 +80,7 @@ class FhirOffer:
         if kind is None:
             return Answer(json.dumps({"types": sorted(listed)}))
         if kind not in listed:
-            return Answer(f"the server has no {kind}; it has {', '.join(sorted(listed))}", failed=True)
+            return Answer(f"the server does not support {kind}; it supports {', '.join(sorted(listed))}", failed=True)
         resource = listed[kind]
         names = {one["name"]: one["type"] for one in [*rest.get("searchParam", []), *resource.get("searchParam", [])]}
         capabilities = {
@@ -109,8 +109,8 @@ def _bounded(reply: Reply) -> Answer:
     size = len(text.encode("utf-8", "replace"))
     if size > MOST:
         return Answer(
-            f"The answer has {size:,} bytes; {MOST:,} are passed on. Ask for less: a smaller _count, single elements "
-            "(_elements=id,code,value), _summary=true, or more conditions.",
+            f"The answer is {size:,} bytes long; {MOST:,} are passed on. Ask for less: a smaller _count, single "
+            "elements (_elements=id,code,value), _summary=true, or more conditions.",
             failed=True,
         )
     return Answer(text)

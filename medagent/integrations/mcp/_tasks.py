@@ -122,9 +122,7 @@ class TaskOffer:
         handle = rest.pop(HANDLE)
         opened = self._open.get(handle)
         if opened is None:
-            return Answer(
-                self._ended.get(handle, "There is no such episode: start_task gives its handle."), failed=True
-            )
+            return Answer(self._ended.get(handle, "Unknown episode: start_task returns its handle."), failed=True)
         async with opened.turn:
             return await self._acted(handle, opened, name, rest)
 
@@ -132,10 +130,10 @@ class TaskOffer:
         listed = [{"id": task.id, "type": task.group} for task in self._tasks.values() if kind in (None, task.group)]
         if not listed:
             kinds = sorted({task.group for task in self._tasks.values()})
-            return Answer(f"There is no type {kind!r}; there are {', '.join(kinds)}", failed=True)
+            return Answer(f"Unknown type {kind!r}; the types are {', '.join(kinds)}", failed=True)
         ids = [task["id"] for task in listed]
         if cursor is not None and cursor not in ids:
-            return Answer(f"There is no cursor {cursor!r}; a page gives it as next_cursor", failed=True)
+            return Answer(f"Unknown cursor {cursor!r}; pass the next_cursor of a page", failed=True)
         first = ids.index(cursor) if cursor is not None else 0
         page: dict[str, Any] = {"tasks": listed[first : first + PAGE]}
         if ids[first + PAGE :]:
@@ -145,7 +143,7 @@ class TaskOffer:
     async def _started(self, task_id: str, caller: Caller) -> Answer:
         task = self._tasks.get(task_id)
         if task is None:
-            return Answer(f"There is no task {task_id!r}; list_tasks names them", failed=True)
+            return Answer(f"Unknown task {task_id!r}; list_tasks returns the tasks", failed=True)
         try:
             run = await self._run.opened(caller)
         except UserError as error:
@@ -167,7 +165,7 @@ class TaskOffer:
 
     async def leave(self, session: str) -> None:
         for handle in [handle for handle, one in self._open.items() if session and one.session == session]:
-            await self._end(handle, "cancelled", "the client has gone")
+            await self._end(handle, "cancelled", "the client left")
 
     async def _acted(self, handle: str, opened: _Open, name: str, arguments: dict[str, Any]) -> Answer:
         if handle not in self._open:  # it ended while this call waited for its turn

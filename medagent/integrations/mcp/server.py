@@ -75,7 +75,7 @@ def _caller(context: Any) -> Caller:
 def _problem(schema: dict[str, Any] | None, name: str, arguments: dict[str, Any]) -> str:
     """Why a call does not match the tool's schema, so that the model can correct it; empty if it matches."""
     if schema is None:
-        return f"there is no tool {name!r}"
+        return f"unknown tool {name!r}"
     error = next(jsonschema.Draft202012Validator(schema).iter_errors(arguments), None)
     if error is None:
         return ""

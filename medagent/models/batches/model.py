@@ -175,7 +175,7 @@ class BatchModel:
                     await asyncio.sleep(retries.after(doubt, 0))
                     batch = await self._search(intent)
         except NotThereError as error:
-            raise StopRunError(f"{error} (it has no batch API; remove --batch)") from None
+            raise StopRunError(f"{error} (it does not offer a batch API; remove --batch)") from None
         self._intents.created(intent, batch)
         self.stats.notes.append(f"{self.name}: batch {batch} with {len(bodies)} requests was submitted")
         self._watch(intent)

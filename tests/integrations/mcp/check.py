@@ -95,7 +95,7 @@ async def clients(url: str) -> None:
         left = await begun(gone)
     async with Client(url) as other:
         told = await other.call_tool("get_patient", {"episode": left, "identifier": MRN})
-        assert "the client has gone" in told.content[0].text, told
+        assert "the client left" in told.content[0].text, told
 
 
 def http() -> None:

@@ -46,7 +46,10 @@ def test_each_observation_is_the_reply_to_the_message_before(agent: type[Agent])
 
 @pytest.mark.parametrize(
     ("agent", "words"),
-    [(Listing, "Listing.play is not a generator; it must `yield` messages"), (Agent, "Agent has neither `play` nor")],
+    [
+        (Listing, "Listing.play is not a generator; it must `yield` messages"),
+        (Agent, "Agent defines neither `play` nor"),
+    ],
 )
 def test_what_makes_no_moves_is_named(agent: type[Agent], words: str) -> None:
     with pytest.raises((TypeError, NotImplementedError), match=words):

@@ -100,7 +100,7 @@ def test_each_of_them_loses_its_own_unit_and_nothing_else(
     [
         ("Blocks", (), "Continue: medagent"),
         ("BlocksTheLoop", (), "did not end within"),
-        ("BlocksTheLoop", ("--workers", 1), "same command continues|Continue: medagent"),
+        ("BlocksTheLoop", ("--workers", 1), "Repeat the command to continue|Continue: medagent"),
     ],
 )
 def test_ctrl_c_ends_a_run_whose_agent_blocks(tmp_path: Path, agent: str, where: Sequence[object], words: str) -> None:

@@ -44,7 +44,7 @@ def test_it_is_not_continued(name: str, runs: Path) -> None:
     words = ("run", *RUNS[name], "--agent", "reference", "--results-dir", runs, "--quiet")
     ran = medagent(*words)
     assert ran.code == 1
-    assert "the run has other settings" in ran.err.splitlines()[-1]
+    assert "the run uses other settings" in ran.err.splitlines()[-1]
     former = medagent(*words, "--dataset", "synthetic-3" if name.startswith("v2") else "synthetic-1", "--round", "new")
     assert (former.code, former.err.count("\n")) == (1, 1), former.err
     assert "the former bundled one" in former.err

@@ -78,7 +78,7 @@ def test_replies_that_are_cut_are_counted_listed_and_filtered(words: Words, name
     shown = medagent("show", folder(), first["item"])
     assert "finish reasons: length" in shown.out
     none = medagent("show", folder(), "--finish-reason", "abort")
-    assert (none.code, "no item of" in none.err, "there are length" in none.err) == (1, True, True)
+    assert (none.code, "no item of" in none.err, "the values are length" in none.err) == (1, True, True)
 
 
 def test_a_tool_call_that_is_cut_ends_the_episode_at_once(words: Words) -> None:

@@ -59,8 +59,11 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "run --agent bad_agent.py",
             "bad_agent.py: the class is missing; write --agent bad_agent.py:Mine (classes: Loose, Mine)",
         ),
-        ("run --agent empty.py", "empty.py: has no class; define one: class MyAgent(medagent.Agent): with a method "),
-        ("run --agent gone.py", "gone.py: there is no such file; name a file and a class: --agent FILE.py:Name"),
+        (
+            "run --agent empty.py",
+            "empty.py: does not define a class; add one: class MyAgent(medagent.Agent): with a method ",
+        ),
+        ("run --agent gone.py", "gone.py: no such file; pass a file and a class: --agent FILE.py:Name"),
         (
             "run --agent bad_agent.py:Loose",
             "is not a subclass of medagent.Agent; write: class Loose(",

@@ -170,9 +170,9 @@ def test_keywords_are_fields_and_a_misspelt_one_gets_a_suggestion(capsys: pytest
         MedAgentBenchSettings, {"tasks": "task1,task2", "code_seconds": 3, "model": "m", "protocol": "code"}
     )
     assert (settings.types, settings.code_seconds) == (("task1", "task2"), 3.0)
-    with pytest.raises(UserError, match=r"modle: there is no such option\. Did you mean 'model'\?"):
+    with pytest.raises(UserError, match=r"modle: unknown option\. Did you mean 'model'\?"):
         medagent.run_sync("medagentbench", modle="m")
-    with pytest.raises(UserError, match=r"max_round: there is no such option\. Did you mean 'max_rounds'\?"):
+    with pytest.raises(UserError, match=r"max_round: unknown option\. Did you mean 'max_rounds'\?"):
         medagent.episode("task2_1", max_round=3)
     with pytest.raises(UserError, match=r"--ruels does not apply to r\.json, .*\. Did you mean 'rules'\?"):
         medagent.grade("r.json", ruels="fair")
@@ -188,7 +188,7 @@ def test_settings_are_one_model_and_each_use_reads_its_part() -> None:
     with medagent.episode("task2_1", settings=settings) as e:
         assert [tool.name for tool in e.tools][-1] == "finish"
     with pytest.raises(
-        UserError, match="limit: an episode has no such option; its options are allow_writes, api_base, "
+        UserError, match="limit: unknown option of an episode; the options are allow_writes, api_base, "
     ):
         medagent.episode("task2_1", settings=settings, limit=3)
     with pytest.raises(UserError, match="--protocol code: an episode acts by text or tools"):

@@ -177,7 +177,7 @@ def test_a_worker_refuses_a_run_of_other_packages() -> None:
         name = other.partition(" ")[0]
         before, _, after = opening.installed.partition(f"{name} ")
         installed = f"{before}{other}{after[len(other) - len(name) - 1 :]}"
-        with pytest.raises(UserError, match=f"but the run has .*{other}"):
+        with pytest.raises(UserError, match=f"but the run needs .*{other}"):
             replace(opening, installed=installed).job_here("w")
 
 

@@ -63,8 +63,8 @@ def test_rows_without_checksum_or_number_and_rows_out_of_place_are_refused(tmp_p
     plain = b'{"unit":"n9","status":"completed","spent":{"calls":1},"square":81}\n'
     numberless = checked('{"unit":"n8","status":"completed","spent":{},"square":64')
     for odd, words in (
-        ([*lines, plain], r":5: the row is damaged \(it has no checksum\); restore it"),
-        ([*lines, numberless], r":5: the row is damaged \(it has no number\)"),
+        ([*lines, plain], r":5: the row is damaged \(its checksum is missing\); restore it"),
+        ([*lines, numberless], r":5: the row is damaged \(its number is missing\)"),
         ([plain, *lines], ":1: the row is damaged"),
         (lines[1:], ":1: this is row 2, so lines before it were removed, added or moved"),
         ([lines[1], lines[0], *lines[2:]], ":1: this is row 2"),
@@ -137,7 +137,7 @@ def test_the_lock_is_the_journals_own(tmp_path: Path) -> None:
     [
         (
             errno.ENOLCK,
-            r"has no locks \(ENOLCK\), like NFS without a lock service; put the results on",
+            r"does not support locks \(ENOLCK\), like NFS without a lock service; put the results on",
         ),
         (errno.EINVAL, "cannot be locked: Invalid argument"),
         (errno.EWOULDBLOCK, "is writing to this folder"),

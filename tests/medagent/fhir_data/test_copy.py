@@ -115,7 +115,7 @@ def test_nothing_is_overwritten_and_no_two_servers_mixed(tmp_path: Path) -> None
     with LiveServer(WARD, answers=lambda _, target: 500 if "_getpages" in target else None) as server:
         refused(copy(server, file))
     with LiveServer(WARD) as other:
-        assert "has a part of a copy of http://" in refused(copy(other, file))
+        assert "contains a part of a copy of http://" in refused(copy(other, file))
     file.write_text("mine")
     assert f"{file}: already exists" in refused(copy(other, file))
     assert file.read_text() == "mine"

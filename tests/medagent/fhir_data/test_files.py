@@ -120,7 +120,7 @@ BAD = {
     ),
     "no id": (
         json.dumps({"resourceType": "Bundle", "type": "collection", "entry": [{"resource": {"resourceType": "X"}}]}),
-        "a.json, entry 1: X has no id",
+        "a.json, entry 1: X lacks an id",
     ),
 }
 

@@ -87,7 +87,7 @@ def test_missing_references_are_named_and_nothing_is_imported(tmp_path: Path) ->
     data = tmp_path / "s.sqlite"
     person = written(tmp_path / "Doe.json", json.dumps(patient_bundle()))
     message = refused(medagent("ehr", "import", person, "--data", data))
-    assert "2 references have no target: Practitioner?identifier=" in message
+    assert "2 references lack their target: Practitioner?identifier=" in message
     assert f"({person}, entry 2)" in message
     assert "--no-reference-check" in message
     assert message.rstrip().endswith("nothing was imported")

@@ -327,7 +327,7 @@ def bundle(*names: str, following: str | None = None) -> httpx.Response:
     [
         (httpx.Response(200, html="<html>log in</html>"), "does not answer with FHIR as JSON"),
         (httpx.Response(200, json={"resourceType": "Patient"}), "does not answer a search with a Bundle"),
-        (bundle("a", following=f"{URL}/Observation?page=2"), "form a loop"),
+        (bundle("a", following=f"{URL}/Observation?page=2"), "lead back to an earlier page"),
         (bundle("a", following="http://elsewhere.example/other/Observation"), "is outside the base"),
         (bundle("a", following=f"{URL}/../admin"), "is outside the base"),
         (bundle("a", following=f"{URL}/$export"), "is outside the base"),
@@ -391,7 +391,10 @@ def test_a_server_that_ignores_count_loses_nothing(
 @pytest.mark.parametrize(
     ("metadata", "words"),
     [
-        (httpx.Response(200, json={"resourceType": "CapabilityStatement", "fhirVersion": "5.0.0"}), "has FHIR 5.0.0"),
+        (
+            httpx.Response(200, json={"resourceType": "CapabilityStatement", "fhirVersion": "5.0.0"}),
+            "serves FHIR 5.0.0",
+        ),
         (httpx.Response(200, html="<html></html>"), "/metadata does not answer with FHIR as JSON"),
         (httpx.Response(302, headers={"Location": "http://elsewhere.example"}), "answers 302 to /metadata"),
     ],

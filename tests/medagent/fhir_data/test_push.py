@@ -151,7 +151,7 @@ BAD = {
     "no id": ([patient("p"), '{"resourceType":"Patient"}'], ":2: is not a resource with an id"),
     "broken": ([patient("p"), '{"resourceType":'], ":2: is not a resource with an id"),
     "number as id": ([patient("p"), '{"resourceType":"Patient","id":7}'], ":2: is not a resource with an id"),
-    "nothing": (['{"resourceType":"Bundle","type":"batch"}'], "data.ndjson: has no resource"),
+    "nothing": (['{"resourceType":"Bundle","type":"batch"}'], "data.ndjson: contains no resource"),
     "prefix taken": ([patient("7"), patient("x7")], "an id of digits only, prefixed with x, is another resource's"),
 }
 

@@ -82,7 +82,7 @@ def test_a_run_goes_on_with_the_next_trial(tmp_path: Path) -> None:
     async def refused(offer: TaskOffer) -> None:
         answer = await offer.call("start_task", {"task_id": "task1_1"})
         assert answer.failed
-        assert "the run has other settings" in answer.text
+        assert "the run uses other settings" in answer.text
 
     offered(tmp_path, refused, max_rounds=3)
 
@@ -147,7 +147,7 @@ def test_a_client_that_leaves_ends_its_episodes_at_once(tmp_path: Path) -> None:
         await offer.leave("")
         told = [await offer.call("get_patient", {"episode": handle, "identifier": MRN}) for handle in handles]
         assert [one.failed for one in told] == [False, True, False]
-        assert told[1].text == "This episode has ended (cancelled: the client has gone)."
+        assert told[1].text == "This episode has ended (cancelled: the client left)."
 
     offered(tmp_path, play)
 
@@ -180,7 +180,7 @@ def test_tasks_are_listed_by_pages_that_mix_the_types(tmp_path: Path) -> None:
             cursor = {"cursor": page["next_cursor"]}
         assert sorted(ids) == sorted(task.id for task in medagent.tasks())
         assert len({one.partition("_")[0] for one in ids[:10]}) == 10
-        assert "no cursor 'x'" in (await offer.call("list_tasks", {"cursor": "x"})).text
+        assert "Unknown cursor 'x'" in (await offer.call("list_tasks", {"cursor": "x"})).text
 
     offered(tmp_path, play)
 
@@ -206,9 +206,9 @@ def test_what_clients_decide_by(tmp_path: Path) -> None:
 
 def test_calls_that_cannot_be_carried_out_are_told_why(tmp_path: Path) -> None:
     async def play(offer: TaskOffer) -> None:
-        assert "no task 'task99_1'" in (await offer.call("start_task", {"task_id": "task99_1"})).text
-        assert "there are task1, task10" in (await offer.call("list_tasks", {"type": "x"})).text
-        assert "no such episode" in (await offer.call("get_patient", {"episode": "x"})).text
+        assert "Unknown task 'task99_1'" in (await offer.call("start_task", {"task_id": "task99_1"})).text
+        assert "the types are task1, task10" in (await offer.call("list_tasks", {"type": "x"})).text
+        assert "Unknown episode" in (await offer.call("get_patient", {"episode": "x"})).text
         handle = await begun(offer, "task5_1")
         refused = await offer.call("get_patient", {"episode": handle, "nonsense": "x"})
         assert refused.failed

@@ -131,14 +131,14 @@ def test_a_judge_without_a_verdict_changes_no_figure_and_can_be_dropped(tmp_path
         assert (dropped.code, rate(tmp_path)) == (0, f"{2 / 3} of 3")
         assert again(server, tmp_path, "--drop-judging", "godo").code == 0
         refused = again(server, tmp_path, "--drop-judging", "nobody")
-        assert (refused.code, "has no judge nobody; it has good" in refused.err) == (1, True)
+        assert (refused.code, "unknown judge nobody; the judges are good" in refused.err) == (1, True)
 
 
 def test_the_only_panel_is_not_dropped(tmp_path: Path) -> None:
     with ModelServer(reply=World()) as server:
         run(server, tmp_path, "good")
         refused = again(server, tmp_path, "--drop-judging", "good")
-    assert (refused.code, "every panel has good; judge again with another judge" in refused.err) == (1, True)
+    assert (refused.code, "every panel contains good; judge again with another judge" in refused.err) == (1, True)
 
 
 def test_a_majority_decides_whatever_the_others_would_say(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_an_empty_reply_without_a_reason_is_no_answer(text: str) -> None:
     body = reply("chat", text)
     body["choices"][0]["finish_reason"] = None
     with ModelServer(lambda _: body) as server:
-        assert "the reply is empty and names no finish reason" in str(failed(server))
+        assert "the reply is empty and contains no finish reason" in str(failed(server))
     body["choices"][0]["finish_reason"] = "stop"
     with ModelServer(lambda _: body) as server:
         assert ask(settings(server.url)).text == text

@@ -65,7 +65,7 @@ def test_which_key_goes_where(
     ("given", "said"),
     [
         (["NOT_SET"], "NOT_SET is named as the key of http://127.0.0.1:8000, but is not set"),
-        (["other.example=MINE"], "--api-key-env other.example=…: none of the base URLs has this host"),
+        (["other.example=MINE"], "--api-key-env other.example=…: none of the base URLs is on this host"),
         (["sk-proj-0123456789"], "takes the NAME of an environment variable"),
         (["host="], "takes the NAME of an environment variable"),
     ],
@@ -167,7 +167,7 @@ def test_a_401_names_the_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("key", ["sk-a\nb-0123456789", "sk-ключ-0123456789"])
 def test_a_key_that_no_header_can_carry(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    with pytest.raises(UserError, match="OPENAI_API_KEY has characters"):
+    with pytest.raises(UserError, match="OPENAI_API_KEY contains characters"):
         open_model(settings("http://127.0.0.1:9/v1"))
 
 

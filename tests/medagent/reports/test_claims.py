@@ -150,6 +150,6 @@ def test_a_pack_holds_a_whole_run_or_says_that_it_does_not() -> None:
     assert checked.code == 0, checked.out
     assert "could not be checked: 90 episodes: the pack is of a part" in checked.out
     (row,) = rows(medagent("leaderboard", pack).out)
-    assert (row["has"], "place" in row) == ("10 of 100 items", False)
+    assert (row["reason"], "place" in row) == ("10 of 100 items", False)
     with zipfile.ZipFile(pack) as archive:
         assert json.loads(archive.read("pack.json"))["partial"] is True

@@ -83,7 +83,7 @@ def test_only_tasks_that_both_runs_have_are_compared() -> None:
 
 
 def test_nothing_in_common() -> None:
-    with pytest.raises(UserError, match="no graded task in common"):
+    with pytest.raises(UserError, match="do not share a graded task"):
         compare(verdicts("a", ""), verdicts("b", ""))
 
 

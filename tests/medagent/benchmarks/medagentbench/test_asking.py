@@ -65,7 +65,7 @@ def test_prompts_of_ones_own_are_sent_and_their_digests_kept(protocol: str) -> N
     assert plain["prompts-digest"] != own["prompts-digest"]
     Path("system.txt").write_text("Be long.", encoding="utf-8")
     changed = ask("--protocol", protocol, "--prompt", "prompt.txt", "--system", "system.txt", "--limit", 1)
-    assert "the run has other settings (prompts-digest " in changed.err
+    assert "the run uses other settings (prompts-digest " in changed.err
     assert "system-digest" in changed.err
 
 

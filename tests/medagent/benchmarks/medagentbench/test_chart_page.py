@@ -65,7 +65,7 @@ def test_the_command_writes_the_page(shift: Path, tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("S0000000",), "no patient of this data set has this MRN"),
+        (("S0000000",), "this data set contains no patient with this MRN"),
         (("../S0000000",), "is not a medical record number"),
         (("S0000000", "--dataset", "nowhere"), "nowhere"),
     ],

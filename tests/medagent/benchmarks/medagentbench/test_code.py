@@ -323,7 +323,7 @@ def test_a_run_is_not_continued_in_another_sandbox(tmp_path: Path) -> None:
     assert run(tmp_path, *words, "--sandbox", "bwrap", "--limit", 3).code == 0
     refused = run(tmp_path, *words, "--sandbox", "monty")
     assert refused.code == 1
-    assert "the run has other settings (sandbox bwrap → monty, sandbox-version bubblewrap" in refused.err
+    assert "the run uses other settings (sandbox bwrap → monty, sandbox-version bubblewrap" in refused.err
     again = run(tmp_path, *words, "--limit", 5)
     assert again.code == 0, again.err
     assert len(rows(tmp_path / "v1_r1_reference")) == 5

@@ -227,15 +227,15 @@ class NotAsync(medagent.Agent):
 @pytest.mark.parametrize(
     ("agent", "options", "message"),
     [
-        (Both, {}, "has `play` and `solve`; an agent has exactly one of them"),
+        (Both, {}, "defines `play` and `solve`; define exactly one of them"),
         (NotAsync, {}, "`solve` is not async; write: async def solve(self, task, prompt, env):"),
         (Raises, {"max_cost": 1.0}, "--max-cost cannot be kept: Raises owns its loop, and its token use is unknown."),
         (Raises, {"unit_tokens": 9}, "--per-item tokens cannot be kept: Raises owns its loop"),
-        (Raises, {"loop": "lenient"}, "--loop: Raises has `solve`, which acts by tools; leave --loop out"),
+        (Raises, {"loop": "lenient"}, "--loop: Raises defines `solve`, which acts by tools; leave --loop out"),
         (
             Raises,
             {"protocol": "code"},
-            "--protocol code: Raises has `solve`, which acts by tools; leave",
+            "--protocol code: Raises defines `solve`, which acts by tools; leave",
         ),
     ],
 )
@@ -246,7 +246,7 @@ def test_what_is_refused(agent: type[medagent.Agent], options: dict[str, Any], m
 
 
 def test_a_benchmark_without_sessions_refuses_solve() -> None:
-    with pytest.raises(UserError, match="Raises has `solve`, which needs a benchmark's FHIR session; write `play`"):
+    with pytest.raises(UserError, match="Raises defines `solve`, which needs a benchmark's FHIR session; write `play`"):
         medagent.run_sync("promptcblue", agent=Raises, limit=1)
 
 

@@ -243,7 +243,7 @@ def test_a_cost_limit_without_a_price_is_refused_before_the_run(tmp_path: Path) 
     with ModelServer(reply=text_reply) as server:
         ran = run(tmp_path, "--version", "v1", "--model", "m", "--base-url", server.url, "--max-cost", 100)
         assert (ran.code, server.calls) == (1, [])
-        assert "--max-cost cannot be kept: m has no price" in ran.err
+        assert "--max-cost cannot be kept: the price of m is unknown" in ran.err
     assert not (tmp_path / "v1_r1_m").exists()
 
 
@@ -386,7 +386,7 @@ def test_show_and_compare(tmp_path: Path) -> None:
     assert "verdict: right" in one.out
     assert "\x1b" not in one.out
     assert "✗" in medagent("show", poor, "task3_1").out
-    assert "has no item" in medagent("show", good, "task99_1").err
+    assert "does not contain item" in medagent("show", good, "task99_1").err
     compared = medagent("compare", poor, good, "--json")
     found = json.loads(compared.out)
     assert found["lost"] == []

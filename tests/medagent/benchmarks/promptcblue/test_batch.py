@@ -226,7 +226,7 @@ def test_a_tool_call_in_a_batch_shows_no_key(tmp_path: Path, monkeypatch: pytest
 def test_an_endpoint_without_batches_is_one_line(tmp_path: Path) -> None:
     with BatchServer(lambda body: "") as server:
         elsewhere = [server.url.replace("/v1", "/v2")]
-        with pytest.raises(StopRunError, match=r"answered 404: \{\} \(it has no batch API; remove --batch\)"):
+        with pytest.raises(StopRunError, match=r"answered 404: \{\} \(it does not offer a batch API; remove --batch\)"):
             run(server, tmp_path, base_url=elsewhere)
 
 
@@ -236,7 +236,7 @@ def test_what_has_no_batches_is_refused(tmp_path: Path) -> None:
             ({"workers": 2}, "--batch and --workers exclude each other"),
             ({"api": "responses"}, "works only with --api chat or anthropic"),
             ({"model": None, "agent": "gold"}, "works only with a model"),
-            ({"model": "scripted:x.json"}, "has no batch API"),
+            ({"model": "scripted:x.json"}, "does not offer a batch API"),
         ):
             with pytest.raises(UserError, match=words):
                 run(server, tmp_path, **changes)

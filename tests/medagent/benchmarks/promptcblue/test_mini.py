@@ -55,7 +55,7 @@ def test_baselines_are_ceiling_and_floor(tmp_path: Path) -> None:
 def test_a_baseline_needs_right_answers(tmp_path: Path) -> None:
     data = tmp_path / "t.json"
     data.write_text(json.dumps({**LINES[0], "target": ""}, ensure_ascii=False), "utf-8")
-    with pytest.raises(UserError, match="1 items have no right answer in the data"):
+    with pytest.raises(UserError, match="the data lacks the right answer to 1 items"):
         run(tmp_path, data=data, agent="gold")
     with pytest.raises(UserError, match="name a FILE of examples"):
         run(tmp_path, data=data, model="m", few_shot="1")

@@ -134,7 +134,7 @@ def test_an_edit_of_the_test_file_does_not_reach_a_run_in_progress(tmp_path: Pat
     with ModelServer(edit) as server:
         assert run(server, concurrency=1) == 0
         assert run.predictions() == filled(LINES[:8])
-        with pytest.raises(UserError, match="the run has other settings"):
+        with pytest.raises(UserError, match="the run uses other settings"):
             run(server)
 
 

@@ -122,7 +122,7 @@ def test_an_episode_without_finish_counts_as_an_empty_list_or_as_wrong(published
     full = medagent("grade", path, "--unfinished", "wrong", "--full")
     assert "an episode without FINISH is wrong" in full.out
     refused = published.run(*words[:2], "--ids", "task9_1", "--round", "ends", "--unfinished", "wrong")
-    assert "the run has other settings (unfinished empty → wrong)" in refused.err
+    assert "the run uses other settings (unfinished empty → wrong)" in refused.err
 
 
 def test_an_agent_that_raises_is_wrong_where_doing_nothing_is_right(published: Set, tmp_path: Path) -> None:

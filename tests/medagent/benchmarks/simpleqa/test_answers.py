@@ -61,7 +61,7 @@ def test_items_without_an_answer_are_owed_and_not_wrong(tmp_path: Path) -> None:
         ran = grade(server, tmp_path, "--answers", path, "--lang", "hu")
     assert ran.code == 2
     assert "10 × model_error" in ran.out
-    assert "has no answer for this unit" in " ".join(ran.out.split())
+    assert "contains no answer for this unit" in " ".join(ran.out.split())
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_examples_of_a_file(tmp_path: Path) -> None:
         sent = {len(call.body["messages"]) for call in server.calls if call.body["model"] == "m"}
         assert sent == {1, 3}  # none for the English instruction
         bad = write_items(tmp_path / "bad.jsonl", [{"question": "Ki?"}])
-        with pytest.raises(InputError, match="has no text as answer"):
+        with pytest.raises(InputError, match="contains no text as answer"):
             run(server, tmp_path, few_shot=str(bad), round="r2")
 
 

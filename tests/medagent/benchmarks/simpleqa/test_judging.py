@@ -90,7 +90,7 @@ def test_unreadable_replies_are_judged_again_by_themselves(tmp_path: Path) -> No
         judge(server, tmp_path, "j", only=("H01", "H02"))
         assert calls_by_model(server)["j"] == 3, "a verdict that is kept was paid for again"
         assert total(tmp_path) == {"correct": 2, "incorrect": 1}
-        with pytest.raises(UserError, match=r"--only H99: .* has no answer to an item with this id"):
+        with pytest.raises(UserError, match=r"--only H99: .* contains no answer to an item with this id"):
             judge(server, tmp_path, "j", only=("H99",))
 
 

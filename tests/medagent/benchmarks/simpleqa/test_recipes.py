@@ -267,7 +267,7 @@ def test_unreadable_replies_up_to_a_share_leave_a_run_complete(
     graded = medagent("grade", tmp_path / "simpleqa-husimpleqa_r1_m")
     assert (ran.code, graded.code) == (code, code), ran.err
     assert f"no readable label: {'q0/hu' if unread == 1 else 'q0/hu, q1/hu, q2/hu'}" in ran.out
-    assert ("15.0% of 20 judged answers have no readable label" in ran.out) == (code == 2)
+    assert ("15.0% of 20 judged answers lack a readable label" in ran.out) == (code == 2)
     report = json.loads(medagent("grade", tmp_path / "simpleqa-husimpleqa_r1_m", "--json").out)
     assert report["overall"]["n"] == 20, "an unscored row stays in the denominator"
     assert report["ungraded"] == (unread if code else 0)

@@ -272,7 +272,7 @@ FAULTS: list[tuple[str, Answer, str]] = [
     (
         "loop",
         lambda target: (200, with_next(target, f"/fhir{target}")) if "patient=" in target else None,
-        "form a loop",
+        "lead back to an earlier page",
     ),
     (
         "html",

@@ -63,7 +63,7 @@ def test_a_call_becomes_the_action_that_means_the_same(name: str, arguments: Any
         ("get_patient", "{", "the arguments are not JSON"),
         ("get_patient", "[1]", "the arguments must be a JSON object"),
         ("get_patient", "[" * 100_000, "the arguments are not JSON"),
-        ("get_nothing", "{}", "there is no tool 'get_nothing'; there are get_condition, "),
+        ("get_nothing", "{}", "unknown tool 'get_nothing'; the tools are get_condition, "),
         ("finish", "{}", "finish takes `answers`, a list"),
         ("finish", '{"answers": 1}', "finish takes `answers`, a list"),
     ],
