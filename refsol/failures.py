@@ -35,7 +35,7 @@ KIND_WORDS: dict[FailureKind, str] = {
     "data": "the stored data allows no right answer",
     "empty-reply": "ended by an empty message",
     "cut-reply": "ended by a message that was cut off",
-    "invalid-action": "ended by a message that is no action",
+    "invalid-action": "ended by a message that is not an action",
     "round-limit": "ended by the limit of rounds",
     "context-limit": "ended because the conversation no longer fitted the model",
     "agent-error": "ended because the agent's program raised an error",

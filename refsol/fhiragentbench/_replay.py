@@ -98,9 +98,9 @@ def difference(line: Mapping[str, Any]) -> str | None:
         rows = trusting_rows(line["truth"], line["answers"], rules)
         scores = evaluate(rows, script, line["model"], rules)
     except EvaluationError as error:
-        return None if "stops" in expected else f"{line['id']}: stops at {error}, but figures are recorded"
+        return None if "stops" in expected else f"{line['id']}: stops at {error}, but scores are recorded"
     if "stops" in expected:
-        return f"{line['id']}: has figures, but the recorded evaluation stopped"
+        return f"{line['id']}: contains scores, but the recorded evaluation stopped"
     ours = {
         "calls": [_call_json(call) for call in script.calls],
         "rows": [_row_json(score, rules) for score in scores],
