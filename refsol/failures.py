@@ -44,7 +44,7 @@ KIND_WORDS: dict[FailureKind, str] = {
     "order-missing": "an order was due and was not placed",
     "order-not-due": "placed an order, or sent a POST, that was not due",
     "order-wrong": "placed the order with a wrong field",
-    "wrong-form": "gave the right value in a form that does not count",
+    "wrong-form": "gave the right value in a format that does not count",
     "wrong-value": "gave another value",
 }
 """A text for each kind, in the order in which the kinds are checked."""

@@ -83,9 +83,9 @@ def trusting_rows(
         if row is not None:
             rows.append((place, _question({**row, **{name: answer.get(name) for name in own}}), _output(answer)))
     if not rows:
-        raise EvaluationError(0, "question_id", "no row of the file has a known question_id")
+        raise EvaluationError(0, "question_id", "no row of the file contains a known question_id")
     if rules != "a2a" and "error" not in own:
-        raise EvaluationError(rows[0][0], "error", "no row of the file has this column")
+        raise EvaluationError(rows[0][0], "error", "no row of the file contains this column")
     return rows
 
 

@@ -72,7 +72,7 @@ def chart_of(
         if task.get("sol") is None:
             raise UngradableError(f"{task['id']} states no answer (sol)")
     elif not isinstance(mrn, str) or not mrn:
-        raise UngradableError(f"{task['id']} names no patient (eval_MRN)")
+        raise UngradableError(f"{task['id']} states no patient (eval_MRN)")
     base = (base or constants.base).rstrip("/") + "/"
     return TaskChart(
         changed(facts, task.get("change")),

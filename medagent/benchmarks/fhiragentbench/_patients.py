@@ -78,9 +78,8 @@ def without_their_ids(questions: Sequence[Question], file: Path, say: Say) -> li
     absent, total = (sum(map(len, some.values())) for some in (missing, needed))
     if absent and absent == total:
         raise UserError(
-            f"{file}: contains none of the {total:,} true ids of the questions, so its patients are other ones or another "
-            "version of them; the published questions need the MIMIC-IV demo on FHIR 2.1.0, the bundled ones do not need "
-            "--ehr"
+            f"{file}: contains none of the {total:,} true ids of the questions, so its patients differ; the published "
+            "questions need the MIMIC-IV demo on FHIR 2.1.0, the bundled ones do not need --ehr"
         )
     left = [
         question.id
