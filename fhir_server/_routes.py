@@ -38,7 +38,7 @@ def answer(server: ServerContext, request: Request) -> Response:
         response = outside(server.base, request)
         if response is not None:
             return response
-        error = FhirError(404, f"There is no resource at this address; the base address is {server.base}", "not-found")
+        error = FhirError(404, f"This address does not exist; the base address is {server.base}", "not-found")
         return Response(404, [("Content-Type", CONTENT_TYPE)], error_outcome(error).encode())
     try:
         server.store.refresh()

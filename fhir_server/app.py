@@ -93,7 +93,7 @@ async def _answer(
     if token is not None and not carries_token(fields.get("authorization", ""), token):
         response = refused(FhirError(401, "This server requires its token: Authorization: Bearer …", "login"))
     elif (odd := _UNESCAPED.search(_target(scope))) is not None:
-        problem = f"The address has a character that must be escaped: {odd[0]} is %{ord(odd[0]):02X}"
+        problem = f"The address contains a character that must be escaped: {odd[0]} is %{ord(odd[0]):02X}"
         await refuse(FhirError(400, problem, "invalid"), scope, send)
         return
     else:

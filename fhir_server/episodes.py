@@ -187,7 +187,7 @@ class Episodes:
 
         match = _RECORD.match(split_target(request.target)[0])
         if match is None:
-            raise FhirError(404, f"This server has episodes only, at {ROOT}/<id>/fhir", "not-found")
+            raise FhirError(404, f"This server serves only episodes, at {ROOT}/<id>/fhir", "not-found")
         record = self._found(match[1])
         sent = request.header("authorization") or ""
         if not carries_token(sent, record.token):
@@ -209,7 +209,7 @@ class Episodes:
     def _found(self, name: str) -> Record:
         if name not in self._records:
             raise FhirError(
-                404, "There is no such episode; it has ended, or received no request for too long", "not-found"
+                404, "This episode does not exist; it ended, or received no request for too long", "not-found"
             )
         return self._records[name]
 

@@ -94,7 +94,7 @@ def _file(value: Any) -> EntryFile:
     steps: tuple[str, ...] = ()
     if isinstance(value, dict) and "0" not in value:
         if "details" not in value and any(isinstance(figure, int | float) for figure in value.values()):
-            raise FaultsError([Fault("has only figures; run OpenCompass with --dump-eval-details")])
+            raise FaultsError([Fault("contains only scores; run OpenCompass with --dump-eval-details")])
         if "details" in value:
             value, steps = value["details"], ("details",)
     if not isinstance(value, dict | list) or not value:

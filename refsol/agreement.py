@@ -66,7 +66,7 @@ def compare(first: Sequence[Labelled], second: Sequence[Labelled], *, seed: int 
     one, other = _by_unit(first, second), _by_unit(second, first)
     shared = [unit for unit in one if unit in other]
     if not shared:
-        raise InputError("the two runs have no unit in common; compare runs with the same ids and languages")
+        raise InputError("the two runs share no unit; compare runs with the same ids and languages")
     named = [(unit, one[unit] or UNREAD, other[unit] or UNREAD) for unit in shared]
     pairs = [(a, b) for _, a, b in named if UNREAD not in (a, b)]
 

@@ -141,7 +141,7 @@ def match_answers(file: AnswerFile, items: Sequence[AskedItem]) -> dict[tuple[st
         more = [f"{file.path}: and {len(faults) - MAX_LISTED} more"] if len(faults) > MAX_LISTED else []
         raise InputError("\n".join([*faults[:MAX_LISTED], *more]))
     if not matched:
-        raise InputError(f"{file.path}: has no answers")
+        raise InputError(f"{file.path}: contains no answers")
     return matched
 
 
@@ -219,9 +219,10 @@ def _folder(path: Path) -> AnswerFile:
     inner = path / "predictions"
     models = [one for one in sorted(inner.iterdir()) if one.is_dir()] if inner.is_dir() else [path]
     if len(models) > 1:
-        raise InputError(f"{inner}: has answers of several models; name one: {', '.join(str(one) for one in models)}")
+        names = ", ".join(map(str, models))
+        raise InputError(f"{inner}: contains answers of several models; name one: {names}")
     if not models or not any(models[0].glob("*.json")):
-        raise InputError(f"{path}: has no readable answers; {_known()}")
+        raise InputError(f"{path}: contains no readable answers; {_known()}")
     answers = [one for name, parts in data_sets(models[0]).items() for one in _opencompass(name, parts)]
     return AnswerFile(str(path), "OpenCompass", models[0].name, tuple(answers))
 
@@ -253,7 +254,7 @@ def _document(path: Path) -> AnswerFile:
         name = dataset_of(path)
         parts: Parts = {None: path} if name == path.stem else data_sets(path.parent)[name]
         return AnswerFile(str(path), "OpenCompass", path.parent.name, tuple(_opencompass(name, parts)))
-    raise InputError(f"{path}: has no readable answers; {_known()}")
+    raise InputError(f"{path}: contains no readable answers; {_known()}")
 
 
 def _lines(path: Path) -> tuple[str, list[RecordedAnswer]]:
@@ -261,7 +262,7 @@ def _lines(path: Path) -> tuple[str, list[RecordedAnswer]]:
     with InputFile(path, expected="each line must be one answer") as file:
         rows = list(file.json_lines(json_object, torn_tail=True))
     if not rows:
-        raise InputError(f"{path}: has no answers")
+        raise InputError(f"{path}: contains no answers")
     first = rows[0][1]
     forms = [(tool, read) for tool, keys, read in _FORMS if keys <= first.keys()]
     if not forms:
@@ -318,7 +319,7 @@ def _run_line(row: dict[str, Any], place: str) -> Answers:
         item, trial = match[1], int(match[2])
     text = row.get("reply", row.get("answer"))
     if text is None and row["status"] in ("completed", "cut", "empty", "only_thought"):
-        raise FaultsError([Fault("has no reply: only runs of single questions contain answers")])
+        raise FaultsError([Fault("contains no reply: only runs of single questions contain answers")])
     yield RecordedAnswer(
         text, place, item, trial=trial, reasoning=row.get("reasoning"), finish_reason=row.get("finish_reason")
     )
@@ -343,7 +344,7 @@ def _lm_eval_line(row: dict[str, Any], place: str) -> Answers:
     if not isinstance(responses, list) or not responses or not isinstance(responses[0], list):
         raise FaultsError([Fault("is not a list of lists of texts", ("resps",))])
     if any(not isinstance(text, str) for text in responses[0]):
-        raise FaultsError([Fault("has no texts; only generated answers can be read", ("resps",))])
+        raise FaultsError([Fault("contains no texts; only generated answers can be read", ("resps",))])
     for trial, text in enumerate(responses[0], 1):
         yield RecordedAnswer(
             text,

@@ -35,7 +35,7 @@ KIND_WORDS: dict[FailureKind, str] = {
     "data": "the stored data allows no right answer",
     "empty-reply": "ended by an empty message",
     "cut-reply": "ended by a message that was cut off",
-    "invalid-action": "ended by a message that is no action",
+    "invalid-action": "ended by a message that is not an action",
     "round-limit": "ended by the limit of rounds",
     "context-limit": "ended because the conversation no longer fitted the model",
     "agent-error": "ended because the agent's program raised an error",
@@ -44,7 +44,7 @@ KIND_WORDS: dict[FailureKind, str] = {
     "order-missing": "an order was due and was not placed",
     "order-not-due": "placed an order, or sent a POST, that was not due",
     "order-wrong": "placed the order with a wrong field",
-    "wrong-form": "gave the right value in a form that does not count",
+    "wrong-form": "gave the right value in a format that does not count",
     "wrong-value": "gave another value",
 }
 """A text for each kind, in the order in which the kinds are checked."""

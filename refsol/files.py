@@ -219,7 +219,7 @@ class InputFile:
             self._refuse(f"cannot be read: {error.strerror}")
         if self._max_bytes is not None and size > self._max_bytes:
             file.close()
-            self._refuse(f"has {size} bytes, more than the limit of {self._max_bytes}")
+            self._refuse(f"contains {size} bytes, more than the limit of {self._max_bytes}")
         if file.peek(4)[:4] == b"PK\3\4":
             file.close()
             self._refuse("is a ZIP archive; unpack it, and name a file in it")

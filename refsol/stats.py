@@ -118,7 +118,7 @@ def bootstrap_values(
     below 1.
     """
     if not items or draws < 1:
-        raise ValueError(f"bootstrap of {len(items)} items with {draws} draws")
+        raise ValueError(f"bootstrap of {len(items)} items with {draws} samples")
     generator, size = random.Random(seed), len(items)
     if size > REPEATED:
         return [statistic(generator.choices(items, k=size)) for _ in range(draws)]

@@ -83,7 +83,7 @@ class ToolLog:
             one for one in known if one.partition(",")[0] == name
         ]
         if len(chosen) != 1:
-            what = "it has several scorers" if name is None else f"it has no scorer {name!a}"
+            what = "it contains several scorers" if name is None else f"unknown scorer {name!a}"
             raise InputError(f"{self.path}: {what}; choose one with --scorer: {', '.join(known[:_LISTED])}")
         return chosen[0]
 

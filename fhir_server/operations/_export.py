@@ -98,7 +98,7 @@ def file(context: RequestContext, kind: str, resource_id: str) -> Response:
     number = context.value("_file") or ""
     known = range(len(job.files)) if job.status == "done" else ()
     if not number.isascii() or not number.isdigit() or int(number) not in known:
-        raise FhirError(404, f"The export has no file {number}", "not-found")
+        raise FhirError(404, f"The export does not contain the file {number}", "not-found")
     body = (job.folder / f"{int(number)}.ndjson").read_bytes()
     return Response(200, [("Content-Type", _NDJSON[0])], body)
 

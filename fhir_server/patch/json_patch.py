@@ -64,7 +64,7 @@ def _apply(target: Json, operation: Json, at: int) -> Json:
         kinds = f"known type ids = [{', '.join(_KINDS)}] (for POJO property '#temporary-name')"
         raise _refused(f"Could not resolve type id '{name}' as a subtype of `{_OPERATION}`: {kinds}{_place(at)}")
     if not isinstance(path, str):
-        raise _refused("an operation has a `path`")
+        raise _refused("an operation needs a `path`")
     if path and not path.startswith("/"):
         kind = f'{_OPERATION.rpartition(".")[0]}.{name.capitalize()}Operation["path"]'
         why = "problem: illegal pointer: expected a slash to separate tokens"
@@ -90,7 +90,7 @@ def _apply(target: Json, operation: Json, at: int) -> Json:
         case "copy" | "move":
             source = operation.get("from")
             if not isinstance(source, str):
-                raise _refused("this operation has a `from`")
+                raise _refused("this operation needs a `from`")
             value = deepcopy(_find(target, _tokens(source)))
             if name == "move":
                 if tokens[: len(_tokens(source))] == _tokens(source) and path != source:
@@ -102,7 +102,7 @@ def _apply(target: Json, operation: Json, at: int) -> Json:
 
 def _value(operation: Json) -> Json:
     if "value" not in operation:
-        raise _refused("this operation has a `value`")
+        raise _refused("this operation needs a `value`")
     return operation["value"]
 
 

@@ -237,13 +237,13 @@ def _has_positive(negated: Condition, conditions: list[Condition]) -> bool:
 def _check_size(query: Query, registry: ParameterRegistry) -> None:
     """Raises FhirError, 400, if a search contains more conditions or values than SQLite can handle."""
     if len(query.criteria) > MAX_CONDITIONS:
-        raise FhirError(400, f"The search has more than {MAX_CONDITIONS} conditions; use fewer", "too-costly")
+        raise FhirError(400, f"The search contains more than {MAX_CONDITIONS} conditions; use fewer", "too-costly")
     for item in query.criteria:
         known = registry.parameters(query.resource_type).get(item.name)
         many = item.name == "_id" or (known is not None and known.kind == "reference" and not item.chain)
         if len(item.values) > (MAX_IDS if many else MAX_ALTERNATIVES):
             raise FhirError(
-                400, f"{item.name} has too many values ({len(item.values):,}); split the search", "too-costly"
+                400, f"{item.name} lists too many values ({len(item.values):,}); split the search", "too-costly"
             )
 
 

@@ -21,7 +21,7 @@ _ID = re.compile(r"[^\s#,]+")
 
 def _check_id(value: object) -> object:
     if isinstance(value, str) and not _ID.fullmatch(value):
-        raise ValueError("is not a valid id: it is empty, or has white space, a comma or #")
+        raise ValueError("is not a valid id: it is empty, or contains white space, a comma or #")
     return value
 
 
@@ -84,5 +84,5 @@ def read_tasks(path: Path, task: type[T]) -> tuple[T, ...]:
     if odd := [f"twin {name} occurs {count} times" for name, count in twins.items() if count != 2]:
         raise UserError(f"{path}: {odd[0]}; two tasks share the name of a twin")
     if not tasks:
-        raise UserError(f"{path}: has no tasks")
+        raise UserError(f"{path}: contains no tasks")
     return tasks

@@ -62,7 +62,7 @@ def find_fhir(reference: str | type[Benchmark[Any, Any]]) -> FhirBenchmark[Any]:
 
     benchmark = find(reference)
     if not isinstance(benchmark, FhirBenchmark):
-        raise UserError(f"{benchmark.name}: has no episodes on a FHIR server")
+        raise UserError(f"{benchmark.name}: does not run episodes on a FHIR server")
     return benchmark
 
 
@@ -81,7 +81,7 @@ def of_folder(folder: Path, code: str | type[Benchmark[Any, Any]] | None = None)
     if group is not None:
         return find(name, group)
     if plugins.is_import_path(name) or plugins.is_whole_file(name):
-        raise UserError(f"{folder}: run.json names the benchmark {name}; to read it with that code: --benchmark {name}")
+        raise UserError(f"{folder}: run.json is of the benchmark {name}; to read it with that code: --benchmark {name}")
     raise UserError(
-        f"{folder}: run.json names the benchmark {name!r}, which is not installed; known: {', '.join(names())}"
+        f"{folder}: run.json is of the benchmark {name!r}, which is not installed; known: {', '.join(names())}"
     )

@@ -170,7 +170,7 @@ def check_plan(
             "judge-prompt-digest": panel.prompt.digest,
         },
         command="medagent judge check",
-        repeat="the same command",
+        repeat="the last command",
         prepare=lambda: Judging(folder, rubric).add(panel),
     )
     return check, plan

@@ -34,9 +34,9 @@ class Place:
     def chosen(self, judges: Sequence[str]) -> str:
         """The named judge, or the only one in `judges`. Raises UserError."""
         if self.judge is not None and self.judge not in judges:
-            raise UserError(f"{self.path}: has no judge {self.judge}; it has {', '.join(judges) or 'none'}")
+            raise UserError(f"{self.path}: unknown judge {self.judge}; its judges: {', '.join(judges) or 'none'}")
         if self.judge is None and len(judges) > 1:
-            raise UserError(f"{self.path}: has several judges; name one as {self.path}@JUDGE: {', '.join(judges)}")
+            raise UserError(f"{self.path}: contains several judges; name one as {self.path}@JUDGE: {', '.join(judges)}")
         if not judges:
             raise UserError(
                 f"{self.path}: contains no labels of a judge; label its answers with `medagent judge` first"

@@ -132,7 +132,7 @@ def differing_files(folder: Path, again: Path, names: Iterable[str]) -> list[str
     present = [name for name in every if (folder / name).is_file()]
     absent = [f"{name}: is missing" for name in every if name not in present]
     other = [name for name in present if file_digest(folder / name) != file_digest(again / name)]
-    return [*absent, *(f"{name}: has other bytes" for name in other)]
+    return [*absent, *(f"{name}: its bytes differ" for name in other)]
 
 
 def write_manifest(folder: Path, manifest: BaseModel) -> None:
@@ -145,7 +145,7 @@ def checked_file(folder: Path, files: Mapping[str, str], name: str) -> Path:
     path = folder / name
     if file_digest(path) != files.get(name):
         raise UserError(
-            f"{path}: is not the file that {MANIFEST} beside it names (its SHA-256 differs); import or make the data "
+            f"{path}: is not the file that {MANIFEST} next to it lists (its SHA-256 differs); import or make the data "
             "set again"
         )
     return path

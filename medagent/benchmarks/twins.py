@@ -87,7 +87,9 @@ def twins_of(tasks: Sequence[T], options_of: Callable[[T], list[Pair] | str]) ->
         else:
             possible[task.type].append((task, options))
     if not any(possible.values()):
-        raise UserError("no item has a twin: " + "; ".join(reason for some in left_out.values() for reason in some))
+        raise UserError(
+            "no item could get a twin: " + "; ".join(reason for some in left_out.values() for reason in some)
+        )
     halves = [half for kind, some in possible.items() for half in _dealt(kind, _balanced(some))]
     return Twins(halves, {kind: len(some) for kind, some in possible.items()}, left_out)
 

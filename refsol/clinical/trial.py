@@ -76,12 +76,12 @@ def types_of(module: ModuleType, path: str) -> list[type[TaskType]]:
         if isinstance(one, type) and issubclass(one, TaskType) and one.__module__ == module.__name__ and one.text
     ]
     if not own:
-        raise RuleError(f"{path}: has no task types; write a subclass of medagent.clinical.TaskType with a text")
+        raise RuleError(f"{path}: contains no task types; write a subclass of medagent.clinical.TaskType with a text")
     names: dict[str, type[TaskType]] = {}
     for one in own:
         check_type(one)
         if one.name in names:
-            raise RuleError(f"{_place(one, 'name')}: {names[one.name].__name__} has the name {one.name!r} too")
+            raise RuleError(f"{_place(one, 'name')}: {names[one.name].__name__} uses the name {one.name!r} too")
         names[one.name] = one
     return own
 
@@ -101,7 +101,9 @@ def check_type(kind: type[TaskType]) -> None:
     for name in known:
         if name != "mrn":
             place = _place(kind, f"{{{name}")
-            raise RuleError(f"{place}: the text of {kind.name} has the unknown placeholder {{{name}}}; known: {{mrn}}")
+            raise RuleError(
+                f"{place}: the text of {kind.name} contains the unknown placeholder {{{name}}}; use {{mrn}}"
+            )
     if "mrn" not in known:
         raise RuleError(f"{_place(kind, 'text')}: the text of {kind.name} must name the patient: {{mrn}}")
 

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--vectors",
         type=Path,
         required=True,
-        help="JSON lines file; each line has truth, answers, script and expected",
+        help="JSON lines file; each line contains truth, answers, script and expected",
     )
     return compare(parser.parse_args(arguments).vectors, _difference)
 

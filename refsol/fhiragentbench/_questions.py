@@ -137,7 +137,7 @@ def read_questions(path: Path | str) -> tuple[Question, ...]:
                 file.fault(f"duplicate question_id {question.id}", line=line)
             questions[question.id] = question
         if not questions:
-            file.fault("has no questions")
+            file.fault("contains no questions")
         for twin, count in Counter(one.twin for one in questions.values() if one.twin).items():
             if count != 2:
                 file.fault(f"twin {twin} occurs in {count} of the questions; two questions share the name of a twin")
@@ -177,7 +177,7 @@ def _rows(file: InputFile) -> Iterator[tuple[int, dict[str, str]]]:
             if len(cells) == len(header):
                 yield line, dict(zip(header, cells, strict=True))
             elif cells:
-                file.fault(f"has {len(cells)} cells, not {len(header)}", line=line)
+                file.fault(f"contains {len(cells)} cells, not {len(header)}", line=line)
             line = reader.line_num + 1
     except csv.Error as error:
         file.stop(f"is not valid CSV: {error}", line=reader.line_num)
@@ -189,11 +189,11 @@ def _check_header(file: InputFile, header: Sequence[str]) -> None:
     missing = [name for name in COLUMNS if name not in header]
     unknown = [name for name in header if name not in (*COLUMNS, *TWIN_COLUMNS, *OTHER_COLUMNS)]
     if missing:
-        file.fault(f"has no column {', '.join(missing)}", line=1)
+        file.fault(f"these columns are missing: {', '.join(missing)}", line=1)
     if unknown:
         file.fault(f"has unknown columns: {', '.join(unknown)}", line=1)
     if len(set(header)) < len(header):
-        file.fault("has two columns with the same name", line=1)
+        file.fault("contains two columns with the same name", line=1)
     if missing or unknown or len(set(header)) < len(header):
         file.stop("its rows were not checked, because the header is wrong", line=1)
 

@@ -83,9 +83,9 @@ def trusting_rows(
         if row is not None:
             rows.append((place, _question({**row, **{name: answer.get(name) for name in own}}), _output(answer)))
     if not rows:
-        raise EvaluationError(0, "question_id", "no row of the file has a known question_id")
+        raise EvaluationError(0, "question_id", "no row of the file contains a known question_id")
     if rules != "a2a" and "error" not in own:
-        raise EvaluationError(rows[0][0], "error", "no row of the file has this column")
+        raise EvaluationError(rows[0][0], "error", "no row of the file contains this column")
     return rows
 
 
@@ -98,9 +98,9 @@ def difference(line: Mapping[str, Any]) -> str | None:
         rows = trusting_rows(line["truth"], line["answers"], rules)
         scores = evaluate(rows, script, line["model"], rules)
     except EvaluationError as error:
-        return None if "stops" in expected else f"{line['id']}: stops at {error}, but figures are recorded"
+        return None if "stops" in expected else f"{line['id']}: stops at {error}, but scores are recorded"
     if "stops" in expected:
-        return f"{line['id']}: has figures, but the recorded evaluation stopped"
+        return f"{line['id']}: contains scores, but the recorded evaluation stopped"
     ours = {
         "calls": [_call_json(call) for call in script.calls],
         "rows": [_row_json(score, rules) for score in scores],

@@ -99,7 +99,7 @@ def _outputs(value: Any) -> tuple[Output, ...]:
         raise FaultsError([Fault("is not a list of rows")])
     faults = [fault for place, row in enumerate(value) for fault in _faults(row, place)]
     if not value:
-        faults.append(Fault("has no rows"))
+        faults.append(Fault("contains no rows"))
     if faults:
         raise FaultsError(faults)
     return tuple(_output(row) for row in value)

@@ -99,7 +99,7 @@ def correlate(
         columns = [(metric, table.metrics[metric]), *((dimension, table.human[dimension]) for dimension in named)]
         for name, column in columns:
             if _constant(column):
-                what = "has fewer than two items" if len(column) < 2 else f"is constant ({column[0]:g})"
+                what = "covers fewer than two items" if len(column) < 2 else f"is constant ({column[0]:g})"
                 return Correlation(None, reason=f"{name} {what} in {table.name}", n=_size(tables))
     return _estimate(_average(tables, metric, named, coefficient), _size(tables), draws)
 

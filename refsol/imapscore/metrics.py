@@ -86,7 +86,7 @@ def table(
     human: dict[str, list[float]] = {dimension: [] for dimension in DIMENSIONS}
     for one in scored:
         if without := [dimension for dimension in DIMENSIONS if dimension not in one.item.human]:
-            raise InputError(f"{name}: item {one.item.id} has no human score for {', '.join(without)}")
+            raise InputError(f"{name}: item {one.item.id} is without a human score for {', '.join(without)}")
         values = _values(one, baselines)
         missing = [metric for metric in metrics if metric not in values]
         status = None if one.result is None else one.result.status

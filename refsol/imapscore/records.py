@@ -139,7 +139,7 @@ def read_items(path: Path, *, encoding: Encoding = "utf-8", answered: bool = Tru
             raters = {name: tuple(values) for name, values in zip(DIMENSIONS, ratings, strict=True) if values}
             items[id_] = RatedAnswer(id_, row.Question, row.Doctor_Response, response, human, row.scores, raters)
     if not items:
-        raise InputError(f"{path}: has no items")
+        raise InputError(f"{path}: contains no items")
     return list(items.values())
 
 

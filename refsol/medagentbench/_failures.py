@@ -123,7 +123,7 @@ def _answer(verdict: Verdict, answer: Any, *, read: bool) -> Failure:
     reply = " ".join(str(answer).split())[:200].encode("utf-8", "backslashreplace").decode()
     if any(_same_values(answer, one, tolerance) for one in values):
         return Failure("wrong-form", f"the value of {show(values[0])}, written as {reply}")
-    form = "" if _is_list(answer) else ", which is no JSON list either"
+    form = "" if _is_list(answer) else ", which is not a JSON list either"
     if _numbers(_leaves(answer)) == [-1.0]:
         return Failure("wrong-value" if read else "reading-missed", f"said that there is none{form}{why(verdict)}")
     return Failure("wrong-value", f"answered {reply}{form}{why(verdict)}")

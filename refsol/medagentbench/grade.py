@@ -72,7 +72,7 @@ def chart_of(
         if task.get("sol") is None:
             raise UngradableError(f"{task['id']} states no answer (sol)")
     elif not isinstance(mrn, str) or not mrn:
-        raise UngradableError(f"{task['id']} names no patient (eval_MRN)")
+        raise UngradableError(f"{task['id']} states no patient (eval_MRN)")
     base = (base or constants.base).rstrip("/") + "/"
     return TaskChart(
         changed(facts, task.get("change")),
@@ -108,7 +108,7 @@ def _reply(
     if not rules.stored:
         return reply
     if episode is None or episode.created is None:
-        raise UngradableError("no record of what the server stored: `state` reads episodes.jsonl beside the results")
+        raise UngradableError("`--rules state` needs episodes.jsonl next to the results file")
     posts = tuple(_with_route(post, other) for post, other in zip_longest(episode.stored_posts, reply.posts) if post)
     return replace(reply, posts=posts, attempted=bool(posts), unanswered=False)
 

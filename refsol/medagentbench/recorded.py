@@ -265,7 +265,7 @@ def _official(form: str, path: Path, outputs: Sequence[_Output], tasks: Sequence
             task = tasks[place]
         if task is None:
             raise InputError(
-                f"{path}: has an episode of task {place}, but the task file has {len(tasks)} tasks; "
+                f"{path}: contains an episode of task {place}, but the task file contains {len(tasks)} tasks; "
                 "name the right task file with --tasks"
             )
         item = _item(str(task["id"]), output)

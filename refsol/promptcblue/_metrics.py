@@ -266,7 +266,7 @@ def pairs(gold: Items, predicted: Items) -> Iterator[tuple[Any, Any]]:
     for number, (want, have) in enumerate(zip(gold, predicted, strict=True), 1):
         for item in (want, have):
             if "sample_id" not in item or "answer" not in item:
-                raise InputError(f"item {number} has no {'answer' if 'sample_id' in item else 'sample_id'}")
+                raise InputError(f"item {number} does not contain {'answer' if 'sample_id' in item else 'sample_id'}")
         if want["sample_id"] != have["sample_id"]:
             raise InputError(f"item {number} is sample {have['sample_id']!r}, in the gold {want['sample_id']!r}")
         yield want["answer"], have["answer"]

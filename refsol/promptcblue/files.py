@@ -181,7 +181,7 @@ def _check_task(source: Source, task: TaskSpec, problems: list[Problem], *, is_g
                 for name in _other_sections(item["answer"])
             ]
     if sound and is_gold and task.kind is AnswerKind.REPORT and items and not any(item["answer"] for item in items):
-        problems.append(Problem(place, "no report has a section, so there is nothing to score"))
+        problems.append(Problem(place, "no report contains a section, so there is nothing to score"))
     return sound
 
 
@@ -205,7 +205,7 @@ def _item_faults(task: TaskSpec, item: object, *, is_gold: bool) -> Iterator[str
         if not isinstance(answer, dict):
             yield _REPORT_FORM if isinstance(answer, str) else "the answer must be an object of sections"
         else:
-            yield from (f"section {name} is no text" for name, text in answer.items() if not isinstance(text, str))
+            yield from (f"section {name} is not a text" for name, text in answer.items() if not isinstance(text, str))
             if is_gold:
                 yield from (f"section {name} is not one of the six" for name in _other_sections(answer))
     elif not isinstance(answer, str):
@@ -227,7 +227,7 @@ def _extraction_faults(task: TaskSpec, answer: object, nullable: Sequence[str]) 
     keys = {*task.texts, *task.lists, *task.objects}
     for number, entry in enumerate(answer, 1):
         if not isinstance(entry, dict):
-            yield f"entry {number} of the answer is no object"
+            yield f"entry {number} of the answer is not an object"
             continue
         if entry.keys() != keys:
             present = ", ".join(entry) or "none"
@@ -237,9 +237,9 @@ def _extraction_faults(task: TaskSpec, answer: object, nullable: Sequence[str]) 
             if entry[key] is None and key in nullable:
                 continue
             if key in task.texts and not isinstance(entry[key], str):
-                yield f"entry {number} of the answer: {key} is no text"
+                yield f"entry {number} of the answer: {key} is not a text"
             elif key in task.lists and not _is_texts(entry[key]):
-                yield f"entry {number} of the answer: {key} is no list of texts"
+                yield f"entry {number} of the answer: {key} is not a list of texts"
             elif key in task.objects and not _is_text_or_object(entry[key]):
                 yield f"entry {number} of the answer: {key} is neither a text nor an object of texts"
 
@@ -282,7 +282,7 @@ def _id_faults(gold: list[str | int], predicted: list[str | int]) -> Iterator[st
             yield f"samples {what}: {_named(list(samples))}"
     if not missing and not surplus:
         at = next(index for index, pair in enumerate(zip(gold, predicted, strict=True)) if pair[0] != pair[1])
-        yield f"item {at + 1}, sample {predicted[at]}: the samples are in another order; the gold has {gold[at]} here"
+        yield f"item {at + 1}, sample {predicted[at]}: the samples are in another order; the gold shows {gold[at]} here"
 
 
 def _named(samples: list[str | int]) -> str:

@@ -94,7 +94,7 @@ def read_lines(file: BinaryIO, *, answered: bool = True, edition: Edition | None
         return
     if not first or _is_gbk(file):
         gbk = "not UTF-8, probably GBK; save it as UTF-8, or use --encoding gbk of `promptcblue parse`"
-        yield Problem("whole file", gbk if first else "has no lines")
+        yield Problem("whole file", gbk if first else "contains no lines")
         return
     seen: dict[str, set[object]] = {}
     for number, raw in enumerate(raw_lines(file), 1):
@@ -193,7 +193,7 @@ def _faults(line: dict[str, Any], answered: bool, edition: Edition) -> Iterator[
         if key not in line and (answered or key != "target"):
             yield f"no {key}"
     if answered and "target" in line and not isinstance(line["target"], str):
-        yield "target is no text"
+        yield "target is not a text"
     if "sample_id" in line and not is_sample_id(line["sample_id"]):
         yield "sample_id is neither a text nor a whole number"
     if "task_dataset" not in line:
@@ -202,7 +202,7 @@ def _faults(line: dict[str, Any], answered: bool, edition: Edition) -> Iterator[
     if not isinstance(task, str) or task not in edition.parsers:
         yield unknown_task(task, edition)
     elif edition.parsers[task] in (_entities, _triples) and not isinstance(line.get("answer_choices", []), list):
-        yield f"answer_choices is no list, and {task} needs one"
+        yield f"answer_choices is not a list, and {task} needs one"
 
 
 def is_sample_id(value: object) -> bool:
@@ -222,7 +222,7 @@ def unknown_task(name: object, edition: Edition | None = None) -> str:
 
 def _as_list(choices: object) -> list[Any]:
     if not isinstance(choices, list):
-        raise LineError("answer_choices is no list, and an answer has to be looked up in it")
+        raise LineError("answer_choices is not a list, and an answer has to be looked up in it")
     return choices
 
 

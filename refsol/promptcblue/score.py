@@ -176,7 +176,7 @@ def score(
     """Score the answers of some tasks. Raises InputError if the published scorer could not score them."""
     scored = tuple(_score_task(task, gold[task.name], predicted[task.name], plain=plain) for task in tasks)
     if all(task.figures is None for task in scored):
-        raise InputError("nothing to score: none of the tasks has a sample")
+        raise InputError("nothing to score: none of the tasks contains a sample")
     return Scores(scored, plain, warnings)
 
 

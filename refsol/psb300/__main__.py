@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--vectors",
         type=Path,
         required=True,
-        help="JSON lines file; each line has case, clock, ehr, task, history, result and verdict",
+        help="JSON lines file; each line contains case, clock, ehr, task, history, result and verdict",
     )
     parser.add_argument("--rules", choices=tuple(RULE_SETS), default="official", help="rule set (default: official)")
     options = parser.parse_args(arguments)

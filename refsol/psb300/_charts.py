@@ -45,7 +45,7 @@ class StoredFacts:
         try:
             return self._results[kind, patient, query.get("code"), query.get("status")]
         except KeyError:
-            raise FactsError(f"the saved facts have no search for {kind} of patient {patient}") from None
+            raise FactsError(f"the saved facts do not contain the search for {kind} of patient {patient}") from None
 
 
 class Stored(NamedTuple):

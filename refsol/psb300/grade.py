@@ -94,7 +94,7 @@ def chart_of(
     """The chart of a task's patient. Raises UngradableError if the task names no patient."""
     patient, context = task.get("eval_MRN"), task.get("context", "")
     if not isinstance(patient, str) or not patient:
-        raise UngradableError(f"{task.get('id')} names no patient (eval_MRN)")
+        raise UngradableError(f"{task.get('id')} states no patient (eval_MRN)")
     if not isinstance(context, str):
         raise UngradableError(f"{task.get('id')}: context is not text")
     by_clock = task_type(task) == "task1" and rules is OFFICIAL

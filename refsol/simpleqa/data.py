@@ -70,7 +70,7 @@ def read_items(path: Path, variant: Variant = "husimpleqa", *, encoding: Encodin
                     )
                 )
     if not items:
-        raise InputError(f"{path}: has no questions")
+        raise InputError(f"{path}: contains no questions")
     return items
 
 
@@ -79,8 +79,8 @@ def without_groups(items: Sequence[GoldQuestion], variant: Variant) -> list[str]
     if any(item.group for item in items):
         return []
     return [
-        f"no row has the field {_FORMATS[variant].group_field} with the group of {variant}; if the file is of another "
-        "variant, name it with --variant"
+        f"no row contains the field {_FORMATS[variant].group_field} with the group of {variant}; if the file is of "
+        "another variant, name it with --variant"
     ]
 
 

@@ -112,7 +112,7 @@ def published_prompts(place: Path) -> PublishedPrompts:
     """
     paths = [path for path in (place / name for name in _FILES) if path.is_file()] if place.is_dir() else [place]
     if not paths:
-        raise InputError(f"{place}: has none of {', '.join(_FILES)}")
+        raise InputError(f"{place}: contains none of {', '.join(_FILES)}")
     judges: dict[str, JudgePrompt] = {}
     texts: dict[str, str] = {}
     for path in paths:
@@ -131,7 +131,7 @@ def published_prompts(place: Path) -> PublishedPrompts:
         if (matches := _texts(pieces, texts))
     }
     if not judges and not models:
-        raise InputError(f"{place}: has no prompt with a known digest")
+        raise InputError(f"{place}: contains no prompt with a known digest")
     known = [(f"judge prompt {name}", name in judges, pieces) for name, pieces in _JUDGES.items()]
     known += [(f"model prompt {name}", name in models, pieces) for name, pieces in _MODELS.items()]
     other = tuple(name for name, copied, pieces in known if not copied and place / pieces.file in paths)

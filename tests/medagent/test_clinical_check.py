@@ -171,7 +171,7 @@ class Placeholder(RepeatLactate):
         (Chance, "reads random numbers (getrandbits); it may use only the chart"),
         (Raises, "failed: KeyError('missing')"),
         (Nothing, "returned NoneType; return nothing(…), answer(…) or order(…)"),
-        (Placeholder, "has the unknown placeholder {birth}; known: {mrn}"),
+        (Placeholder, "contains the unknown placeholder {birth}; use {mrn}"),
     ],
 )
 def test_a_rule_at_fault_is_named_with_file_and_line(kind: type[c.TaskType], words: str) -> None:

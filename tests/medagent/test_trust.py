@@ -168,7 +168,7 @@ def test_the_api_imports_nothing_and_says_how_to_name_the_code(planted: Path, na
         with pytest.raises(api.UserError) as raised:
             read("run")
         way_on = f"to read it with that code: --benchmark {name}"
-        assert str(raised.value) == f"run: run.json names the benchmark {name}; {way_on}"
+        assert str(raised.value) == f"run: run.json is of the benchmark {name}; {way_on}"
     assert not (planted / "imported").exists()
 
 
@@ -176,7 +176,7 @@ def test_a_benchmark_that_is_not_installed_is_named(planted: Path) -> None:
     rewrite(planted / "run", benchmark="theirs")
     ran = medagent("show", "run")
     assert ran.code == 1
-    assert "run: run.json names the benchmark 'theirs', which is not installed; known: medagentbench" in ran.err
+    assert "run: run.json is of the benchmark 'theirs', which is not installed; known: medagentbench" in ran.err
 
 
 def test_code_that_is_named_reads_a_run_and_an_installed_benchmark_stays_its_own(planted: Path) -> None:

@@ -63,7 +63,7 @@ def test_an_id_stands_for_the_only_unit_that_has_it() -> None:
 
 
 def test_nothing_shared_is_refused() -> None:
-    with pytest.raises(InputError, match="have no unit in common"):
+    with pytest.raises(InputError, match="share no unit"):
         compare(_labelling("correct"), [Labelled("x", "correct")])
 
 

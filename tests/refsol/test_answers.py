@@ -249,8 +249,8 @@ def test_folders_and_zips_that_are_none_of_these(tmp_path: Path) -> None:
         read_answers(tmp_path / "x.eval")
     for name in ("a", "b"):
         document(tmp_path / "predictions" / name / "ds.json", {"0": {"prediction": "x"}})
-    with pytest.raises(InputError, match="has answers of several models; name one"):
+    with pytest.raises(InputError, match="contains answers of several models; name one"):
         read_answers(tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="has no readable answers"):
+    with pytest.raises(InputError, match="contains no readable answers"):
         read_answers(tmp_path / "empty")

@@ -140,7 +140,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     path = written(tmp_path, "[1, 2]")
-    assert refused(lambda: read_json(path, anything, max_bytes=5)) == ["f.json: has 6 bytes, more than the limit of 5"]
+    message = "f.json: contains 6 bytes, more than the limit of 5"
+    assert refused(lambda: read_json(path, anything, max_bytes=5)) == [message]
     assert read_json(path, anything, max_bytes=6) == [1, 2]
 
 

@@ -143,7 +143,7 @@ def _score(
 _TEMPLATE = 66
 """The most characters of a template in a table."""
 REBUILT = (
-    "If laboratory results were rebuilt from labevents.csv: mark the figures that use them, and do not publish them."
+    "If laboratory results were rebuilt from labevents.csv: mark the scores that use them, and do not publish them."
 )
 
 
@@ -333,6 +333,6 @@ def _background(whole: Total, parts: Sequence[RowPart], questions: Sequence[Ques
         )
     if faulty := always_empty(questions):
         yield (
-            f"Wrong true answers: {len(faulty)} templates of the data set have no true ids in any of their "
+            f"Wrong true answers: {len(faulty)} templates of the data set list no true ids in any of their "
             f"{sum(faulty.values())} questions. They are graded as they are."
         )

@@ -60,7 +60,9 @@ def digest_of(questions: Sequence[Question]) -> str:
 def filtered(settings: FhirAgentBenchSettings, items: Sequence[QuestionItem]) -> list[QuestionItem]:
     """The items that pass the filters of a run. Raises UserError if none does."""
     if settings.split and not any(item.asked.split for item in items):
-        raise UserError("--split: the question file has no column split; import the published file with twelve columns")
+        raise UserError(
+            "--split: the question file does not contain the column split; import the published file (12 columns)"
+        )
     matches = list(items)
     filters: list[tuple[str, Sequence[str], Callable[[QuestionItem, str], bool]]] = [
         ("split", settings.split, lambda item, name: item.asked.split == name),

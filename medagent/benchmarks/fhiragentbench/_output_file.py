@@ -37,8 +37,8 @@ def graded_file(benchmark: Benchmark[Any, Any], path: Path, options: Mapping[str
     known = [one for one in outputs if one.question_id in questions]
     if not known:
         raise UserError(
-            f"{path}: [0].question_id: {outputs[0].question_id!r} is not a question of {source.dataset}, nor that of "
-            "any other row; name the data set with --dataset"
+            f"{path}: [0].question_id: {outputs[0].question_id!r} is not a question of {source.dataset}, nor is "
+            "the one in any other row; name the data set with --dataset"
         )
     file = RecordedRows(
         source,

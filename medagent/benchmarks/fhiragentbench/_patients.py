@@ -78,8 +78,8 @@ def without_their_ids(questions: Sequence[Question], file: Path, say: Say) -> li
     absent, total = (sum(map(len, some.values())) for some in (missing, needed))
     if absent and absent == total:
         raise UserError(
-            f"{file}: has none of the {total:,} true ids of the questions, so it has other patients or another version "
-            "of them; the published questions need the MIMIC-IV demo on FHIR 2.1.0, the bundled ones need no --ehr"
+            f"{file}: contains none of the {total:,} true ids of the questions, so its patients differ; the published "
+            "questions need the MIMIC-IV demo on FHIR 2.1.0, the bundled ones do not need --ehr"
         )
     left = [
         question.id
@@ -104,7 +104,7 @@ def check_credentialed(file: Path, confirmed: bool, say: Say) -> None:
     if count <= DEMO or not any(MIMIC in line and f'"system": "{MIMIC}' in line for line in _first_patients(file)):
         return
     text = (
-        f"{file}: has {count:,} patients of MIMIC: PhysioNet's credentialed data must not be sent to a model's "
+        f"{file}: contains {count:,} patients of MIMIC: PhysioNet's credentialed data must not be sent to a model's "
         "provider without a suitable agreement"
     )
     if not confirmed and not sys.stdin.isatty():

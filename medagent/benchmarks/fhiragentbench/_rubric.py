@@ -111,7 +111,7 @@ def _case(value: Any) -> Mapping[str, Any]:
 
     missing = _CASE - (value.keys() if isinstance(value, dict) else set())
     if missing:
-        raise FaultsError([Fault(f"has no {', '.join(sorted(missing))}")])
+        raise FaultsError([Fault(f"does not contain {', '.join(sorted(missing))}")])
     case: Mapping[str, Any] = value
     return case
 
@@ -156,7 +156,9 @@ def _parts(function: ast.FunctionDef | None, path: Path) -> Iterator[str]:
     """The parts of a function's f-string, with our field names in braces."""
     text = next((one for one in ast.walk(function) if isinstance(one, ast.JoinedStr)), None) if function else None
     if text is None:
-        raise UserError(f"{path}: has no published judge prompt; name a checkout of FHIR-AgentBench: published=DIR")
+        raise UserError(
+            f"{path}: contains no published judge prompt; name a checkout of FHIR-AgentBench: published=DIR"
+        )
     for part in text.values:
         if isinstance(part, ast.Constant):
             yield str(part.value)

@@ -56,7 +56,7 @@ def _scored(recording: Recording, result: ImapScore) -> Iterator[Block]:
         summands = " + ".join(str(term.value) for term in result.terms)
         yield FactsBlock("Score", [("sum over the shared terms", f"{summands} = {number(result.value)}")])
     if recording.reason:
-        yield TextBlock("Why there is no score", recording.reason)
+        yield TextBlock("Reason for the missing score", recording.reason)
     if recording.warnings:
         yield TextBlock("Warnings", "\n".join(recording.warnings), folded=True)
 

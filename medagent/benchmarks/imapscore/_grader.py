@@ -90,7 +90,7 @@ class ImapGrader(Grader[ItemRow]):
             return ""
         share = failed / len(parts)
         allowed = self._source.allowed
-        return f"{share:.1%} of the items have no extraction, more than the {allowed:.1%} of --allow-empty"
+        return f"{share:.1%} of the items could not be extracted, more than the {allowed:.1%} of --allow-empty"
 
 
 def unpenalised(scores: Sequence[Scored]) -> list[Scored]:

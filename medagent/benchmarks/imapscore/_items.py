@@ -44,7 +44,7 @@ def rated_answers(source: Any) -> list[RatedAnswer]:
     texts = {key: answer.text for (key, trial), answer in matches.items() if trial == 1 and (answer.text or "").strip()}
     if missing := [item.id for item in items if item.id not in texts]:
         raise UserError(
-            f"{source.answers}: has no answer, or an empty one, for {len(missing)} items (first: {missing[0]})"
+            f"{source.answers}: the answer is missing or empty for {len(missing)} items (first: {missing[0]})"
         )
     return [replace(item, response=texts[item.id] or "", human={}, scores={}, raters={}) for item in items]
 

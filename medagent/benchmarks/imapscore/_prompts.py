@@ -68,7 +68,7 @@ def load_prompts(path: Path | None = None) -> Prompts:
         for name, text in own.items():
             fields = _FIELDS.findall(texts[name])
             if missing := [field for field in dict.fromkeys(fields) if f"{{{field}}}" not in text]:
-                raise UserError(f"{path}: {name}: has no {{{missing[0]}}}; write it where that text belongs")
+                raise UserError(f"{path}: {name}: does not contain {{{missing[0]}}}; write it where that text belongs")
         texts |= own
     return Prompts(**{name: text.strip() for name, text in texts.items()})
 
@@ -107,7 +107,7 @@ def read_examples(path: Path, prompts: Prompts) -> Examples:
             terms = question.query_terms
             answers += _turns(prompts.of_answer(row["question"], terms, row["answer"]), serialise(answer, terms))
     if not questions:
-        raise UserError(f"{path}: has no examples")
+        raise UserError(f"{path}: contains no examples")
     return Examples(tuple(questions), tuple(answers))
 
 

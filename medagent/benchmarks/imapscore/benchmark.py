@@ -43,10 +43,10 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
     Settings = ImapscoreSettings
     row = ItemRow
     kinds: ClassVar[Mapping[str, str]] = {
-        "no shared term": "the imaps have no common term",
-        "empty label": "the doctor's answer has none of the requested facts",
-        "empty response": "the response has none of the requested facts",
-        "both empty": "neither answer has any of the requested facts",
+        "no shared term": "the imaps share no term",
+        "empty label": "the doctor's answer contains none of the requested facts",
+        "empty response": "the response contains none of the requested facts",
+        "both empty": "neither answer contains any of the requested facts",
         "no agreement": "the samples could be read, but too few agreed",
         "extraction failed": "no sample could be read, or the model failed",
     }

@@ -53,7 +53,7 @@ def score_command(
     else:
         view.print_scores(recordings, results)
     if all(result.value is None for result in results):
-        typer.echo(f"{file}: none of the items has a score", err=True)
+        typer.echo(f"{file}: none of the items could be scored", err=True)
         raise typer.Exit(2)
 
 

@@ -97,8 +97,8 @@ def patients_file(dataset: Dataset, ehr: Path | None = None, report: Callable[[s
         raise former(dataset.name)
     if dataset.name == "official":
         raise UserError(
-            "data set 'official' has its own patients: name their FHIR server with --fhir, or a file of them (NDJSON) "
-            "with --ehr"
+            "data set 'official' needs its own patients: name their FHIR server with --fhir, or a file of them "
+            "(NDJSON) with --ehr"
         )
     return bundled_file(report)
 
@@ -146,7 +146,7 @@ def open_facts(source: MedAgentBenchSettings, dataset: Dataset) -> OpenFacts:
     if not grading or dataset.has_twins:
         file = patients_file(dataset)
         return OpenFacts(embedded_facts(file.path), file.digest or "")
-    raise UserError(f"{dataset.path}: this task set has no answer key; pass --key, --ehr or --fhir")
+    raise UserError(f"{dataset.path}: this task set does not contain an answer key; pass --key, --ehr or --fhir")
 
 
 def _of_file(path: Path, *, keep: bool) -> OpenFacts:
@@ -155,7 +155,7 @@ def _of_file(path: Path, *, keep: bool) -> OpenFacts:
     Other files are read as NDJSON.
     """
     if not path.is_file():
-        raise UserError(f"{path}: there is no such file")
+        raise UserError(f"{path}: no such file")
     if keep or is_sqlite(path):
         file = imported_file(path)
         return OpenFacts(embedded_facts(file.path), file.digest or "")

@@ -120,7 +120,7 @@ def _task_set(results: Path, settings: Mapping[str, Any], grading: MedAgentBench
     else:
         version = stated_version(results) or settings.get("version")
         if version not in VERSIONS:
-            problem = "has no version" if version is None else f"unknown version {version!a}"
+            problem = "does not state its version" if version is None else f"unknown version {version!a}"
             raise UserError(f"{results}: {problem}; name its task file with --tasks")
         if "dataset" in grading.model_fields_set:
             name = grading.dataset
@@ -129,14 +129,14 @@ def _task_set(results: Path, settings: Mapping[str, Any], grading: MedAgentBench
         dataset = load_dataset(name, version)
     if settings.get("tasks-digest") not in (None, dataset.digest):
         raise UserError(
-            f"{results}: by the run.json beside it, the run used another task set than {dataset.path}; name its task "
+            f"{results}: by the run.json next to it, the run used another task set than {dataset.path}; name its task "
             "file with --tasks and its patient data with --ehr"
         )
     patients = dataset.manifest.files[HOSPITAL] if dataset.manifest else DIGEST
     own = (grading.fhir, grading.ehr, grading.key) == (None, None, None)
     if own and settings.get("ehr-digest") not in (None, patients):
         raise UserError(
-            f"{results}: by the run.json beside it, the run used other patient data than the data set's; name it with "
+            f"{results}: by the run.json next to it, the run used other patient data than the data set's; name it with "
             "--ehr"
         )
     return dataset

@@ -60,10 +60,12 @@ class LineGrader(Grader[LineRow]):
         if owed or not scores:
             return Figures(notes=notes, unusable=fault)
         if self._gold is None:
-            return Figures(notes=["Not scored: there is no gold; pass it with --gold FILE.", *notes], unusable=fault)
+            return Figures(notes=["Not scored: the gold is missing; pass it with --gold FILE.", *notes], unusable=fault)
         trials = official_scores(scores, self._data.tasks, self._data.edition)
         if not all(trial.tasks for trial in trials):
-            return Figures(notes=["Not scored: the gold file has no answers for these lines.", *notes], unusable=fault)
+            return Figures(
+                notes=["Not scored: the gold file contains no answers for these lines.", *notes], unusable=fault
+            )
         table = trial_table(trials)
         return Figures(
             table=table,

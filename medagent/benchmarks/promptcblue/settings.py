@@ -47,7 +47,7 @@ class PromptcblueSettings(SingleTurnSettings):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if "{input}" not in self.template:
-            raise UserError("--prompt: has no {input}; write {input} where the line's prompt belongs")
+            raise UserError("--prompt: does not contain {input}; write {input} where the line's prompt belongs")
         return self
 
     @property

@@ -57,7 +57,7 @@ def patients_file(tasks: TaskSet, ehr: Path | None, say: Any = lambda _: None) -
         raise former(FORMER)
     if tasks.name == IMPORTED:
         raise UserError(
-            f"data set {IMPORTED!r} has its own patients: name their FHIR server with --fhir, or a copy of it with "
+            f"data set {IMPORTED!r} needs its own patients: name their FHIR server with --fhir, or a copy of it with "
             "--ehr FILE (made by medagent ehr copy)"
         )
     return bundled_file(say)
@@ -83,7 +83,7 @@ def judged_by_cut_off(facts: Source, tasks: TaskSet) -> OpenCharts:
     state = stored(dicts(tasks), facts, constants.cut_off)
     day = constants.cut_off.date()
     if not state.resources:
-        note = "No chart has anything that these tasks ask for. Are these the right patients?"
+        note = "No chart contains anything that these tasks ask for. Are these the right patients?"
         return OpenCharts(facts, constants, (note,), empty=True)
     if not state.cut_off_applies:
         note = f"{NOT_APPLIED}: all {state.resources} resources of the charts were stored after {day}"
@@ -137,4 +137,4 @@ def saved_facts(path: Path) -> StoredFacts:
     try:
         return StoredFacts(document)
     except (KeyError, TypeError):
-        raise UserError(f"{path}: the charts of a run are expected, but it has no searches with results") from None
+        raise UserError(f"{path}: the charts of a run are expected, but it contains no searches with results") from None

@@ -67,7 +67,7 @@ def import_published(file: Path) -> Import:
     digest = hashlib.sha256(raw).hexdigest()
     warnings = list(_differences(tasks, json.loads(raw))) if digest != PUBLISHED_DIGEST else []
     if digest != PUBLISHED_DIGEST:
-        form = "; ".join(warnings) or "it has the published form, but other texts or another layout"
+        form = "; ".join(warnings) or "its fields are the published ones, but its texts or its layout differ"
         warnings = [f"{file}: is not the published file (SHA-256 {digest[:16]}…): {form}"]
     files = {TASK_FILE: raw.decode("utf-8")}
     functions = _functions(file)
@@ -114,12 +114,12 @@ def _differences(tasks: Sequence[Task], raw: Sequence[dict[str, Any]]) -> Iterat
     """How the format of a task file differs from the published one, one text per difference."""
     counts = Counter(task.type for task in tasks)
     if odd := [f"{counts[name]} of {name}" for name in TYPES if counts[name] != PER_TYPE]:
-        yield f"it should have {PER_TYPE} tasks of each type, but has {', '.join(odd)}"
+        yield f"it should have {PER_TYPE} tasks of each type, but contains {', '.join(odd)}"
     names = {name for task in raw for name in task}
     if more := sorted(names - _FIELDS):
-        yield f"it has fields that the published file does not have: {', '.join(more)}"
+        yield f"it contains fields that the published file does not have: {', '.join(more)}"
     if lacking := [task["id"] for task in raw if not task.keys() >= _FIELDS]:
-        yield f"these tasks have no context: {_some(lacking)}"
+        yield f"the context of these tasks is missing: {_some(lacking)}"
     if unnamed := [task.id for task in tasks if task.eval_MRN not in task.instruction]:
         yield f"the instruction does not contain the MRN: {_some(unnamed)}"
     timeless = [task.id for task in tasks if _lacks_time(task)]

@@ -133,7 +133,7 @@ def folder_of(name: str) -> Path:
         if not (folder / MANIFEST).is_file():
             raise UserError(
                 f"data set {name!r} is not imported yet ({folder} does not exist); import it with `medagent data "
-                "import DIR`, where DIR is a checkout that has new_patient_tasks.json"
+                "import DIR`, where DIR is a checkout that contains new_patient_tasks.json"
             )
         return folder
     if is_set(Path(name)):
@@ -189,7 +189,7 @@ def split_tasks(tasks: Sequence[Task], split: Split, path: str) -> tuple[Task, .
     by_type: dict[str, list[Task]] = {name: [task for task in tasks if task.type == name] for name in TYPES}
     if odd := [name for name, members in by_type.items() if len(members) != PER_TYPE]:
         raise UserError(
-            f"--split {split}: {path} has no splits: {odd[0]} has {len(by_type[odd[0]])} tasks, not {PER_TYPE}"
+            f"--split {split}: {path} cannot be split: {odd[0]} contains {len(by_type[odd[0]])} tasks, not {PER_TYPE}"
         )
     if split == "ood":
         return tuple(task for task in tasks if task.type in _OOD)

@@ -107,7 +107,7 @@ class RunFiles:
         """The same with the panels that decide rows; the panel of the first row comes first."""
         settings, judges = read_run(self.path)["settings"], self.judging.judges()
         if judge is not None and judge not in judges:
-            raise UserError(f"{self.path}: has no judge {judge}; it has {', '.join(judges)}")
+            raise UserError(f"{self.path}: unknown judge {judge}; its judges: {', '.join(judges)}")
         questions, answers = self.questions(), self._answers()
         judged: dict[str, dict[str, str | None]] = {}
         panels: dict[int, Panel[JudgePrompt]] = {}
@@ -154,5 +154,5 @@ def judged_sets(text: str, items: Sequence[GoldQuestion] | None = None) -> list[
         raise UserError(f"{place.path}: neither a run of `medagent run simpleqa` nor an output folder of OpenCompass")
     sets = [one for one in read_opencompass(place.path, items) if place.judge is None or place.judge in one.judges]
     if not sets:
-        raise UserError(f"{place.path}: has no judge {place.judge}")
+        raise UserError(f"{place.path}: unknown judge {place.judge}")
     return sets

@@ -55,7 +55,9 @@ def score_line(settings: Mapping[str, Setting], questions: int, panels: Collecti
     """
     recipe = recipe_of(str(settings.get("recipe") or OWN), str(settings.get("variant")))
     if recipe is None:
-        return "recipe own: this project's prompts, not comparable with published figures (--recipe: those that are)"
+        return (
+            "recipe own: this project's prompts, not comparable with published scores (the scores of other recipes are)"
+        )
     changed = [*_asked(recipe, settings, questions), *(text for panel in panels for text in _judged(recipe, panel))]
     head = f"recipe {recipe.name} for {recipe.variant}"
     if changed:

@@ -54,7 +54,7 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
     unit_noun = "calls"
     kinds: ClassVar[Mapping[str, str]] = {
         "incorrect": "the answer differs from the gold answer",
-        "not attempted": "the reply has no answer",
+        "not attempted": "the reply does not contain an answer",
     }
 
     def items(self, source: SimpleqaSettings) -> Sequence[QuestionItem]:

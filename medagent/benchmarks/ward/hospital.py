@@ -100,7 +100,9 @@ class FromServer:
             before, results = read_origin(path), read_results(path)
             if before.server != address or (server.now or before.now) != before.now:
                 time = before.now.isoformat()
-                raise UserError(f"{folder}: has a part of a set of another server or time ({time}); name a new folder")
+                raise UserError(
+                    f"{folder}: contains a part of a set of another server or time ({time}); name a new folder"
+                )
             now = before.now
         elif any(folder.iterdir()):
             raise UserError(f"{folder}: is not empty; name a new folder")
@@ -161,7 +163,9 @@ class FromServer:
             if value := next(filter(None, values), None):
                 shown[str(one["id"])] = str(value)
         if not shown:
-            raise UserError(f"--id-system {system}: none of {len(patients)} patients has an identifier of this system")
+            raise UserError(
+                f"--id-system {system}: none of {len(patients)} patients shows an identifier of this system"
+            )
         if left_out := len(patients) - len(shown):
             self.say(f"{left_out} patients without an identifier of {system} are left out")
         return shown
@@ -209,7 +213,7 @@ async def _named(ehr: EhrSession, base: str, places: Mapping[str, str]) -> list[
         async for page in pages(ehr, base, f"Patient?_id={some}&{_NEEDED}&_count={_IDS_AT_ONCE}"):
             patients |= {str(one.get("id")): one for one in page}
     if missing := next((place for one, place in places.items() if one not in patients), None):
-        raise UserError(f"{missing}: the server has no Patient with this id")
+        raise UserError(f"{missing}: the server does not have a Patient with this id")
     return [patients[one] for one in ids if is_living(patients[one])]
 
 
@@ -222,7 +226,7 @@ def _ids_of(file: Path) -> dict[str, str]:
                 raise UserError(f"{file}:{number}: is not the id of a Patient; write one id per line")
             places.setdefault(name, f"{file}:{number}")
     if not places:
-        raise UserError(f"{file}: has no ids; write one id of a Patient per line")
+        raise UserError(f"{file}: contains no ids; write one id of a Patient per line")
     return places
 
 
@@ -232,7 +236,7 @@ async def _members(ehr: EhrSession, group: str) -> dict[str, str]:
         raise UserError(f"--group {group}: is not the id of a Group")
     reply = await ehr.get(f"/Group/{group}")
     if reply.status in (404, 410):
-        raise UserError(f"--group {group}: the server has no such Group")
+        raise UserError(f"--group {group}: the server does not have this Group")
     if not reply.ok:
         raise FhirUnavailableError(f"the FHIR server answers a read of the Group with status {reply.status}")
     members = [

@@ -141,7 +141,9 @@ class TaskSet:
     def _item(self, task: Task) -> WardItem:
         kind = self._types.get(task.type)
         if kind is None:
-            raise UserError(f"{task.id}: the file has no task type {task.type!r}; its types: {', '.join(self._types)}")
+            raise UserError(
+                f"{task.id}: the file does not contain the task type {task.type!r}; its types: {', '.join(self._types)}"
+            )
         mrn = task.mrn or task.patient
         clock = f"The current time is {self.now.isoformat()}."
         more = kind.context.format(mrn=mrn)
@@ -259,7 +261,8 @@ _OF_A_HOSPITAL = "{}: was made from a hospital's own server; run it with --fhir 
 def unread(search: str) -> FactsError:
     """The error for a search that is not in a set. It shows only the type, since a search identifies a patient."""
     return FactsError(
-        f"the set has no result of a search of {search.partition('?')[0]}: the rule has changed; make the set again"
+        f"the set does not contain the result of a search of {search.partition('?')[0]}: "
+        "the rule has changed; make the set again"
     )
 
 
@@ -269,7 +272,7 @@ def newest_time(base: str, ask: Ask) -> datetime:
     newest = (one for kind, name in _NEWEST.items() for one in server.resources(kind, f"_sort=-{name}&_count=1"))
     times = [time for one in newest for text in _texts(one) if (time := _time(text)) is not None]
     if not times:
-        raise UserError("the patients' data has no times; pass the time of the tasks with --now")
+        raise UserError("the patients' data contains no times; pass the time of the tasks with --now")
     return max(times)
 
 

@@ -178,9 +178,11 @@ def _aliases(table: Mapping[str, Any], path: Path) -> dict[str, str]:
 
 def _check(template: Template, names: set[str], place: str) -> None:
     if missing := sorted(names - template.placeholders):
-        raise InputError(f"{place} has no {{{missing[0]}}}; write it where that text belongs, or name it in [aliases]")
+        raise InputError(
+            f"{place} does not contain {{{missing[0]}}}; write it where that text belongs, or name it in [aliases]"
+        )
     if extra := sorted(template.placeholders - names):
-        raise InputError(f"{place} has {{{extra[0]}}}, which the model must not see")
+        raise InputError(f"{place} contains {{{extra[0]}}}, which the model must not see")
 
 
 @cache

@@ -199,7 +199,7 @@ def test_several_runs_are_paired_and_their_p_values_adjusted(tmp_path: Path) -> 
 def test_what_cannot_be_reported_is_one_line(tmp_path: Path, erring: Path) -> None:
     run = erring.parent / "v2_r1_ErringAgent"
     for words, said in (
-        ([tmp_path / "none"], "there is no such file"),
+        ([tmp_path / "none"], "no such file"),
         ([run, "-o", tmp_path / "none" / "report.html"], "cannot be written"),
         ([run, "--key", tmp_path / "no.json"], "no.json"),
     ):

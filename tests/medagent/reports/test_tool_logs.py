@@ -123,10 +123,10 @@ def test_a_zip_file_says_the_same_as_the_document(summaries: bool) -> None:
 
 
 def test_one_of_several_scorers_is_chosen() -> None:
-    assert "it has several scorers; choose one with --scorer: letter, length" in refused("compare", JSON_A, TWO)
+    assert "it contains several scorers; choose one with --scorer: letter, length" in refused("compare", JSON_A, TWO)
     assert compared(JSON_A, TWO, "--scorer", "letter")["difference"] == 0
     said = refused("compare", TWO, TWO, "--scorer", "size")
-    assert "it has no scorer 'size'; choose one with --scorer: letter, length" in said
+    assert "unknown scorer 'size'; choose one with --scorer: letter, length" in said
     own = json.loads(medagent("grade", TWO, "--scorer", "length", "--json").out)
     assert own["overall"]["value"] == pytest.approx(0.3)
     first = coins("0-9")

@@ -101,14 +101,14 @@ def test_all_problems_are_listed_with_their_lines(tmp_path: Path) -> None:
 
 def test_other_columns_are_refused(tmp_path: Path) -> None:
     columns = ("question_id", "question", "answer")
-    with pytest.raises(InputError, match=r"q\.csv:1: has no column assumption, .*\n.*unknown columns: answer"):
+    with pytest.raises(InputError, match=r"q\.csv:1: columns are missing: assumption, .*\n.*unknown columns: answer"):
         read_questions(write(tmp_path / "q.csv", ROW, columns=columns))
 
 
 def test_a_row_with_other_cells_and_an_open_quote_are_named(tmp_path: Path) -> None:
     file = write(tmp_path / "q.csv", ROW)
     file.write_text(file.read_text(encoding="utf-8") + "a,b\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"q\.csv:3: has 2 cells, not 9"):
+    with pytest.raises(InputError, match=r"q\.csv:3: contains 2 cells, not 9"):
         read_questions(file)
     file.write_text(file.read_text(encoding="utf-8") + '"open', encoding="utf-8")
     with pytest.raises(InputError, match=r"is not valid CSV"):
@@ -116,7 +116,7 @@ def test_a_row_with_other_cells_and_an_open_quote_are_named(tmp_path: Path) -> N
 
 
 def test_an_empty_file_holds_no_question(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has no questions"):
+    with pytest.raises(InputError, match="contains no questions"):
         read_questions(write(tmp_path / "q.csv"))
 
 
@@ -163,7 +163,7 @@ def test_an_output_file_is_written_with_eleven_columns_and_read_again(tmp_path: 
     ("value", "problem"),
     [
         ({}, "is not a list of rows"),
-        ([], "has no rows"),
+        ([], "contains no rows"),
         (["x"], "[0]: is not an object"),
         ([{"question_id": 5, "agent_answer": "", "agent_fhir_resources": {}, "error": None}], "[0].question_id"),
         ([{"question_id": "q1", "agent_answer": "", "agent_fhir_resources": {}}], "[0].error: is missing"),

@@ -63,7 +63,7 @@ def test_a_file_that_gives_no_figures_is_named_by_row_and_field() -> None:
     nested["answers"][0]["agent_fhir_resources"] = {"Observation": [["a"]]}
     assert difference(nested) == (
         "v0009: stops at [0].agent_fhir_resources: an id in a list is itself a list or an object, "
-        "but figures are recorded"
+        "but scores are recorded"
     )
     nested["expected"] = {"stops": "TypeError"}
     assert difference(nested) is None

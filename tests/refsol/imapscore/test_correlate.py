@@ -55,7 +55,7 @@ def test_constant_scores_are_undefined_with_the_reason() -> None:
     flat = Table("g", {"m": GOOD}, {"accuracy": [2.0] * 12})
     assert correlate([flat], "m", "accuracy", spearman, 10).reason == "accuracy is constant (2) in g"
     short = Table("h", {"m": [1.0]}, {"accuracy": [2.0]})
-    assert correlate([short], "m", "accuracy", spearman, 10).reason == "m has fewer than two items in h"
+    assert correlate([short], "m", "accuracy", spearman, 10).reason == "m covers fewer than two items in h"
 
 
 def test_below_ten_items_there_is_no_interval() -> None:
@@ -222,7 +222,7 @@ def test_metrics_at_hand() -> None:
     assert available([scored(1), scored(2)])[-1] == "g-eval"
     with pytest.raises(InputError, match="f: unknown metric 'imapscore'; available: rouge-1, "):
         table("f", [raw], ["imapscore"])
-    with pytest.raises(InputError, match=r"item 1 has no human score for completeness, specificity$"):
+    with pytest.raises(InputError, match=r"item 1 is without a human score for completeness, specificity$"):
         table("f", [scored(1, accuracy=1.0)], ["bleu"])
 
 

@@ -83,7 +83,7 @@ def test_every_bad_row_is_named(tmp_path: Path) -> None:
 
 
 def test_a_file_without_an_item_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"items\.jsonl: has no items"):
+    with pytest.raises(InputError, match=r"items\.jsonl: contains no items"):
         read_items(write(tmp_path / "items.jsonl", ""))
 
 

@@ -124,8 +124,8 @@ def test_the_age_is_that_on_the_benchmarks_day(birth_date: str, age: int) -> Non
     [
         ({"id": "task11_1", "eval_MRN": MRN}, "unknown task type 'task11'"),
         ({"eval_MRN": MRN}, "unknown task type 'None'"),
-        ({"id": "task2_1"}, "task2_1 names no patient (eval_MRN)"),
-        ({"id": "task2_1", "eval_MRN": 7}, "task2_1 names no patient (eval_MRN)"),
+        ({"id": "task2_1"}, "task2_1 states no patient (eval_MRN)"),
+        ({"id": "task2_1", "eval_MRN": 7}, "task2_1 states no patient (eval_MRN)"),
         ({"id": "task1_1"}, "task1_1 states no answer (sol)"),
     ],
 )

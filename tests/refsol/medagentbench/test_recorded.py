@@ -122,7 +122,7 @@ def test_runs_over_other_tasks_are_refused(tmp_path: Path) -> None:
     others = [{**task, "instruction": "Something else."} for task in TASKS]
     with pytest.raises(InputError, match=r"belongs to another task set \(the prompts of 3 of 3"):
         read_recorded(path, others)
-    with pytest.raises(InputError, match=r"has an episode of task 2, but the task file has 2 tasks"):
+    with pytest.raises(InputError, match=r"contains an episode of task 2, but the task file contains 2 tasks"):
         read_recorded(path, TASKS[:2])
 
 

@@ -95,7 +95,7 @@ def test_a_giant_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     with path.open("wb") as file:
         file.truncate(2 * MAX_BYTES)
-    with pytest.raises(InputError, match="has 200000000 bytes"):
+    with pytest.raises(InputError, match="contains 200000000 bytes"):
         read_results(path)
 
 

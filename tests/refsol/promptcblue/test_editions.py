@@ -114,7 +114,7 @@ def test_a_relation_without_a_heading_is_scored_as_wrong(tmp_path: Path) -> None
     assert scores.overall == 0
     gold["CMedCausal"][0]["answer"] = [{**triple, "predicate": None}]
     (tmp_path / "gold.json").write_text(json.dumps(gold, ensure_ascii=False), encoding="utf-8")
-    with pytest.raises(InputError, match=r"gold\.json: CMedCausal, item 1, .*predicate is no text"):
+    with pytest.raises(InputError, match=r"gold\.json: CMedCausal, item 1, .*predicate is not a text"):
         score_files(tmp_path / "r.json", tmp_path / "gold.json", "CMedCausal")
 
 

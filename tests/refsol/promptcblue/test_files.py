@@ -36,7 +36,7 @@ SITUATIONS: dict[str, tuple[Change, list[str]]] = {
     ),
     "reversed-nlg": (
         lambda s: s["MedDG"].reverse() or s,
-        ["pred.json: MedDG: item 1, sample v101-11-79: the samples are in another order; the gold has v101-11-0 here"],
+        ["pred.json: MedDG: item 1, sample v101-11-79: the samples are in another order; the gold shows v101-11-0"],
     ),
     "reversed-mrg": (lambda s: s["IMCS-V2-MRG"].reverse() or s, ["pred.json: IMCS-V2-MRG: item 1", "another order"]),
     "inst-no-id-ie": (
@@ -142,10 +142,10 @@ def test_everything_wrong_in_both_files_is_reported_at_once(tmp_path: Path) -> N
             "pred.json: CHIP-STS, item 1: must be an object {sample_id, answer}",
             "pred.json: CHIP-CDEE, item 1, sample v101-3-0: entry 1 of the answer must have the keys "
             "主体词, 发生状态, 描述词, 解剖部位; found 主体词, 发生状态, 描述词, 解剖部位, x",
-            "pred.json: CHIP-CDEE, item 1, sample v101-3-0: entry 1 of the answer: 主体词 is no text",
-            "pred.json: CHIP-CDEE, item 1, sample v101-3-0: entry 1 of the answer: 描述词 is no list of texts",
-            "pred.json: CHIP-CDEE, item 1, sample v101-3-0: entry 2 of the answer is no object",
-            "pred.json: IMCS-V2-MRG, item 1, sample v101-12-0: section 主诉 is no text",
+            "pred.json: CHIP-CDEE, item 1, sample v101-3-0: entry 1 of the answer: 主体词 is not a text",
+            "pred.json: CHIP-CDEE, item 1, sample v101-3-0: entry 1 of the answer: 描述词 is not a list of texts",
+            "pred.json: CHIP-CDEE, item 1, sample v101-3-0: entry 2 of the answer is not an object",
+            "pred.json: IMCS-V2-MRG, item 1, sample v101-12-0: section 主诉 is not a text",
             "pred.json: IMCS-V2-MRG, item 2, sample v101-12-1: no answer",
             "gold.json: CHIP-CTC, item 1, sample v101-5-0: the gold label is empty",
         ]
@@ -175,7 +175,7 @@ def test_a_gold_without_any_section_is_refused(tmp_path: Path) -> None:
     gold = copy.deepcopy(GOLD)
     for item in gold["IMCS-V2-MRG"]:
         item["answer"] = {}
-    assert "gold.json: IMCS-V2-MRG: no report has a section" in error_of(tmp_path, GOLD, gold)
+    assert "gold.json: IMCS-V2-MRG: no report contains a section" in error_of(tmp_path, GOLD, gold)
 
 
 def test_the_gold_has_the_six_sections_only(tmp_path: Path) -> None:

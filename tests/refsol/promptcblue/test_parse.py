@@ -86,7 +86,7 @@ def without(key: str) -> dict[str, Any]:
 
 
 BAD_LINES: dict[str, tuple[bytes, str]] = {
-    "empty": (b"\xef\xbb\xbf \n", "whole file: has no lines"),
+    "empty": (b"\xef\xbb\xbf \n", "whole file: contains no lines"),
     "broken JSON": (b'{"input": "x", \n', "line 1: not JSON: Expecting property name"),
     "GBK": ('{"input": "患者出现发热、咳嗽"}\n'.encode("gbk") * 3, "whole file: not UTF-8, probably GBK"),
     "cp1252": ('{"input": "Übelkeit, Müdigkeit"}'.encode("cp1252"), "line 1: not UTF-8 at byte 12"),
@@ -101,11 +101,11 @@ BAD_LINES: dict[str, tuple[bytes, str]] = {
     "task no text": (jsonl(line("MedDG", task_dataset=["MedDG"])), "line 1, sample s-1: unknown task ['MedDG']"),
     "other edition": (jsonl(line("CMeIE-V2")), "CMeIE-V2 is a task of the public 18-task edition, not of this one"),
     "new in the other edition": (jsonl(line("Text2DT")), "Text2DT is a task of the public 18-task edition"),
-    "target null": (jsonl(line(target=None)), "line 1, sample s-1: target is no text"),
+    "target null": (jsonl(line(target=None)), "line 1, sample s-1: target is not a text"),
     "sample_id null": (jsonl(line(sample_id=None)), "sample_id is neither a text nor a whole number"),
-    "entities without choices": (jsonl(line("CMeEE-V2")), "answer_choices is no list, and CMeEE-V2 needs one"),
-    "triples without choices": (jsonl(line("CMeIE")), "answer_choices is no list, and CMeIE needs one"),
-    "choices a text": (jsonl(line("IMCS-V2-NER", answer_choices="症状")), "answer_choices is no list"),
+    "entities without choices": (jsonl(line("CMeEE-V2")), "answer_choices is not a list, and CMeEE-V2 needs one"),
+    "triples without choices": (jsonl(line("CMeIE")), "answer_choices is not a list, and CMeIE needs one"),
+    "choices a text": (jsonl(line("IMCS-V2-NER", answer_choices="症状")), "answer_choices is not a list"),
     "terms without choices": (jsonl(line("CHIP-CDN")), "an answer has to be looked up in it"),
     "attributes without choices": (jsonl(line("IMCS-V2-SR", target="首行\n咳：有")), "has to be looked up in it"),
     **{f"no {key}": (jsonl(without(key)), f"line 1, sample s-1: no {key}") for key in list(line())[:5]},
@@ -140,8 +140,8 @@ def test_everything_wrong_is_reported_at_once_and_nothing_is_written(tmp_path: A
     assert [line.split(" is a task")[0] for line in str(caught.value).replace(f"{tmp_path}/", "").split("\n")] == [
         "p.json: line 2: not JSON: Expecting property name enclosed in double quotes at column 2",
         "p.json: line 3, sample s-1: no input",
-        "p.json: line 3, sample s-1: target is no text",
-        "p.json: line 3, sample s-1: answer_choices is no list, and CMeIE-V2 needs one",
+        "p.json: line 3, sample s-1: target is not a text",
+        "p.json: line 3, sample s-1: answer_choices is not a list, and CMeIE-V2 needs one",
         "warning: p.json: line 5: blank, skipped",
     ]
     assert not (tmp_path / "r.json").exists()

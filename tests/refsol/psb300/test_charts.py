@@ -24,7 +24,7 @@ def test_saved_charts_give_every_recorded_item_the_same_verdict_and_reason(rules
 
 
 def test_a_search_that_was_not_saved_is_an_error() -> None:
-    with pytest.raises(FactsError, match="have no search for Procedure of patient S7654321"):
+    with pytest.raises(FactsError, match="do not contain the search for Procedure of patient S7654321"):
         StoredFacts(save([task(9)], Resources([]))).search("Procedure", patient="S7654321", code="90686")
 
 

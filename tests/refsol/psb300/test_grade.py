@@ -80,7 +80,7 @@ def test_without_a_cut_off_everything_counts() -> None:
     ("changes", "reason"),
     [
         ({"id": "task11_1"}, "unknown task type 'task11'"),
-        ({"eval_MRN": None}, "names no patient"),
+        ({"eval_MRN": None}, "states no patient"),
         ({"context": 5}, "context is not text"),
     ],
 )

@@ -124,7 +124,7 @@ def test_every_row_without_question_or_answer_is_named(tmp_path: Path) -> None:
         (b'{"question": "K?", "answer": "V"}\n{"question"', "husimpleqa", "data:2: is not JSON"),
         (b'["question"]\n', "husimpleqa", "data:1: is one JSON document, not JSON lines"),
         (b'{"question": "K?", "answer": "V"}\n\xff\n', "husimpleqa", "data:2: is not UTF-8"),
-        (b"\n \n", "husimpleqa", "has no questions"),
+        (b"\n \n", "husimpleqa", "contains no questions"),
         (b"", "simpleqa", "no column `problem` and no column `answer`"),
         (b"metadata,question,answer\n", "simpleqa", "no column `problem`"),
         (b'problem,answer\n"a"b,c\n', "simpleqa", "data:2: is not CSV"),

@@ -193,7 +193,7 @@ def test_figures_wrapped_around_details(tmp_path: Path, as_list: bool) -> None:
 def test_figures_alone_are_said(tmp_path: Path) -> None:
     _folder(tmp_path, [2])
     _write(tmp_path / "results" / JUDGED / "hu.json", {"accuracy": 50.0})
-    with pytest.raises(InputError, match="has only figures; run OpenCompass with --dump-eval-details"):
+    with pytest.raises(InputError, match="contains only scores; run OpenCompass with --dump-eval-details"):
         read_opencompass(tmp_path)
 
 

@@ -78,9 +78,9 @@ def test_a_users_prompt_may_have_other_languages(tmp_path: Path) -> None:
         ("", "needs a table [user]"),
         ('user = "{question}"', "needs a table [user]"),
         ("[user]\nen = 1", "needs a table [user]"),
-        ('[user]\nen = "no placeholder"', "user.en has no {question}"),
-        ('[user]\nen = "{question} {gold}"', "has {gold}, which the model must not see"),
-        ('[user]\nen = "{question} {g}"\n[aliases]\ng = "gold"', "has {gold}, which the model must not see"),
+        ('[user]\nen = "no placeholder"', "user.en does not contain {question}"),
+        ('[user]\nen = "{question} {gold}"', "contains {gold}, which the model must not see"),
+        ('[user]\nen = "{question} {g}"\n[aliases]\ng = "gold"', "contains {gold}, which the model must not see"),
         ('[user]\nen = "{question}"\n[aliases]\nq = "query"', "maps names to question, gold or reply"),
         ('[user]\nen = "{question}"\n[aliases]\nq = ["gold"]', "maps names to question, gold or reply"),
     ],
@@ -97,7 +97,7 @@ def test_bad_model_prompts_are_refused(tmp_path: Path, text: str, message: str) 
         ('labels = "json"', "needs `user`"),
         ('user = "{question} {gold} {reply}"', "needs `labels"),
         ('labels = "words"\nuser = "{question} {gold} {reply}"', "needs `labels"),
-        ('labels = "json"\nuser = "{question} {gold}"', "has no {reply}"),
+        ('labels = "json"\nuser = "{question} {gold}"', "does not contain {reply}"),
     ],
 )
 def test_bad_judge_prompts_are_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -115,7 +115,7 @@ class _Charts:
         """The twin of a question, or the reason why there is none."""
         kinds = set(question.true_ids)
         if not any(question.true_ids.values()):
-            return "has no answer in the record"
+            return "does not have an answer in the record"
         if kinds & set(_KEPT):
             return "rests on the patient, a stay or a location"
         if _NOT_EMPTY.match(question.template):

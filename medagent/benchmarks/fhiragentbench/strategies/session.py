@@ -202,7 +202,7 @@ class StrategySession(Session):
     async def _program(self, code: str) -> str:
         """Run a program in a new interpreter. The reply contains its variable `answer`."""
         if self._code is None:
-            raise FhirUnavailableError("there is no sandbox for programs")
+            raise FhirUnavailableError("the sandbox for programs is missing")
         variables = {"retrieved_resources": self._retrieved}
         surface = Surface((), self._code.surface.now, PRELUDE, variables, answer=ANSWER)
         interpreter = await self._code.interpreters.start(surface)

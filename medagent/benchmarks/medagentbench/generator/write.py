@@ -68,7 +68,7 @@ class SetOptions:
         if self.split == "ood" and self.like != "shift":
             raise UserError(f"--split ood needs --like shift, not --like {self.like}: it is a shift set in other words")
         if self.split == "test" and self.seed is not None:
-            raise UserError("--split test always has a secret seed: leave --seed out")
+            raise UserError("--split test always uses a secret seed: leave --seed out")
         if self.seed is not None and not self.seed.strip():
             raise UserError("--seed is empty; leave it out for a secret one")
         if self.patients < LEAST_PATIENTS:
@@ -78,7 +78,7 @@ class SetOptions:
             )
         if self.per_type < 3:
             raise UserError(
-                f"--per-type: {self.per_type} is too low; at least 3 are needed, because v1 has a third of the tasks"
+                f"--per-type: {self.per_type} is too low; at least 3 are needed, because v1 gets a third of the tasks"
             )
 
 
@@ -119,8 +119,8 @@ def differing(folder: Path, seed: str) -> list[str]:
     manifest = read_manifest(folder)
     if manifest.generator != GENERATOR:
         raise UserError(
-            f"{folder}: was made by generator {manifest.generator}; this version of medagent has generator {GENERATOR} "
-            "and cannot check it"
+            f"{folder}: was made by generator {manifest.generator}; this version of medagent contains generator "
+            f"{GENERATOR} and cannot check it"
         )
     if seed_digest(seed) != manifest.seed_sha256:
         return [f"the seed: its SHA-256 is not the one in {MANIFEST}"]

@@ -44,7 +44,7 @@ def results_file(path: Path) -> Path:
         named = (results_path(path, 1), path / "agent_results.json", path / "overall.json", path / "runs.jsonl")
         file = next((one for one in named if one.is_file()), named[0])
     if not file.is_file():
-        raise UserError(f"{file}: there is no such file; name a finished run's folder or a results file")
+        raise UserError(f"{file}: no such file; name a finished run's folder or a results file")
     return file
 
 

@@ -163,7 +163,7 @@ def official_verdicts(
     Raises UserError if the file cannot be used.
     """
     if not file.is_file():
-        raise UserError(f"{file}: there is no such file; --official must name your copy of the official refsol.py")
+        raise UserError(f"{file}: no such file; --official must name your copy of the official refsol.py")
     verdicts, hung = [], 0
     with _Grader(file, data, base, patience_s) as grader:
         for task, item in items:
@@ -205,7 +205,7 @@ class _Grader(Closing):
             self._start()
         kind = str(task.get("type") or task["id"]).partition("_")[0]
         if kind not in self._functions:
-            raise UserError(f"{self._file}: has no function {kind}; is it the official refsol.py?")
+            raise UserError(f"{self._file}: does not contain the function {kind}; is it the official refsol.py?")
         history = [{"role": message.role, "content": message.content} for message in item.post_history]
         reply = self._ask({"function": kind, "task": dict(task), "answer": item.answer, "history": history})
         if reply is None:

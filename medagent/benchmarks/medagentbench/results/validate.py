@@ -146,7 +146,7 @@ def _contradictions(data: Any) -> Iterator[FormatProblem]:
     ids = [entry.get("task_id") for entry in entries if isinstance(entry, dict)]
     for task_id, count in Counter(task_id for task_id in ids if isinstance(task_id, str)).items():
         if count > 1:
-            yield FormatProblem("error", "results", f"has {task_id!a} {count} times; only the first is graded")
+            yield FormatProblem("error", "results", f"contains {task_id!a} {count} times; only the first is graded")
 
 
 def _whole_file(file: ResultsFile) -> Iterator[FormatProblem]:
@@ -245,14 +245,14 @@ class Form(NamedTuple):
 def answer_problem(task_type: str, answer: str) -> str | None:
     """The problem with the format of an answer's JSON text, or None."""
     form = FORMS[task_type]
-    loss = "; the answer of this task is not graded" if task_type in _FREE else "; a grader rejects this form"
+    loss = "; the answer of this task is not graded" if task_type in _FREE else "; a grader rejects this format"
     try:
         value = json.loads(answer)
     except (ValueError, RecursionError):
         return f"the answer is not JSON{loss}"
     if not form.gradable(value):
         return f"the answer is not {form.words}{loss}"
-    return None if form.usual(value) else f"the answer is not {form.words}; a grader accepts this form"
+    return None if form.usual(value) else f"the answer is not {form.words}; a grader accepts this format"
 
 
 def _one(test: Callable[[Any], bool]) -> Callable[[Any], bool]:

@@ -274,7 +274,7 @@ def _first_difference(recorded: Sequence[Turn], again: Sequence[Turn]) -> str | 
             what = "the prompt" if number == 1 else "the reply" if other.role == "user" else "the agent's message"
             return f"message {number}: {what} differs from the one that the data set and the protocol give"
     if len(recorded) != len(again):
-        return f"has {len(recorded)} messages, but its agent's messages lead to {len(again)}"
+        return f"contains {len(recorded)} messages, but its agent's messages lead to {len(again)}"
     return None
 
 
@@ -291,7 +291,7 @@ def _run_file_problems(
         yield f"run.json: `data` is not {tasks.name} {tasks.version}"
     seed = tasks.manifest.seed_sha256 if tasks.manifest else None
     if settings.seed_digest != seed or about.seed_sha256 != seed:
-        yield f"the seed's digest differs from that of {tasks.name} {tasks.version}"
+        yield f"the seed's digest differs from the one of {tasks.name} {tasks.version}"
 
 
 def _repeated(folder: Path) -> tuple[list[str], Mapping[str, int]]:
@@ -305,7 +305,7 @@ def _repeated(folder: Path) -> tuple[list[str], Mapping[str, int]]:
     for line in filter(bytes.strip, (folder / JOURNAL).read_bytes().splitlines()):
         head = Row.model_validate_json(line)
         if (before := last.get(head.unit)) == "completed":
-            problems.append(f"{head.unit}: has another row after its completed one")
+            problems.append(f"{head.unit}: another row follows its completed one")
         elif before is not None:
             attempts[before] += 1
         last[head.unit] = head.status
@@ -315,15 +315,15 @@ def _repeated(folder: Path) -> tuple[list[str], Mapping[str, int]]:
 def _settings_problems(settings: PackSettings, rows: Rows) -> Iterator[str]:
     """Settings that contradict the rows: a run of a model contains model calls, a run of a bundled agent does not."""
     if settings.model is not None and settings.agent in AGENTS and settings.agent != "text":
-        yield f"run.json: names the model {settings.model!a}, which the agent {settings.agent} does not use"
+        yield f"run.json: the model is {settings.model!a}, but the agent {settings.agent} does not use a model"
     for unit, row in rows.items():
         calls = row.spent.calls
         if settings.model is None and settings.agent in AGENTS and calls:
-            yield f"{unit}: has {calls} model calls, but the run's agent {settings.agent} makes none"
+            yield f"{unit}: contains {calls} model calls, but the run's agent {settings.agent} makes none"
         elif settings.model is not None and settings.agent is None:
             needed = row.rounds if settings.protocol != "tools" else min(row.rounds, 1)
             if calls < needed:
-                yield f"{unit}: has {row.rounds} messages of {settings.model!a}, but {calls} model calls"
+                yield f"{unit}: contains {row.rounds} messages of {settings.model!a}, but {calls} model calls"
 
 
 def _results_problems(folder: Path, tasks: Dataset, rows: Rows, label: object) -> Iterator[str]:
@@ -349,7 +349,7 @@ def _results_problems(folder: Path, tasks: Dataset, rows: Rows, label: object) -
         if head != (tasks.version, str(label), len(items)):
             yield f"{path.name}: version, round or total_tasks differ from the run"
         if len(listed) != len(items) or set(stored) != set(items):
-            yield f"{path.name}: its episodes are not those of the journal"
+            yield f"{path.name}: its episodes differ from the journal's"
         for task_id in sorted(set(stored) & set(items)):
             if stored[task_id] != items[task_id]:
                 yield f"{path.name}: {task_id} differs from the journal"

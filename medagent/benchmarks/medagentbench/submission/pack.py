@@ -123,9 +123,11 @@ def episode_problems(tasks: Dataset, rows: Rows, trials: object) -> tuple[list[s
     number = max([trials if isinstance(trials, int) else 1, *(row.trial for row in rows.values())])
     due = number * len(tasks.tasks)
     if due > 2 * len(rows) + len(tasks.tasks):
-        return [], [f"{number} trials of {len(tasks.tasks)} tasks are {due} episodes, but the journal has {len(rows)}"]
+        return [], [
+            f"{number} trials of {len(tasks.tasks)} tasks are {due} episodes, but the journal contains {len(rows)}"
+        ]
     units = {f"{task.id}#{trial}" for task in tasks.tasks for trial in range(1, number + 1)}
-    strange = [f"{unit}: the data set has no such task" for unit in rows if unit not in units]
+    strange = [f"{unit}: the data set does not contain this task" for unit in rows if unit not in units]
     missing = [f"{unit}: its episode is missing" for unit in sorted(units - set(rows))]
     unfinished = [f"{unit}: is not finished ({row.status})" for unit, row in rows.items() if row.owed]
     return strange, [*missing, *unfinished]
@@ -172,9 +174,9 @@ def _extract(archive: zipfile.ZipFile, pack: Path, folder: Path) -> None:
     entries = archive.infolist()
     names = [entry.filename for entry in entries]
     if PACK not in names:
-        raise UserError(f"{pack}: is not a pack made by `medagent submit pack`: it has no {PACK}")
+        raise UserError(f"{pack}: is not a pack made by `medagent submit pack`: {PACK} is missing")
     if odd := [name for name in names if not _NAME.fullmatch(name) or names.count(name) > 1]:
-        raise UserError(f"{pack}: has the file {odd[0]!a}, which is not allowed in a pack")
+        raise UserError(f"{pack}: contains the file {odd[0]!a}, which is not allowed in a pack")
     if sum(entry.file_size for entry in entries) > LARGEST_UNPACKED:
         raise UserError(f"{pack}: would be larger than {LARGEST_UNPACKED} bytes when unpacked")
     for entry in entries:

@@ -66,7 +66,7 @@ class Task(ChartTask):
             raise ValueError(
                 f"{kind!r} is not a task type; the types are {TASK_TYPES[0]} to {TASK_TYPES[-1]}"
                 if value
-                else f"has no type: its id does not begin with one, so add the field `type` "
+                else f"its type is missing and its id does not begin with one, so add the field `type` "
                 f"({TASK_TYPES[0]} to {TASK_TYPES[-1]})"
             )
         return kind
@@ -268,7 +268,7 @@ def select(
     order = mixed(list(by_id), lambda task_id: by_id[task_id].type, per_group=per_type)[:limit]
     if not order:
         raise UserError(
-            f"the selection is empty; {dataset.name} {dataset.version} has {len(known)} tasks of "
+            f"the selection is empty; {dataset.name} {dataset.version} contains {len(known)} tasks of "
             f"{', '.join(present)}: change --types, --ids or --limit"
         )
     return tuple(by_id[task_id] for task_id in order)
@@ -289,8 +289,8 @@ def task_warnings(dataset: Dataset) -> Iterator[str]:
     for number, task in enumerate(dataset.tasks):
         place = f"[{number}] {task.id!a}"
         if task.type == "task1" and task.sol is None:
-            yield f"{place}: has no sol, so it cannot be graded"
+            yield f"{place}: sol is missing, so it cannot be graded"
         if task.type != "task1" and not task.eval_MRN:
-            yield f"{place}: has no eval_MRN, so it cannot be graded"
+            yield f"{place}: eval_MRN is missing, so it cannot be graded"
         if not task.instruction.strip():
-            yield f"{place}: has an empty instruction"
+            yield f"{place}: the instruction is empty"

@@ -89,7 +89,7 @@ def read_texts(source: str, path: Path) -> Texts:
     }
     if missing := [name for name, text in texts.items() if text is None]:
         raise UserError(
-            f"{path}: has no text of the expected shape for {', '.join(missing)}; check out the official version"
+            f"{path}: contains no text of the expected shape for {', '.join(missing)}; check out the official version"
         )
     return Texts(**{name: text for name, text in texts.items() if text is not None})
 

@@ -73,8 +73,8 @@ def test_a_seed_makes_the_same_bytes_and_a_changed_file_is_named(made: Path, tmp
     with (copy / "questions.csv").open("a", encoding="utf-8") as file:
         file.write("\n")
     refused = run(copy, "nop")
-    assert (refused.code, "is not the file that dataset.json beside it names" in refused.err) == (1, True)
-    assert "questions.csv: has other bytes" in medagent("data", "verify", copy, "--seed", SEED).out
+    assert (refused.code, "is not the file that dataset.json next to it lists" in refused.err) == (1, True)
+    assert "questions.csv: its bytes differ" in medagent("data", "verify", copy, "--seed", SEED).out
 
 
 @pytest.mark.parametrize(

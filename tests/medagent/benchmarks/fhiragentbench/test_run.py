@@ -130,7 +130,7 @@ def test_filters(run: Run, tmp_path: Path, words: list[str], chosen: set[str]) -
         ),
         (["--agent", "nop", "--judge-prompt", "x.toml"], "--judge-prompt needs --judge"),
         (["--agent", "reference"], "--agent reference can only read generated questions"),
-        (["--agent", "nop", "--dataset", "synthetic"], "has none of the"),
+        (["--agent", "nop", "--dataset", "synthetic"], "contains none of the"),
         (["--agent", "none-of-these"], "unknown agent 'none-of-these'; known: text, reference, nop, yes, fetch-all"),
     ],
 )
@@ -143,13 +143,14 @@ def test_what_cannot_be_meant_is_refused_in_a_line(run: Run, words: list[str], p
 def test_nine_columns_have_no_split(run: Run, tmp_path: Path) -> None:
     questions = write_questions(tmp_path, NINE)
     assert run("--agent", "nop", questions=questions).code == 0
-    assert "the question file has no column split" in run("--agent", "nop", "--split", "test", questions=questions).err
+    refused = run("--agent", "nop", "--split", "test", questions=questions)
+    assert "the question file does not contain the column split" in refused.err
 
 
 def test_patients_that_have_nothing_of_the_questions(run: Run, tmp_path: Path) -> None:
     other = [{**QUESTIONS[0], "true_fhir_ids": "{'Patient': ['elsewhere']}"}]
     ran = run("--agent", "nop", questions=write_questions(tmp_path, rows=other))
-    assert (ran.code, "has none of the 1 true ids of the questions" in ran.err) == (1, True)
+    assert (ran.code, "contains none of the 1 true ids of the questions" in ran.err) == (1, True)
 
 
 def test_credentialed_patients_need_a_word(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_the_command_counts_pairs_and_says_why_questions_are_left_out(twins: Set
     assert f"{twins.folder}: {pairs} pairs, {2 * pairs} items" in twins.told
     assert f"Run it: medagent run fhir-agentbench --dataset {twins.folder} --agent reference" in twins.told
     for reason in (
-        "has no answer in the record",
+        "does not have an answer in the record",
         "asks for a count, a sum, or yes or no",
         "rests on the patient, a stay",
     ):

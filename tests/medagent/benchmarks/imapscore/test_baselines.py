@@ -95,7 +95,7 @@ def test_examples_stand_before_the_extractions_as_turns(tmp_path: Path) -> None:
         ([{**EXAMPLE, "question_imap": "drug?"}], "1: needs a question and a question_imap with a Query"),
         ([{**EXAMPLE, "answer_imap": "cetirizine"}], "1: needs an answer and an answer_imap with an Inform"),
         ([EXAMPLE, {**EXAMPLE, "answer": None}], "2: needs an answer and an answer_imap with an Inform"),
-        ([], "has no examples"),
+        ([], "contains no examples"),
     ],
 )
 def test_bad_examples_are_named_with_their_line(tmp_path: Path, rows: list[Any], message: str) -> None:

@@ -46,7 +46,7 @@ def test_scores_of_an_empty_file_are_no_success(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"id": "en-1", "answer": "x"}], "has no answer, or an empty one, for 11 items (first: en-2)"),
+        ([{"id": "en-1", "answer": "x"}], "the answer is missing or empty for 11 items (first: en-2)"),
         ([{"id": "xx", "answer": "x"}], "xx does not match any item of the data"),
     ],
 )
@@ -59,7 +59,7 @@ def test_responses_of_another_file_must_be_whole(tmp_path: Path, rows: list[Any]
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('question = "no field"', "question: has no {question}"),
+        ('question = "no field"', "question: does not contain {question}"),
         ('other = "x"', "other: unknown prompt text, or not a text"),
         ("question =", "cannot be read as TOML"),
     ],

@@ -101,7 +101,7 @@ def test_explain_of_items_without_a_sum(tmp_path: Path) -> None:
     assert "label: 3 samples" in text
     assert "warning: question: line 1: Query without `-?`" in text
     ran = medagent("imapscore", "score", path)
-    assert (ran.code, "none of the items has a score" in ran.err) == (2, True)
+    assert (ran.code, "none of the items could be scored" in ran.err) == (2, True)
     assert "mean – over 0 of 1 items · no_agreement 1" in ran.out
 
 

@@ -71,7 +71,7 @@ def test_prompt_and_examples_are_sent_and_kept_by_digest(tmp_path: Path) -> None
             run(tmp_path, **{**changes, "prompt": "{input}!"})
     assert [message["role"] for message in messages] == ["user", "assistant", "user"]
     assert all(message["content"].startswith("先想。\n") for message in messages[::2])
-    with pytest.raises(UserError, match=r"--prompt: has no \{input\}"):
+    with pytest.raises(UserError, match=r"--prompt: does not contain \{input\}"):
         run(tmp_path, model="m", prompt="x", round="r2")
 
 

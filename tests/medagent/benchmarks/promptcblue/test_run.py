@@ -302,8 +302,8 @@ BAD_FILES = {
         b"{\n" + jsonl(line("CMeIE-V2"), line(input=3)),
         ["line 1: not JSON", "line 2, sample", "line 3, sample"],
     ),
-    "no choices": (jsonl(line("CMeIE")), ["answer_choices is no list, and CMeIE needs one"]),
-    "empty": (b"", ["whole file: has no lines"]),
+    "no choices": (jsonl(line("CMeIE")), ["answer_choices is not a list, and CMeIE needs one"]),
+    "empty": (b"", ["whole file: contains no lines"]),
 }
 
 
@@ -335,7 +335,10 @@ def test_a_gold_that_does_not_fit_is_refused_before_the_first_call(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("text", "code", "words"),
-    [("TOKEN=abc", 1, "gold.json: not JSON"), ("{}", 0, "Not scored: the gold file has no answers for these lines.")],
+    [
+        ("TOKEN=abc", 1, "gold.json: not JSON"),
+        ("{}", 0, "Not scored: the gold file contains no answers for these lines."),
+    ],
 )
 def test_a_gold_that_was_changed_after_the_run_is_one_line(tmp_path: Path, text: str, code: int, words: str) -> None:
     own = tmp_path / "gold.json"

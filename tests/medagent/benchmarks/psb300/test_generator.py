@@ -83,7 +83,7 @@ def test_the_same_seed_makes_the_same_bytes_and_another_one_others(small: Path, 
         (changed / file.name).write_bytes(file.read_bytes())
     (changed / "tasks.json").write_text("[]")
     found = medagent("data", "verify", changed, "--seed", "one")
-    assert (found.code, "tasks.json: has other bytes" in found.out) == (1, True)
+    assert (found.code, "tasks.json: its bytes differ" in found.out) == (1, True)
 
 
 def test_a_set_of_a_seed_is_run_and_exported(small: Path, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_set_of_a_seed_is_run_and_exported(small: Path, tmp_path: Path) -> Non
     assert (harbor.code, ": 1 task." in harbor.out) == (0, True), harbor.err
     assert (tmp_path / "harbor" / "task9_1" / "solution" / "acts.json").is_file()
     refused = medagent("run", "psb-300", "--agent", "nop", "--split", "dev", *words)
-    assert (refused.code, "has no splits: task1 has 2 tasks" in refused.err) == (1, True)
+    assert (refused.code, "cannot be split: task1 contains 2 tasks" in refused.err) == (1, True)
 
 
 def test_a_birth_date_of_another_patient_costs_no_tumour(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_charts_stored_after_the_cut_off_are_never_empty_silently(published: Set
             lambda one: one.get("id") not in (made.mrn(3), made.mrn(4)),
             "2 of 30 patients are not on the server: S1000003, ",
         ),
-        (lambda one: one["resourceType"] == "Patient", "No chart has anything that these tasks ask for."),
+        (lambda one: one["resourceType"] == "Patient", "No chart contains anything that these tasks ask for."),
     ],
 )
 def test_patients_or_charts_that_are_missing_are_named_before_the_first_call(

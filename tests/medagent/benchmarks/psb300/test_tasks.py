@@ -45,7 +45,7 @@ def test_the_file_is_copied_with_its_digest_and_the_published_functions(home: Pa
     assert "300 tasks of psb-300 imported" in done.out
     assert done.err.count("\n") == 1
     assert "is not the published file (SHA-256 " in done.err
-    assert done.err.strip().endswith("it has the published form, but other texts or another layout")
+    assert done.err.strip().endswith("its fields are the published ones, but its texts or its layout differ")
     raw = (folder / "deep" / "inside" / "new_patient_tasks.json").read_bytes()
     loaded = load_tasks("published")
     assert (loaded.digest, len(loaded.tasks)) == (hashlib.sha256(raw).hexdigest(), 300)
@@ -56,7 +56,7 @@ def test_the_file_is_copied_with_its_digest_and_the_published_functions(home: Pa
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (lambda listed: listed[:-1], "it should have 30 tasks of each type, but has 29 of task10"),
+        (lambda listed: listed[:-1], "it should have 30 tasks of each type, but contains 29 of task10"),
         (lambda listed: [{**one, "sol": []} for one in listed], "fields that the published file does not have: sol"),
         (
             lambda listed: [{**one, "instruction": "?"} for one in listed],
@@ -68,7 +68,7 @@ def test_the_file_is_copied_with_its_digest_and_the_published_functions(home: Pa
         ),
         (
             lambda listed: [{n: v for n, v in one.items() if n != "context"} for one in listed[:1]] + listed[1:],
-            "these tasks have no context: task1_1",
+            "the context of these tasks is missing: task1_1",
         ),
     ],
 )
@@ -90,7 +90,7 @@ def test_a_file_of_another_form_is_imported_with_a_warning_that_says_how(
         ([{**made.tasks()[0], "id": "one two"}], "is not a valid id"),
         ([{"id": "task1_1", "instruction": "x"}], "[0].eval_MRN: is missing"),
         (made.tasks()[:1] * 2, "duplicate task id task1_1"),
-        ([], "has no task"),
+        ([], "contains no task"),
         ({"tasks": []}, "is not a list"),
         ("{", "new_patient_tasks.json:"),
     ],
@@ -110,7 +110,7 @@ def test_what_is_not_here_or_was_changed_is_said(home: Path, tmp_path: Path) -> 
     assert "name their FHIR server with --fhir" in medagent(*words).err
     (home / "tasks.json").write_text("[]")
     changed = medagent(*words)
-    assert (changed.code, "is not the file that dataset.json beside it names" in changed.err) == (1, True)
+    assert (changed.code, "is not the file that dataset.json next to it lists" in changed.err) == (1, True)
     unknown = medagent("run", "psb-300", "--dataset", "no-such", "--agent", "nop")
     assert (unknown.code, "unknown data set 'no-such'; known: synthetic, published" in unknown.err) == (1, True)
 
@@ -119,7 +119,7 @@ def test_a_set_without_splits_refuses_them(home: Path, tmp_path: Path) -> None:
     assert imported(tmp_path, made.tasks()[:40]).code == 0
     refused = medagent("run", "psb-300", "--dataset", "published", "--split", "dev", "--agent", "nop")
     assert (refused.code, refused.err.count("\n")) == (1, 1)
-    assert "has no splits: task2 has 10 tasks, not 30" in refused.err
+    assert "cannot be split: task2 contains 10 tasks, not 30" in refused.err
 
 
 def test_published_figures_stand_on_the_leaderboard_of_published_tasks(

@@ -230,7 +230,7 @@ def test_prompts_that_were_not_copied_are_named_with_their_source(
 def test_a_checkout_without_a_known_text_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "simpleqa_eval.py").write_text('GRADER_TEMPLATE = "another text"', "utf-8")
     ran = medagent("simpleqa", "prompt", tmp_path)
-    assert (ran.code, ran.err) == (1, f"medagent: {tmp_path}: has no prompt with a known digest\n")
+    assert (ran.code, ran.err) == (1, f"medagent: {tmp_path}: contains no prompt with a known digest\n")
 
 
 def test_a_text_that_is_another_one_than_the_published_is_not_copied_and_named(checkout: Path) -> None:
@@ -247,7 +247,7 @@ def test_the_projects_own_recipe_says_that_it_is_not_comparable(tmp_path: Path) 
     with ModelServer(reply=replies(lambda _: '{"evaluation": "CORRECT"}')) as server:
         data = write_items(tmp_path / "q.jsonl", [{"question": "Ki?", "answer": "x"}])
         ran = run(server, tmp_path, data, "--judge", "j")
-    assert "recipe own: this project's prompts, not comparable with published figures" in ran.out
+    assert "recipe own: this project's prompts, not comparable with published scores" in ran.out
     assert json.loads((tmp_path / "simpleqa-husimpleqa_r1_m" / "run.json").read_text())["settings"]["recipe"] is None
 
 

@@ -235,7 +235,7 @@ def test_a_file_of_another_variant_is_warned_of(tmp_path: Path, capsys: pytest.C
         run(server, tmp_path, data=data, lang=("hu",))
         assert "--variant" not in capsys.readouterr().err
         run(server, tmp_path, data=data, lang=("zh",), variant="chinese-simpleqa")
-    warning = "warning: no row has the field primary_category with the group of chinese-simpleqa; if the file is of"
+    warning = "warning: no row contains the field primary_category with the group of chinese-simpleqa; if the file is"
     assert warning in capsys.readouterr().err
 
 

@@ -209,7 +209,7 @@ def test_an_interrupted_command_continues_without_reading_again(hospital: Hospit
     hospital.requests.clear()
     other = new(hospital, *FEW, "--now", "2024-06-01T00:00:00Z")
     assert other.code == 1
-    assert "has a part of a set of another server or time" in other.err
+    assert "contains a part of a set of another server or time" in other.err
     ran = new(hospital, *FEW)
     assert ran.code == 0, ran.err
     assert f"continued with {len(before)} searches" in ran.err
@@ -336,14 +336,14 @@ def test_a_server_that_ignores_count_loses_nothing(hospital: Hospital) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--group", "none"), "--group none: the server has no such Group"),
+        (("--group", "none"), "--group none: the server does not have this Group"),
         (("--group", "a/b"), "--group a/b: is not the id of a Group"),
-        (("--patient-ids", "ids.txt"), "ids.txt:2: the server has no Patient with this id"),
+        (("--patient-ids", "ids.txt"), "ids.txt:2: the server does not have a Patient with this id"),
         (("--patient-ids", "bad.txt"), "bad.txt:1: is not the id of a Patient"),
-        (("--patient-ids", "empty.txt"), "empty.txt: has no ids"),
+        (("--patient-ids", "empty.txt"), "empty.txt: contains no ids"),
         (("--patient-ids", "ids.txt", "--group", "ward"), "--patient-ids and --group exclude each other"),
         (("--patient-ids", "missing.txt"), "missing.txt"),
-        (("--id-system", "urn:other"), "none of 12 patients has an identifier of this system"),
+        (("--id-system", "urn:other"), "none of 12 patients shows an identifier of this system"),
         (("--now", "yesterday"), "--now"),
         (("--ehr", "x.ndjson"), "--ehr and --fhir exclude each other"),
     ],
@@ -395,4 +395,7 @@ def test_a_corrected_rule_that_reads_more_needs_a_new_set(hospital: Hospital) ->
     code.write_text(code.read_text().replace('Lab("2951-2"', 'Lab("other"'))
     ran = run(hospital, "reference", "--quiet", "--round", "again")
     assert ran.code == 1
-    assert "the set has no result of a search of Observation: the rule has changed; make the set again" in ran.err
+    assert (
+        "the set does not contain the result of a search of Observation: the rule has changed; make the set again"
+        in ran.err
+    )

@@ -199,7 +199,7 @@ def test_runs_can_be_shown_graded_compared_and_reported(ward: Ward) -> None:
         ("ServiceRequest", True, True),
     ]
     refused = medagent("show", first)
-    assert f"names the benchmark {ward.code}; to read it with that code: --benchmark" in refused.err
+    assert f"is of the benchmark {ward.code}; to read it with that code: --benchmark" in refused.err
 
 
 def test_a_corrected_rule_grades_the_same_items_again(ward: Ward) -> None:
@@ -236,7 +236,7 @@ def test_a_set_has_patients_and_no_code(ward: Ward) -> None:
     assert (verified.code, verified.out) == (0, f"{folder}: every byte follows from the seed\n")
     (folder / "own_tasks.json").write_text("[]", "utf-8")
     changed = medagent("run", ward.code, "--dataset", folder, "--agent", "nop")
-    assert "is not the file that dataset.json beside it names" in changed.err
+    assert "is not the file that dataset.json next to it lists" in changed.err
 
 
 FAULTS = {
@@ -254,11 +254,11 @@ FAULTS = {
         ),
     ],
     "patient {mrn} within": [
-        ("patient {name} within", "the text of sodium_again has the unknown placeholder {name}; known: {mrn}"),
+        ("patient {name} within", "the text of sodium_again contains the unknown placeholder {name}; use {mrn}"),
         ("the patient within", "the text of sodium_again must name the patient: {mrn}"),
         ("patient {mrn within", "the text of sodium_again: "),
     ],
-    'name = "colonoscopy"': [('name = "sodium_again"', "SodiumAgain has the name 'sodium_again' too")],
+    'name = "colonoscopy"': [('name = "sodium_again"', "SodiumAgain uses the name 'sodium_again' too")],
     '"""Ward 3\'s protocols."""': [("1 / 0", "ward3.py: cannot be imported: ZeroDivisionError: division by zero")],
 }
 
@@ -280,7 +280,7 @@ def test_a_fault_in_a_file_is_one_line_with_its_place(ward: Ward, old: str, new:
 
 def test_a_file_without_task_types_is_an_error(ward: Ward) -> None:
     ward.code.write_text("x = 1\n", "utf-8")
-    assert "ward3.py: has no task types; write a subclass of" in medagent("run", ward.code, "--agent", "nop").err
+    assert "ward3.py: contains no task types; write a subclass of" in medagent("run", ward.code, "--agent", "nop").err
     assert "is not a file of task types" in medagent("data", "new", "made", "--from", "ward").err
 
 

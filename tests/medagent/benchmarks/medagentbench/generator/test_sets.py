@@ -189,7 +189,7 @@ def test_verify_names_what_differs(tmp_path: Path) -> None:
     assert ran.code == 1
     assert ran.out.splitlines() == [
         f"{folder}: key_v1.json: is missing",
-        f"{folder}: test_data_v2.json: has other bytes",
+        f"{folder}: test_data_v2.json: its bytes differ",
     ]
     ran = medagent("data", "verify", folder, "--seed", "two")
     assert (ran.code, "its SHA-256 is not the one" in ran.out) == (1, True)
@@ -199,7 +199,7 @@ def test_verify_names_what_differs(tmp_path: Path) -> None:
         f"medagent: {folder / 'seed.txt'}: the seed cannot be read; pass it with --seed\n",
     )
     ran = medagent("run", "--dataset", folder, "--agent", "nop", "--results-dir", tmp_path)
-    assert (ran.code, "is not the file that dataset.json beside it names" in ran.err) == (1, True)
+    assert (ran.code, "is not the file that dataset.json next to it lists" in ran.err) == (1, True)
 
 
 @pytest.mark.parametrize(

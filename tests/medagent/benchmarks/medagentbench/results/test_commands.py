@@ -155,7 +155,7 @@ def test_run_json_beside_says_which_set_it_was(tmp_path: Path) -> None:
     run.write_text(run_file({"tasks-digest": "0" * 64}), encoding="utf-8")
     code, _, err = medagent("grade", path)
     assert code == 1
-    assert "by the run.json beside it, the run used another task set" in err
+    assert "by the run.json next to it, the run used another task set" in err
     run.write_text(run_file({"ehr-digest": "ehr-0123-0.1.0"}), encoding="utf-8")
     code, _, err = medagent("grade", path)
     assert code == 1
@@ -172,7 +172,7 @@ def test_a_runs_folder_stands_for_its_results_file(tmp_path: Path) -> None:
     for command in ("grade", "validate"):
         code, _, err = medagent(command, tmp_path / "away")
         assert (code, err.count("\n")) == (1, 1)
-        assert "there is no such file; name a finished run's folder or a results file" in err
+        assert "no such file; name a finished run's folder or a results file" in err
 
 
 def test_compare_grades_by_the_base_and_patients_of_the_run(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_runs_over_different_task_sets_are_not_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("--ehr", "nowhere.ndjson"), "nowhere.ndjson: there is no such file"),
+        (("--ehr", "nowhere.ndjson"), "nowhere.ndjson: no such file"),
         (("--key", "nowhere.json"), "nowhere.json: cannot be read"),
         (("--key", "k", "--ehr", "e"), "pass only one of them"),
         (("--tasks", "nowhere.json"), "nowhere.json: cannot be read"),
@@ -225,7 +225,7 @@ def test_a_task_file_without_facts_asks_for_them(tmp_path: Path) -> None:
     tasks.write_bytes(load_dataset("synthetic", "v1").path.read_bytes())
     code, _, err = medagent("grade", results_file(tmp_path), "--tasks", tasks)
     assert code == 1
-    assert "this task set has no answer key; pass --key, --ehr or --fhir" in err
+    assert "this task set does not contain an answer key; pass --key, --ehr or --fhir" in err
 
 
 def test_a_key_of_another_version_is_refused(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_the_real_results_file_is_valid_with_warnings() -> None:
     assert code == 0
     assert out.endswith("0 errors, 21 warnings\n")
     assert out.splitlines()[0] == (
-        "warning: 21 times: the answer is not a list of one number; a grader rejects this form: results[189].answer "
+        "warning: 21 times: the answer is not a list of one number; a grader rejects this format: results[189].answer "
         "'task7_10' ('94.0'), results[190].answer 'task7_11' ('107.0'), results[191].answer 'task7_12' ('79.0'), …"
     )
     every = medagent("validate", need(REAL), "--all").out.splitlines()
@@ -336,7 +336,7 @@ def test_a_broken_schema_hides_no_other_problem(tmp_path: Path) -> None:
     assert medagent("validate", path, "--all")[1].splitlines()[:3] == [
         "error: results[0].post_count: is not a whole number",
         "error: total_tasks: is 7, but there are 100 results",
-        "error: results: has 'task1_3' 2 times; only the first is graded",
+        "error: results: contains 'task1_3' 2 times; only the first is graded",
     ]
     path.write_text("[]", encoding="utf-8")
     assert medagent("validate", path)[1].startswith("error: the top: is not a JSON object\n")
@@ -393,7 +393,7 @@ def test_the_validator_names_every_problem_with_its_place(tmp_path: Path) -> Non
     _, out, _ = medagent("validate", results_file(tmp_path, spoil, total_tasks=7, version="v9", extra=1, timestamp=""))
     for line in (
         "error: total_tasks: is 7, but there are 100 results",
-        "error: results: has 'task1_5' 2 times; only the first is graded",
+        "error: results: contains 'task1_5' 2 times; only the first is graded",
         "warning: version: is 'v9', which is not a version of the benchmark; to grade the file, pass --tasks",
         "warning: extra: is a field that the format does not have",
         "warning: timestamp: is not an ISO time: ''",
@@ -405,8 +405,8 @@ def test_a_grader_accepts_some_departures_and_says_so(tmp_path: Path) -> None:
     spoil = {"task2_1": {"answer": "[60.0]"}, "task2_2": {"answer": '["60"]'}, "task8_1": {"answer": "none"}}
     lines = medagent("validate", results_file(tmp_path, spoil), "--all")[1].splitlines()
     said = {line.split(": ")[2]: line for line in lines if line.startswith("warning: results")}
-    assert "a grader accepts this form" in said["'task2_1'"]
-    assert "a grader rejects this form" in said["'task2_2'"]
+    assert "a grader accepts this format" in said["'task2_1'"]
+    assert "a grader rejects this format" in said["'task2_2'"]
     assert "the answer of this task is not graded" in said["'task8_1'"]
 
 

@@ -136,7 +136,7 @@ def test_what_never_returns_or_ends_the_process_has_no_verdict(tmp_path: Path, p
     ("text", "problem"),
     [
         ("raise SystemExit('no')", "cannot be loaded: SystemExit: no"),
-        ("def task1(*_): pass", "has no function task2; is it the official refsol.py?"),
+        ("def task1(*_): pass", "does not contain the function task2; is it the official refsol.py?"),
     ],
 )
 def test_a_file_that_is_no_grader(tmp_path: Path, patients: OfficialData, text: str, problem: str) -> None:
@@ -164,7 +164,7 @@ def test_what_the_command_cannot_ask(tmp_path: Path) -> None:
     results = results_file(tmp_path)
     refused = command("grade", results, "--official", tmp_path / "none.py")
     assert (refused.code, refused.out) == (1, "")
-    assert "none.py: there is no such file; --official must name your copy of the official refsol.py" in refused.err
+    assert "none.py: no such file; --official must name your copy of the official refsol.py" in refused.err
     key = load_dataset("synthetic", "v1").key
     unasked = command("grade", results, "--official", written(tmp_path, ""), "--key", key)
     assert "--official needs patients, not an answer key" in unasked.err

@@ -249,7 +249,9 @@ FORGERIES = [
     Forgery("times in the journal", 1, JOURNAL, time_in_journal),
     Forgery("times in the results file", 1, JOURNAL, time_in_results),
     Forgery("times in both", 0, "; times;", all_of(time_in_journal, time_in_results)),
-    Forgery("model in run.json", 1, "which the agent reference does not use", relabel("run", "model", "gpt-6-ultra")),
+    Forgery(
+        "model in run.json", 1, "but the agent reference does not use a model", relabel("run", "model", "gpt-6-ultra")
+    ),
     Forgery("model in report.json", 1, "report.json: `settings` " + REPORT, relabel("report", "model", "gpt-6-ultra")),
     Forgery(
         "model in both",
@@ -266,11 +268,13 @@ FORGERIES = [
     Forgery("agent in run.json", 1, "report.json: `settings` " + REPORT, relabel("run", "agent", "mine.py:Mine")),
     Forgery("agent in report.json", 1, "report.json: `settings` " + REPORT, relabel("report", "agent", "mine.py:Mine")),
     Forgery("agent in both", 0, "claimed only: agent mine.py:Mine; ", everywhere("agent", "mine.py:Mine")),
-    Forgery("spent in the journal", 1, "has 1 model calls, but the run's agent reference makes none", spent_in_journal),
+    Forgery(
+        "spent in the journal", 1, "contains 1 model calls, but the run's agent reference makes none", spent_in_journal
+    ),
     Forgery("spent in the report", 1, "report.json: `spent` " + REPORT, spent_in_report),
     Forgery("seconds of an episode", 0, "; times;", seconds),
     Forgery("seconds of the slowest episode", 1, "report.json: `slowest` " + REPORT, slowest),
-    Forgery("seed digest", 1, "the seed's digest differs from that of", seed),
+    Forgery("seed digest", 1, "the seed's digest differs from the one of", seed),
     Forgery("versions and commit in pack.json", 1, "pack.json: `versions` differs from run.json", versions(PACK)),
     Forgery("versions and commit everywhere", 0, "; versions and commit;", versions(PACK, "run.json", "report.json")),
     Forgery(
@@ -280,7 +284,7 @@ FORGERIES = [
         everywhere("max-rounds", 30),
     ),
     Forgery("max-rounds, if an episode ended by it", 1, "its status is round_limit", reached_the_limit),
-    Forgery("max-rounds below an episode's messages", 1, "has ", everywhere("max-rounds", 1)),
+    Forgery("max-rounds below an episode's messages", 1, "contains ", everywhere("max-rounds", 1)),
     Forgery("trial seed", 0, "sampling (trial-seed 7)", everywhere("trial-seed", 7)),
     Forgery("prompts digest", 2, "its own prompts, which are not in the pack", DIGEST),
     Forgery("prompts with hints", 1, "message 1: the prompt differs from", hints),
@@ -300,9 +304,9 @@ FORGERIES = [
     Forgery("an order in the results file", 1, JOURNAL, forget_post),
     Forgery("a dropped episode", 1, f"{UNIT}: its episode is missing", drop_episode),
     Forgery("a dropped trial", 1, "task10_1#2: its episode is missing", drop_trial),
-    Forgery("a billion trials", 1, "but the journal has ", many_trials),
+    Forgery("a billion trials", 1, "but the journal contains ", many_trials),
     Forgery("a trial with a high number", 1, "100000000 trials of ", high_trial),
-    Forgery("a duplicated episode", 1, f"{UNIT}: has another row after its completed one", repeat_episode),
+    Forgery("a duplicated episode", 1, f"{UNIT}: another row follows its completed one", repeat_episode),
     Forgery(
         "an attempt that did not count",
         0,

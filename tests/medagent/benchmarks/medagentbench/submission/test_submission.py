@@ -139,8 +139,8 @@ def test_what_is_no_pack(made: tuple[Path, Path], tmp_path: Path) -> None:
     for path, said in (
         (text, "is not a pack"),
         (tmp_path / "absent.zip", "cannot be read"),
-        (evil, "has the file '../escape.json', which is not allowed in a pack"),
-        (empty, "it has no pack.json"),
+        (evil, "contains the file '../escape.json', which is not allowed in a pack"),
+        (empty, "pack.json is missing"),
         (damaged, "its files are not those that"),
     ):
         ran = medagent("submit", "check", path)

@@ -125,7 +125,7 @@ def test_a_changed_file_is_named_and_nothing_is_written(checkout: Path, tmp_path
 
 def test_what_could_not_be_found_is_said() -> None:
     source = RUNNER.replace("It broke: {got['error']}", "It broke").replace("{api_base}", "{base}")
-    with pytest.raises(UserError, match="has no text of the expected shape for prompt, get_error"):
+    with pytest.raises(UserError, match="contains no text of the expected shape for prompt, get_error"):
         read_texts(source, Path("x.py"))
 
 

@@ -49,14 +49,14 @@ def test_the_schema_names_every_field_and_the_types() -> None:
     [
         ("[", [":1: is not JSON"]),
         ({"a": 1}, [":1: is not a list"]),
-        ([], [": has no tasks"]),
+        ([], [": contains no tasks"]),
         ([{"id": "task1_1", "instruction": ""}] * 2, [": duplicate task id task1_1"]),
         (
             [{"id": "a b"}, {"id": "x", "instruction": ""}, {"id": "y", "instruction": 1, "type": "task11"}, 7],
             [
-                "[0].id: is not a valid id: it is empty, or has white space, a comma or #",
+                "[0].id: is not a valid id: it is empty, or contains white space, a comma or #",
                 "[0].instruction: is missing",
-                "[1]: has no type: its id does not begin with one, so add the field `type`",
+                "[1]: its type is missing and its id does not begin with one, so add the field `type`",
                 "[2].instruction: is not a text",
                 "[2].type: 'task11' is not a task type; the types are task1 to task10",
                 "[3]: is not a JSON object",
@@ -87,9 +87,9 @@ def test_tasks_that_nobody_can_grade_are_warnings(tmp_path: Path) -> None:
     checked = medagent("data", "check", written(tmp_path, tasks))
     assert checked.code == 0
     assert [line.partition(".json: ")[2] for line in checked.out.splitlines()[:-2]] == [
-        "[0] 'a': has no sol, so it cannot be graded",
-        "[0] 'a': has an empty instruction",
-        "[1] 'b': has no eval_MRN, so it cannot be graded",
+        "[0] 'a': sol is missing, so it cannot be graded",
+        "[0] 'a': the instruction is empty",
+        "[1] 'b': eval_MRN is missing, so it cannot be graded",
     ]
 
 
