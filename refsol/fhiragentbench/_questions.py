@@ -189,7 +189,7 @@ def _check_header(file: InputFile, header: Sequence[str]) -> None:
     missing = [name for name in COLUMNS if name not in header]
     unknown = [name for name in header if name not in (*COLUMNS, *TWIN_COLUMNS, *OTHER_COLUMNS)]
     if missing:
-        file.fault(f"these columns are missing: {', '.join(missing)}", line=1)
+        file.fault(f"columns are missing: {', '.join(missing)}", line=1)
     if unknown:
         file.fault(f"has unknown columns: {', '.join(unknown)}", line=1)
     if len(set(header)) < len(header):
