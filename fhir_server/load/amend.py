@@ -26,45 +26,40 @@ Amendment = Sequence[Mapping[str, Any] | str]
 
 def amend(store: OverlayStore, amendment: Amendment) -> None:
     """Raises ServerError if a resource does not exist in the base, and FhirError if one is not an R4 resource."""
+    named = [one if isinstance(one, str) else f"{one.get('resourceType')}/{one.get('id')}" for one in amendment]
     with store.transaction():
-        removed: dict[str, list[str]] = {}
-        for entry in amendment:
-            if isinstance(entry, str):
-                kind, _, name = entry.partition("/")
-                removed.setdefault(kind, []).append(name)
-            else:
-                _replace(store, entry)
-        for kind, ids in removed.items():
-            known = store.omit(kind, ids)
-            for name in ids:
-                if name not in known:
-                    raise _not_there(f"{kind}/{name}")
+        numbers = store.numbers(named)
+        changed = {}
+        for reference, entry in zip(named, amendment, strict=True):
+            if reference not in numbers:
+                raise ServerError(f"{reference}: is not in the data, so it cannot be changed")
+            if not isinstance(entry, str):
+                changed[numbers[reference]] = entry
+        stored = store.rows(list(changed))
+        store.omit(numbers.values())
+        for old in stored:
+            _put_back(store, old, changed[old.row_id])
 
 
-def _not_there(reference: str) -> ServerError:
-    return ServerError(f"{reference}: is not in the data, so it cannot be changed")
-
-
-def _replace(store: OverlayStore, entry: Mapping[str, Any]) -> None:
-    reference = f"{entry.get('resourceType')}/{entry.get('id')}"
-    old = store.find(*reference.partition("/")[::2])
-    if old is None or old.text is None:
-        raise _not_there(reference)
-    stored, registry = decode(old.text), store.registry
-    parsed = _with_decimals(decode(json.dumps(entry)), stored)
-    resource = normalise(normalise(parsed, expected_type=old.type), expected_type=old.type)
+def _put_back(store: OverlayStore, old: Version, entry: Mapping[str, Any]) -> None:
+    stored, registry = old.resource, store.registry
+    resource = normalise(_with_decimals(decode(json.dumps(entry)), stored), expected_type=old.type)
     stated = resource.get("meta", {}).get("lastUpdated")
     updated = old.updated if stated is None else span(stated).low
     meta = {**stored["meta"], "lastUpdated": instant(updated)}
     resource = {"resourceType": old.type, "id": old.id, "meta": meta} | resource | {"meta": meta}
-    new = Version(old.row_id, old.type, old.id, old.version, updated, render(resource))
-    store.amend(old, new, table_rows(old.type, index(resource, registry), registry, old.row_id))
+    text = render(resource)
+    if "{ }" in text:  # elements that have become empty
+        resource = normalise(resource, expected_type=old.type)
+        text = render(resource)
+    new = old._replace(updated=updated, text=text)
+    store.insert(new, table_rows(old.type, index(resource, registry), registry, old.row_id))
 
 
 def _with_decimals(value: Json, stored: Json) -> Json:
     """A value with numbers that have the decimals of those in the stored value: 4.2 instead of 3.80 is 4.20."""
     if isinstance(value, dict) and isinstance(stored, dict):
-        return {name: _with_decimals(one, stored.get(name)) for name, one in value.items()}
+        return {name: one if type(one) is str else _with_decimals(one, stored.get(name)) for name, one in value.items()}
     if isinstance(value, list) and isinstance(stored, list):
         return [_with_decimals(one, stored[place] if place < len(stored) else None) for place, one in enumerate(value)]
     if isinstance(value, Number) and isinstance(stored, Number):

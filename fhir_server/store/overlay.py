@@ -17,7 +17,7 @@ from fhir_server.search.indexer import TableRows
 from fhir_server.search.parameters import Key, Own, ParameterRegistry
 from fhir_server.store import schema
 from fhir_server.store._base import BaseStore, connect
-from fhir_server.store.store import Store, Version
+from fhir_server.store.store import Store
 
 
 @dataclass(slots=True)
@@ -127,25 +127,24 @@ class OverlayStore(Store):
         own = base and self.version(kind, name, base.version)
         return own.text if base and own and own.row_id == base.row_id else None
 
-    def amend(self, old: Version, new: Version, index: TableRows) -> None:
-        """Replaces a resource of the base by one with the same number, without a trace in the history.
+    def numbers(self, references: Collection[str]) -> dict[str, int]:
+        """The numbers of the base's resources (`Observation/12`) that exist."""
+        ids: dict[str, list[str]] = {}
+        for reference in references:
+            kind, _, name = reference.partition("/")
+            ids.setdefault(kind, []).append(name)
+        sql = (
+            "SELECT type || '/' || id, row_id FROM main.resources "
+            "WHERE type = ? AND text IS NOT NULL AND id IN (SELECT value FROM json_each(?))"
+        )
+        return {name: row_id for kind in ids for name, row_id in self._select(sql, (kind, json.dumps(ids[kind])))}
+
+    def omit(self, row_ids: Collection[int]) -> None:
+        """Removes resources of the base, without a trace in the history. `insert` puts one back with other content.
 
         Call before the first request, inside a transaction.
         """
-        self._hide(old.row_id)
-        self._put(new, index)
-
-    def omit(self, resource_type: str, ids: Collection[str]) -> Collection[str]:
-        """Removes resources of the base, without a trace in the history. Returns the ids that exist. See `amend`."""
-        sql = (
-            "SELECT id, row_id FROM resources WHERE type = ? AND text IS NOT NULL "
-            "AND id IN (SELECT value FROM json_each(?))"
-        )
-        rows = dict(self.connection.execute(sql, (resource_type, json.dumps(list(ids)))).fetchall())
-        self.connection.executemany(
-            "INSERT OR IGNORE INTO temp.hidden VALUES (?)", [(row_id,) for row_id in rows.values()]
-        )
-        return rows.keys()
+        self.connection.executemany("INSERT INTO temp.hidden VALUES (?)", [(row_id,) for row_id in row_ids])
 
     def close(self) -> None:
         """Rolls back all writes of this overlay."""

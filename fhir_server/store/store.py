@@ -26,7 +26,7 @@ from fhir_server.store import schema
 from fhir_server.wire.json_text import decode
 from fhir_server.wire.json_values import Json
 
-ROWS_AT_ONCE: Final = (200, 50)
+ROWS_AT_ONCE: Final = (200, 50, 10)
 RESOURCES_AT_ONCE: Final = 100
 """After this many resources, the pending rows are written. In most tables they then fill more than one statement, and
 they still use little memory."""

@@ -86,6 +86,8 @@ class Comparison:
     """Of the items with an injected instruction."""
     figure: str = "mean"
     measure: Measure = "score"
+    nouns: str = "items"
+    """What was compared: items, or pairs of twins."""
 
     @property
     def test(self) -> str:
@@ -208,6 +210,7 @@ def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]
     """Compare the items of two runs: by verdict; by the share of right trials if items flip between trials; or by the
     mean value of the trials if an item has a score. Raises UserError if nothing can be paired.
     """
+    twins = any(item.pair for item in (*first, *second))
     first, second = counting(first), counting(second)
     items = (*first, *second)
     types, units = places(items)
@@ -227,6 +230,7 @@ def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]
     uncompared = sorted({item.item for item in items} - compared, key=natural)
     return replace(
         comparison,
+        nouns="pairs" if twins else "items",
         uncompared=tuple(uncompared),
         grounded=_by_field(first, second, types, units, "grounded"),
         harmed=_by_field(first, second, types, units, "harmed"),

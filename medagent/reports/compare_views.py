@@ -93,10 +93,10 @@ def _print_pair(a: Path, b: Path, one: Comparison, *, full: bool) -> None:
         better, column = "{} higher", "value"
         rows = [[f"{one.figure} of {name}", mean] for name, mean in zip("AB", one.means, strict=True)]
     if rows:
-        print_table(Table(["items", column], [*rows, [], ["compared", one.tasks]], measure=one.measure))
+        print_table(Table([one.nouns, column], [*rows, [], ["compared", one.tasks]], measure=one.measure))
     runs = list(zip("AB", one.trials or (), strict=False))
     if runs:
-        columns = ["run", "items", "trials k", "pass@1", "95%", "pass@k", "95%", "pass^k", "95%", "flip"]
+        columns = ["run", one.nouns, "trials k", "pass@1", "95%", "pass@k", "95%", "pass^k", "95%", "flip"]
         rows = [
             [
                 *(name, one.tasks, run.trials),
@@ -113,7 +113,7 @@ def _print_pair(a: Path, b: Path, one: Comparison, *, full: bool) -> None:
         put(f"The interval applies to these types and other patients. {_other_types(one.other_types)}")
     turned = len(one.gained) + len(one.lost)
     if one.kind == "verdicts" and one.clusters is None and turned:
-        put(f"{noise_line(one.tasks, turned / one.tasks).capitalize()} if runs differ on {turned} of them")
+        put(f"{noise_line(one.tasks, turned / one.tasks, one.nouns).capitalize()} if runs differ on {turned} of them")
     for line in _fields(one):
         put(line)
     flips = [(f"Flip between the trials of {name}", run.flipping) for name, run in runs if one.kind == "shares"]

@@ -303,6 +303,9 @@ def test_comparisons_and_boards_count_pairs(mab: Twins) -> None:
     folders = [mab.folder.parent / "results" / Path(mab.run(agent)["folder"]).name for agent in ("reference", "nop")]
     compared = json.loads(medagent("compare", *folders, "--json").out)
     assert len(compared["lost"]) == pairs
+    told = medagent("compare", *folders).out
+    assert f"With {pairs} pairs a difference under" in told
+    assert "items" not in told
     assert f"{pairs}" in medagent("leaderboard", *folders).out
     assert f"Pairs that are {HEADLINE}: {pairs} of {pairs}" in medagent("show", folders[0]).out
 
