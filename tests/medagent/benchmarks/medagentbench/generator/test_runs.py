@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -22,7 +23,6 @@ from tests.medagent.benchmarks.medagentbench.generator.made import (
     small,
     too_frequent,
 )
-from tests.shared_data import ROOT
 
 RECALL = """
 from dataclasses import replace
@@ -120,11 +120,8 @@ def test_sibling_sets_are_compared_by_type(shift: Path, tmp_path: Path) -> None:
 def test_an_agent_that_learnt_the_bundled_set_scores_like_doing_nothing_on_a_made_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The program of docs/data.md."""
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
-    program = page.partition("```python\n")[2].partition("```")[0]
-    Path("by_heart.py").write_text(program.replace("v2_r1", "v1_r1"), encoding="utf-8")
+    shutil.copy(Path(__file__).with_name("by_heart.py"), "by_heart.py")
     fresh = small(tmp_path / "fresh", "bundled")
     assert overall("--version", "v1", "--agent", "reference") == {"right": 100}
     by_heart = ("--version", "v1", "--agent", "by_heart.py:ByHeart")
