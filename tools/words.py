@@ -200,7 +200,7 @@ def _lower() -> None:
 
 
 def _texts(path: Path) -> Iterator[tuple[str, str]]:
-    """The texts of a file with their kinds. Quotes and code in docs and docstrings are left out."""
+    """The texts of a file with their kinds. Quotes and code in docs and docstrings are left out, strings of one word too."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         yield "docs", _MARKDOWN_CODE.sub(_blank, text)
@@ -211,7 +211,7 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
     written = Counter(part for _, part in docstrings)
     if path.relative_to(ROOT).parts[0] in _PACKAGES:
         strings = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
-        texts = Counter(value for value in strings if isinstance(value, str)) - written
+        texts = Counter(value for value in strings if isinstance(value, str) and " " in value.strip()) - written
         yield from (("program texts", part) for part in texts.elements())
 
 
