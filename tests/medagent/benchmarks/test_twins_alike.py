@@ -3,44 +3,70 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from medagent.benchmarks.medagentbench.tasks.dataset import Task, load_dataset
+from medagent.benchmarks._task_files import ChartTask
+from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
+from medagent.benchmarks.psb300.tasks import load_tasks
 from medagent.benchmarks.twins import open_hospital
 from medagent.fhir_data.embedded import bundled_file
 from refsol.clinical.chart import ref
-from refsol.clinical.pairs import Hospital
-from refsol.clinical.twins import changed
-from refsol.medagentbench.twins import case_of
+from refsol.clinical.pairs import Case, Hospital
+from refsol.clinical.twins import changed, time_of
+from refsol.medagentbench import twins as medagentbench
+from refsol.psb300 import twins as psb_300
 from tests.command import medagent
 
 MOST = 0.55
 
 
+class Half(NamedTuple):
+    """One of two twins, and its task as a case."""
+
+    id: str
+    task: ChartTask
+    case: Case
+
+
+def of_medagentbench(folder: Path) -> list[Half]:
+    assert medagent("data", "twins", "--out", folder).code == 0
+    dataset = load_dataset(str(folder), "v2")
+    constants = dataset.constants
+    return [Half(one.id, one, medagentbench.case_of(one.alone.model_dump(), constants)) for one in dataset.tasks]
+
+
+def of_psb_300(folder: Path) -> list[Half]:
+    assert medagent("data", "twins", "psb-300", "--out", folder).code == 0
+    tasks = load_tasks(str(folder), None)
+    clock = tasks.clock or tasks.manifest.now
+    constants = tasks.constants
+    return [Half(one.id, one, psb_300.case_of(one.alone.model_dump(), clock, constants)) for one in tasks.tasks]
+
+
 @pytest.mark.long
-def test_no_classifier_tells_the_changed_twin(tmp_path: Path) -> None:
-    assert medagent("data", "twins", "--out", tmp_path / "twins").code == 0
-    dataset = load_dataset(str(tmp_path / "twins"), "v2")
+@pytest.mark.parametrize("halves_of", [of_medagentbench, of_psb_300])
+def test_no_classifier_tells_the_changed_twin(halves_of: Callable[[Path], list[Half]], tmp_path: Path) -> None:
+    halves = halves_of(tmp_path / "twins")
+    tasks = [half.task for half in halves]
     hospital = open_hospital(bundled_file().path)
-    places = {ref(one): place for place, ones in enumerate(hospital.of.values()) for one in ones}
-    before = [[one.twin for one in dataset.tasks[:n]].count(task.twin) for n, task in enumerate(dataset.tasks)]
+    before = [[one.twin for one in tasks[:n]].count(task.twin) for n, task in enumerate(tasks)]
     rows = [
         [
             float(before[n]),
             float(n),
-            float(task.id.partition("_")[2]),
-            *features(task, hospital, dataset.constants, places),
+            float(half.id.partition("_")[2]),
+            *features(half, hospital),
         ]
-        for n, task in enumerate(dataset.tasks)
+        for n, half in enumerate(halves)
     ]
-    labels = [bool(task.change) for task in dataset.tasks]
-    names = sorted({task.twin for task in dataset.tasks})
-    fold = [names.index(task.twin) % 2 for task in dataset.tasks]
+    labels = [bool(task.change) for task in tasks]
+    names = sorted({task.twin for task in tasks})
+    fold = [names.index(task.twin) % 2 for task in tasks]
     scores = [0.0] * len(rows)
     scaled = standardised(rows)
     for held_out in (0, 1):
@@ -54,29 +80,28 @@ def test_no_classifier_tells_the_changed_twin(tmp_path: Path) -> None:
         assert abs(auc(column, labels) - 0.5) <= MOST - 0.5
 
 
-def features(task: Task, hospital: Hospital, constants: Any, places: Mapping[str, int]) -> list[float]:
-    case = case_of(task.alone.model_dump(), constants)
-    chart = case.charts(changed(hospital.source, task.change))[0]
-    case.kind.ruled(chart)
+def features(half: Half, hospital: Hospital) -> list[float]:
+    chart = half.case.charts(changed(hospital.source, half.task.change))[0]
+    half.case.kind.ruled(chart)
     used = [one for look in chart.looked for one in look.used]
     touched = list(chart.touched.values())
     common = [float(len(used)), float(len(touched)), float(not used), *_interpretations(touched)]
-    if not used or "effectiveDateTime" not in used[0]:
-        return [*common, *[0.0] * 8]
-    one = used[0]
-    time = datetime.fromisoformat(one["effectiveDateTime"])
-    stay = hospital.by_ref[one["encounter"]["reference"]]["period"]
-    end = datetime.fromisoformat(stay["end"]) if "end" in stay else chart.now
-    kind = [ref(other) for other in hospital.of[chart.patient] if other["resourceType"] == "Observation"]
+    if not used or (time := time_of(used[0])) is None:
+        return [*common, *[math.nan] * 8]
+    one, time = used[0], time.replace(tzinfo=time.tzinfo or UTC)
+    stay = hospital.by_ref[one["encounter"]["reference"]]["period"] if "encounter" in one else {}
+    start, end = (datetime.fromisoformat(stay[name]) if name in stay else chart.now for name in ("start", "end"))
+    kind = [ref(other) for other in hospital.of[chart.patient] if other["resourceType"] == one["resourceType"]]
+    issued = next((one[name] for name in ("issued", "recordedDate") if name in one), None)
     return [
         *common,
-        float(one["valueQuantity"]["value"]),
+        float(one["valueQuantity"]["value"]) if "valueQuantity" in one else math.nan,
         math.log1p((chart.now - time).total_seconds()),
         float(time.minute),
         float(time.hour),
         (datetime.fromisoformat(one["meta"]["lastUpdated"]) - time).total_seconds(),
-        (datetime.fromisoformat(one["issued"]) - time).total_seconds(),
-        float(datetime.fromisoformat(stay["start"]) <= time <= end),
+        (datetime.fromisoformat(issued) - time).total_seconds() if issued else math.nan,
+        float(start <= time <= end),
         (kind.index(ref(one)) if ref(one) in kind else -1) / max(1, len(kind)),
     ]
 
@@ -87,11 +112,13 @@ def _interpretations(resources: Sequence[Mapping[str, Any]]) -> Iterator[float]:
 
 
 def standardised(rows: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Columns with mean 0 and deviation 1. What a chart lacks counts as the mean; another column says that it does."""
     columns = []
     for column in zip(*rows, strict=True):
-        mean = sum(column) / len(column)
-        deviation = math.sqrt(sum((one - mean) ** 2 for one in column) / len(column)) or 1.0
-        columns.append([(one - mean) / deviation for one in column])
+        known = [one for one in column if not math.isnan(one)]
+        mean = sum(known) / len(known)
+        deviation = math.sqrt(sum((one - mean) ** 2 for one in known) / len(known)) or 1.0
+        columns.append([0.0 if math.isnan(one) else (one - mean) / deviation for one in column])
     return [list(row) for row in zip(*columns, strict=True)]
 
 
