@@ -75,7 +75,7 @@ def test_a_count_may_only_fall(
 ) -> None:
     for name, text in {
         "docs/a.md": "The run has a form. Its `form` has been read.\n",
-        "medagent/a.py": '"""Draws figures that `has` names."""\nERROR = f"the file has no {1} figure"\n',
+        "medagent/a.py": '"""Draws figures that `has` names."""\nERROR = f"the file has no {1} good figure"\n',
     }.items():
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(text)

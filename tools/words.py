@@ -200,7 +200,7 @@ def _lower() -> None:
 
 
 def _texts(path: Path) -> Iterator[tuple[str, str]]:
-    """The texts of a file with their kinds. Quotes and code in docs and docstrings are left out, strings of one word too."""
+    """The texts of a file with their kinds, without quotes and code in docs and docstrings, and strings of one word."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         yield "docs", _MARKDOWN_CODE.sub(_blank, text)

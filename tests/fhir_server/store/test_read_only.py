@@ -74,7 +74,7 @@ def test_writes_that_are_not_in_it_yet_are_not_left_out(path: Path) -> None:
     path.parent.chmod(0o555)
 
     def check() -> None:
-        with pytest.raises(ServerError, match="open the file once"):
+        with pytest.raises(ServerError, match="open it once"):
             Server.open(path)
 
     by_a_stranger(check)

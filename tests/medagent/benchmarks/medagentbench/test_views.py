@@ -32,8 +32,8 @@ def test_show_lists_items_by_outcome_kind_and_type(tmp_path: Path) -> None:
         "task2_2#1",
         "task2_2#2",
     ]
-    assert "--kind order-missing: no item of" in medagent("show", folder, "--kind", "order-missing").err
-    assert "--type task9: no item of" in medagent("show", folder, "--type", "task9").err
+    assert "--kind order-missing: matches no item of" in medagent("show", folder, "--kind", "order-missing").err
+    assert "--type task9: matches no item of" in medagent("show", folder, "--type", "task9").err
     assert "to list items; not both" in medagent("show", folder, "task2_1", "--wrong").err
     shown = medagent("show", folder).out
     assert "2 trials" in shown
