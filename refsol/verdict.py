@@ -101,12 +101,12 @@ class Check(NamedTuple):
 
     @property
     def expected(self) -> str:
-        """What was required, for people, not for parsing."""
+        """The required value as a text for people, not for parsing."""
         return str(self.required if isinstance(self.required, str) else self.required.expected)
 
     @property
     def actual(self) -> str:
-        """What the reply has, for people, not for parsing."""
+        """The value in the reply as a text for people, not for parsing."""
         return self.value if isinstance(self.required, str) else show(self.value)
 
 

@@ -441,7 +441,7 @@ def _later(text: Any, shift: timedelta) -> Any:
 
 
 def adopted(resource: Resource, chart: Chart, hospital: Hospital) -> Resource:
-    """A resource of another patient as one of the chart's patient."""
+    """A copy of another patient's resource that belongs to the chart's patient."""
     own = hospital.of.get(chart.patient, [])
     name = "patient" if "patient" in resource else "subject"
     kind = resource.get("resourceType")
