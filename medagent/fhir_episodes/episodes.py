@@ -179,9 +179,11 @@ class SyncEpisode(OpenEpisode):
     """An open episode of `with`, for programs without an event loop, over the embedded server."""
 
     def act(self, message: str) -> str:
+        """Handle one message of the agent; returns the reply, or "" if the episode has ended."""
         return blocking(self._session.act(message))
 
     def call(self, tool: str, arguments: dict[str, Any] | str) -> str:
+        """Handle one tool call; returns the reply."""
         return blocking(call(self._session, self._source.toolbox, tool, arguments))
 
 

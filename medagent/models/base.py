@@ -177,6 +177,7 @@ class Model:
     async def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
     ) -> Completion:
+        """The reply to a conversation. Raises ModelError if the call fails; the item is then owed."""
         raise NotImplementedError(f"{type(self).__name__} does not define `complete`")
 
     async def aclose(self) -> None:

@@ -45,6 +45,7 @@ class Resources:
                 self._found.setdefault(key, []).append(resource)
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
+        """The matching resources, in the order of the data. Raises FactsError if they cannot be read."""
         if kind == "Patient":
             ((name, value),) = query.items()
             return self._found.get((kind, name, value), [])
@@ -97,6 +98,7 @@ class SearchEhr:
         self._server = FhirSearches(base, ask)
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
+        """The matching resources of the server. Raises FactsError if they cannot be read."""
         parts = [f"{name}={value}" for name, value in query.items() if value]
         if kind != "Patient":
             parts.append(f"_count={PAGE}")
