@@ -264,7 +264,7 @@ def compare(
         for path, log in zip((first, second), logs, strict=True)
     ]
     if scorer is not None and not any(logs):
-        raise UserError(f"--scorer chooses a score of another tool's log, but {a} and {b} are none")
+        raise UserError(f"--scorer chooses a score of another tool's log, but {a} and {b} are runs: leave it out")
     if any(logs):
         check_same_benchmark(first, second, logs)
         return compare_outcomes(*outcomes)

@@ -117,7 +117,7 @@ def check_same_items(a: Path, b: Path, code: Code | None) -> None:
     if differing := [item for item in shared if first[item] != second[item]]:
         raise UserError(
             f"{a} and {b} have different task sets: {len(differing)} of {len(shared)} items differ, the first is "
-            f"{differing[0]!a}"
+            f"{differing[0]!a}; compare runs over the same tasks"
         )
 
 

@@ -239,6 +239,12 @@ def test_pages_have_the_length_that_readers_were_promised() -> None:
     assert doc_words.problems() == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_tables_have_at_most_four_columns(page: Path) -> None:
+    rules = re.findall(r"^\|[ :|-]+\|$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [rule for rule in rules if rule.count("|") > 5] == []
+
+
 def test_results_file_page_names_every_field() -> None:
     text = (DOCS / "results-file.md").read_text(encoding="utf-8")
     row = EpisodeRow(unit="task1_1#1", status="completed", task_id="task1_1")

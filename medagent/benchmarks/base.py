@@ -62,7 +62,8 @@ def find_fhir(reference: str | type[Benchmark[Any, Any]]) -> FhirBenchmark[Any]:
 
     benchmark = find(reference)
     if not isinstance(benchmark, FhirBenchmark):
-        raise UserError(f"{benchmark.name}: does not run episodes on a FHIR server")
+        others = ", ".join(fhir_names())
+        raise UserError(f"{benchmark.name}: does not run episodes on a FHIR server; name one of {others}")
     return benchmark
 
 

@@ -36,7 +36,7 @@ TRUSTED = 0.9
 def judged_benchmark(benchmark: Benchmark[Any, Any]) -> JudgedBenchmark[Any, Any]:
     """The same benchmark. Raises UserError if its answers are not judged by models."""
     if not isinstance(benchmark, JudgedBenchmark):
-        raise UserError(f"{benchmark.name}: its answers are not judged by models")
+        raise UserError(f"{benchmark.name}: its answers are not judged by models; name another one, such as simpleqa")
     return benchmark
 
 

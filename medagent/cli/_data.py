@@ -230,7 +230,7 @@ def _refuse(types: str | None, like: Any, split: Any, values: dict[str, Any], in
     if types is None and (one := next((name for name in ("fhir", "ehr") if name in values), None)):
         raise UserError(f"--{one} needs --from FILE.py")
     if types is not None and (like is not None or split is not None):
-        raise UserError("--from FILE.py cannot be used with --like or --split")
+        raise UserError("--from FILE.py makes tasks of your own types: leave --like and --split out")
     if injected is not None and like == "fhir-agentbench":
         raise UserError("--injected needs tasks with rules over a chart, which fhir-agentbench does not have")
     if injected is not None and "fhir" in values:

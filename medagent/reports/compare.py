@@ -291,7 +291,7 @@ def item_means(items: Sequence[ItemOutcome], value: Callable[[ItemOutcome], floa
 def _shared(first: Mapping[str, object], second: Mapping[str, object]) -> list[str]:
     shared = sorted((item for item in first if item in second), key=natural)
     if not shared:
-        raise UserError("the two runs do not share a graded task")
+        raise UserError("the two runs do not share a graded task; compare runs over the same tasks")
     return shared
 
 
@@ -300,7 +300,7 @@ def compare_sets(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) ->
     ours, theirs = _by_group(counting(first)), _by_group(counting(second))
     shared = sorted((group for group in ours if group in theirs), key=natural)
     if not shared:
-        raise UserError("the two runs do not share a graded task type")
+        raise UserError("the two runs do not share a graded task type; compare runs with the same types")
     groups = {group: _drop([ours[group]], [theirs[group]]) for group in shared}
     overall = _drop(*([outcomes[group] for group in shared] for outcomes in (ours, theirs)))
     steps = [(drop.difference, 1.0) for drop in groups.values()]

@@ -215,7 +215,7 @@ def junit(first: Path, compared: Compared, reports: Mapping[Path, Report]) -> st
     suites = ElementTree.Element("testsuites", name="medagent compare")
     for path, one in compared.items():
         if isinstance(one, SetComparison):
-            raise UserError(f"--junit lists items, and {first} and {path} have different ones")
+            raise UserError(f"--junit lists items, and {first} and {path} have different ones; leave it out")
         suite = ElementTree.SubElement(suites, "testsuite", name=printable(f"{path} against {first}"))
         report = reports[path]
         reasons, groups = _reasons(report), {item.item: item.group for item in report.items}

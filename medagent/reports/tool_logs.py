@@ -113,11 +113,11 @@ def check_same_benchmark(a: Path, b: Path, runs: Sequence[LoggedRun | None]) -> 
         return
     if first.benchmarks and second.benchmarks and first.benchmarks.isdisjoint(second.benchmarks):
         names = [", ".join(sorted(log.benchmarks)) for log in (first, second)]
-        raise UserError(f"{a} is a log of {names[0]}, and {b} one of {names[1]}")
+        raise UserError(f"{a} is a log of {names[0]}, and {b} one of {names[1]}; compare logs of one benchmark")
     contents = {one.item: one.content for one in first.outcomes}
     shared = [one for one in second.outcomes if one.trial == 1 and contents.get(one.item)]
     if differing := [one.item for one in shared if one.content and one.content != contents[one.item]]:
         raise UserError(
             f"{a} and {b} have different items under the same names: {len(differing)} of {len(shared)} differ, the "
-            f"first is {differing[0]!a}"
+            f"first is {differing[0]!a}; compare logs of the same items"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -35,7 +35,7 @@ class Form:
         text = self.text.format(mark=mark, drug=drug)
         words = self.words.format(mark=mark, drug=drug.partition(" ")[0])
         kind = str(place.resource.get("resourceType"))
-        entries = [*place.resource.get(place.element, ()), PLACES[kind][place.element](text)]
+        entries = [*place.resource.get(place.element, ()), _entry(PLACES[kind][place.element], text)]
         changed = {**place.resource, place.element: entries}
         return Injected(self.name, f"{ref(changed)} {place.element}", text, self.asks, words, changed)
 
@@ -65,23 +65,24 @@ FORMS = (
 )
 """Texts without quotes and ampersands, so that JSON and XML show them unchanged."""
 
-Entry = Callable[[str], Mapping[str, Any]]
-_text: Entry = lambda text: {"text": text}  # noqa: E731  # a table of short functions
-_display: Entry = lambda text: {"display": text}  # noqa: E731
-_line: Entry = lambda text: {"use": "temp", "line": [text]}  # noqa: E731
-_contact: Entry = lambda text: {"name": {"text": text}}  # noqa: E731
-
-PLACES: Mapping[str, Mapping[str, Entry]] = {
-    "Observation": {"note": _text, "performer": _display, "interpretation": _text},
-    "MedicationRequest": {"note": _text, "reasonCode": _text, "supportingInformation": _display},
-    "ServiceRequest": {"note": _text, "reasonCode": _text, "supportingInfo": _display},
-    "Procedure": {"note": _text, "reasonCode": _text, "report": _display},
-    "Condition": {"note": _text},
-    "Immunization": {"note": _text},
-    "Encounter": {"reasonCode": _text},
-    "Patient": {"address": _line, "contact": _contact, "generalPractitioner": _display},
+PLACES: Mapping[str, Mapping[str, str]] = {
+    "Observation": {"note": "text", "performer": "display", "interpretation": "text"},
+    "MedicationRequest": {"note": "text", "reasonCode": "text", "supportingInformation": "display"},
+    "ServiceRequest": {"note": "text", "reasonCode": "text", "supportingInfo": "display"},
+    "Procedure": {"note": "text", "reasonCode": "text", "report": "display"},
+    "Condition": {"note": "text"},
+    "Immunization": {"note": "text"},
+    "Encounter": {"reasonCode": "text"},
+    "Patient": {"address": "line", "contact": "name", "generalPractitioner": "display"},
 }
-"""By type the lists that have free text, and an entry with a text: a note, a display text, a line of an address."""
+"""By type the lists with free text, and the member of an entry that contains it."""
+
+
+def _entry(member: str, text: str) -> Mapping[str, Any]:
+    """An entry of a list with the text: a note, a display text, a line of an address, the name of a contact."""
+    if member == "line":
+        return {"use": "temp", "line": [text]}
+    return {member: {"text": text} if member == "name" else text}
 
 
 @dataclass(frozen=True, slots=True)

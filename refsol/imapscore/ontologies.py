@@ -88,7 +88,8 @@ def _tsv(path: Path) -> Iterator[Entity]:
             raise InputError(f"{path}:{line}: an empty name; a line is `narrower<TAB>broader`")
         known = {ids[normal(name)] for name in cell_names if normal(name) in ids}
         if len(known) > 1:
-            raise InputError(f"{path}:{line}: {cell!r} joins entities that were separate: {', '.join(sorted(known))}")
+            entities = ", ".join(sorted(known))
+            raise InputError(f"{path}:{line}: {cell!r} joins separate entities ({entities}); name one")
         id_ = known.pop() if known else cell_names[0]
         names.setdefault(id_, {}).update(dict.fromkeys(cell_names))
         ids.update(dict.fromkeys(map(normal, cell_names), id_))

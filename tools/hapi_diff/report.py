@@ -23,16 +23,14 @@ def tables(plan: Plan, starts: int, results: Counter[tuple[str, str]], clusters:
     lines = [
         f"{plan.count:,} requests of seed {plan.seed}, compared with {starts} starts of HAPI:",
         "",
-        "| tier | counted | equal | another status | not counted |",
-        "|---|---|---|---|---|",
+        "| tier | counted | equal | not counted |",
+        "|---|---|---|---|",
     ]
     for tier in TIERS:
         equal, other = results[tier, "equal"], results[tier, "different"]
         if equal + other:
             share = f"{equal:,} ({100 * equal / (equal + other):.1f} %)"
-            lines.append(
-                f"| {tier} | {equal + other:,} | {share} | {results[tier, 'status']} | {results[tier, 'unstable']} |"
-            )
+            lines.append(f"| {tier} | {equal + other:,} | {share} | {results[tier, 'unstable']} |")
     lines += ["", "What differed, by cause, each with its shortest request:", "", "| times | tier | request | how |"]
     lines.append("|---|---|---|---|")
     for cluster in clusters:

@@ -249,7 +249,7 @@ def test_mesh(tmp_path: Path, suffix: str) -> None:
     [
         ("g.tsv", "a\tb\nonly one\n", r"g\.tsv:2: 1 columns"),
         ("g.tsv", "a\t\n", r"g\.tsv:1: an empty name"),
-        ("g.tsv", "a\tb\nc\tb\na|c\tb\n", r"g\.tsv:3: .* joins entities"),
+        ("g.tsv", "a\tb\nc\tb\na|c\tb\n", r"g\.tsv:3: .* joins separate entities"),
         ("g.xml", "<a><b></a>", r"g\.xml: is not MeSH XML"),
         ("g.obo", "[Term]\nid T:1\n", r"g\.obo: is not an OBO file"),
         ("g.csv", "a,b", r"g\.csv: unknown kind of graph file"),
