@@ -119,7 +119,7 @@ def _print_pair(a: Path, b: Path, one: Comparison, *, full: bool) -> None:
     flips = [(f"Flip between the trials of {name}", run.flipping) for name, run in runs if one.kind == "shares"]
     for name, items in ((better.format("A"), one.lost), (better.format("B"), one.gained), *flips):
         if items:
-            put(_wrapped(f"{name}: {', '.join(items)}"))
+            put(_wrapped(f"{name}: {named(items, len(items) if full else NAMED)}"))
     if one.uncompared:
         names = named(one.uncompared, len(one.uncompared) if full else NAMED)
         put(f"Not compared: {len(one.uncompared)} of {one.tasks + len(one.uncompared)}: {names}")
