@@ -68,8 +68,10 @@ def opened(charts: Iterator[dict[str, Any]]) -> Iterator[Hospital]:
 
 
 def new(hospital: Hospital, *words: object, folder: str = "ward") -> Ran:
-    clock = () if "--now" in words else ("--now", NOW)
-    return command("data", "new", folder, "--from", "ward3.py", "--fhir", hospital.url, *clock, *words)
+    """`medagent data new` with the ward's clock and a known seed, where the words name none."""
+    usual = {"--now": NOW, "--seed": "ward"}
+    rest = [word for name, value in usual.items() if name not in words for word in (name, value)]
+    return command("data", "new", folder, "--from", "ward3.py", "--fhir", hospital.url, *rest, *words)
 
 
 def run(hospital: Hospital, agent: object, *words: object) -> Ran:
