@@ -38,8 +38,12 @@ class Overlay:
 
     def __init__(self, server: Server, ids: IdSource, clock: Clock, amendment: Amendment = ()) -> None:
         self._store = OverlayStore(server.store, server.pool)
-        if amendment:
-            amend(self._store, amendment)
+        try:
+            if amendment:
+                amend(self._store, amendment)
+        except BaseException:
+            self._store.close()  # its connection would keep the server's file open
+            raise
         base = server.context
         self._context = ServerContext(self._store, ids, clock, base.base, base.reference_check)
 

@@ -216,6 +216,7 @@ def test_an_item_says_in_one_sentence_why_it_is_wrong_and_the_rest_on_request(pa
     assert sentence.startswith("MedicationRequest")
     assert [line for line in rest if line] == ["Details"]
     box.get_by_text("Details").click()
+    box.locator("dl").wait_for()
     assert "order-wrong: placed the order with a wrong field" in box.inner_text()
     assert "last magnesium" in box.inner_text()
 
