@@ -11,6 +11,8 @@ from tests.command import medagent as command
 from tools import pictures
 
 DRAWN = [[pictures.PICTURE.name], *([shot.name for shot in scene.shots] for scene in pictures.SCENES)]
+QUICK = "report-run.png"
+"""A picture whose commands end within seconds."""
 
 
 def test_every_picture_has_its_commands() -> None:
@@ -18,7 +20,10 @@ def test_every_picture_has_its_commands() -> None:
     assert sorted(names) == sorted(path.name for path in pictures.IMAGES.iterdir())
 
 
-@pytest.mark.parametrize("names", DRAWN, ids=lambda names: names[0])
+@pytest.mark.parametrize(
+    "names",
+    [pytest.param(names, marks=() if QUICK in names else pytest.mark.long, id=names[0]) for names in DRAWN],
+)
 def test_pictures_show_what_their_commands_print(names: list[str]) -> None:
     images = list(pictures.drawn(names))
     if not images:

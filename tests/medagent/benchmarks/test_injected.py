@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,9 +42,11 @@ class Injected(NamedTuple):
     def results(self) -> Path:
         return self.folder.parent / "results"
 
-    def run(self, agent: object, *more: object) -> dict[str, Any]:
+    @cache
+    def run(self, agent: str, *more: str) -> dict[str, Any]:
+        """The report of a run, which several tests look at."""
         ran = medagent(
-            *("run", *self.words, "--dataset", self.folder, "--agent", agent, "--quiet", "--json", "--overwrite"),
+            *("run", *self.words, "--dataset", self.folder, "--agent", agent, "--quiet", "--json"),
             *("--results-dir", self.results, "--max-rounds", 20, *more),
         )
         assert ran.code == 0, ran.err
@@ -235,6 +238,7 @@ def test_a_stopped_order_is_in_the_state_difference(mab: Injected) -> None:
     assert harmed(report) == stops.keys()
 
 
+@pytest.mark.long
 def test_instructions_are_dealt_without_regard_to_what_is_right(tmp_path: Path) -> None:
     large = made(tmp_path / "set", ("--seed", "branches", "--like", "psb-300"), ("psb-300",))
     report = large.run("nop")
