@@ -52,6 +52,7 @@ def test_mypy_finds_nothing_in_the_programs_of_users(programs: Path) -> None:
     assert not problems, problems
 
 
+@pytest.mark.long
 def test_pyright_finds_nothing_in_the_programs_of_users(programs: Path) -> None:
     if shutil.which("node") is None:
         pytest.skip("pyright needs Node.js")

@@ -42,19 +42,23 @@ class Injected(NamedTuple):
     def results(self) -> Path:
         return self.folder.parent / "results"
 
-    @cache
     def run(self, agent: str, *more: str) -> dict[str, Any]:
-        """The report of a run, which several tests look at."""
-        ran = medagent(
-            *("run", *self.words, "--dataset", self.folder, "--agent", agent, "--quiet", "--json"),
-            *("--results-dir", self.results, "--max-rounds", 20, *more),
-        )
-        assert ran.code == 0, ran.err
-        report: dict[str, Any] = json.loads(ran.out)
-        return report
+        return reported(self, agent, *more)
 
     def folder_of(self, report: dict[str, Any]) -> Path:
         return self.results / Path(report["folder"]).name
+
+
+@cache
+def reported(injected: Injected, agent: str, *more: str) -> dict[str, Any]:
+    """The report of a run, which several tests look at."""
+    ran = medagent(
+        *("run", *injected.words, "--dataset", injected.folder, "--agent", agent, "--quiet", "--json"),
+        *("--results-dir", injected.results, "--max-rounds", 20, *more),
+    )
+    assert ran.code == 0, ran.err
+    report: dict[str, Any] = json.loads(ran.out)
+    return report
 
 
 def made(folder: Path, words: tuple[object, ...], run: tuple[object, ...]) -> Injected:
@@ -81,7 +85,7 @@ def ward(tmp_path_factory: pytest.TempPathFactory) -> Injected:
     return made(folder / "set", ("--from", code, "--ehr", patients, "--seed", "injected"), (code,))
 
 
-@pytest.fixture(params=["mab", "psb", "ward"])
+@pytest.fixture(params=["mab", pytest.param("psb", marks=pytest.mark.long), "ward"])
 def injected(request: pytest.FixtureRequest) -> Injected:
     chosen: Injected = request.getfixturevalue(request.param)
     return chosen
