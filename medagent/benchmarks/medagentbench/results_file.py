@@ -23,6 +23,7 @@ from medagent.core.version import versions
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import read_run
 from medagent.engine.results import GradedFile, RecordedRows, grade_rows
+from medagent.engine.rows import Spent
 from medagent.fhir_episodes.session import Turn
 from medagent.fhir_episodes.task import FhirItem
 from medagent.reports.tables import named
@@ -166,6 +167,8 @@ def _rows(
             task_id=name,
             answer=item.answer,
             transcript=turns,
+            created=[],
+            spent=Spent(),
             recorded=Recorded(item, episode, problem),
         )
         yield about, 1, row
