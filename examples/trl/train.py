@@ -1,6 +1,6 @@
 """GRPO on MedAgentBench with TRL, on a CPU, until the mean reward reaches a bound. Nothing is downloaded.
 
-    pip install medagent "trl==1.16.*"
+    pip install ../.. "trl==1.16.*"
     python train.py
 
 The model is made here, with random weights, so it would never call a tool. First it learns 16 episodes by heart: four
