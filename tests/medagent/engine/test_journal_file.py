@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from medagent.core.errors import UserError
@@ -41,15 +41,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(place=st.integers(0, 10_000), change=st.integers(1, 255))
+@example(place=-1, change=1)
 def test_no_changed_byte_is_accepted(whole: Path, place: int, change: int) -> None:
     raw, path = bytearray(whole.read_bytes()), whole.with_name("changed")
     raw[place % len(raw)] ^= change
     path.write_bytes(raw)
-    if raw.endswith(b"\n"):
-        with pytest.raises(UserError, match=r"changed:\d: (the row is damaged|written by a newer medagent)"):
-            list(last_rows(path, NumberRow))
-    else:  # a row that was never written
-        assert list(last_rows(path, NumberRow)) == ROWS[:-1]
+    with pytest.raises(UserError, match=r"changed:\d: (the row is damaged|written by a newer medagent)"):
+        list(last_rows(path, NumberRow))
 
 
 def checked(text: str) -> bytes:
