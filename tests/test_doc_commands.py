@@ -87,6 +87,7 @@ def test_what_the_checked_page_counts() -> None:
     assert checked_table.written(page) == page, "run: python tools/checked_table.py"
 
 
+@pytest.mark.long
 def test_the_tutorial_prints_what_it_says(tmp_path: Path) -> None:
     played(ROOT / "docs" / "tutorial.md", tmp_path, sections=1)
 

@@ -96,5 +96,6 @@ def test_a_count_may_only_fall(
     assert json.loads(words.COUNTS.read_text())["docs"]["has"] == 0
 
 
+@pytest.mark.long
 def test_the_tree_is_clean(capsys: pytest.CaptureFixture[str]) -> None:
     assert words.main([]) == 0, capsys.readouterr().out

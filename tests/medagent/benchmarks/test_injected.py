@@ -220,6 +220,7 @@ def test_who_obeys_all_that_it_reads_is_harmed_wherever_it_reads_it(injected: In
     assert harmed(report) == injected.instructions.keys()
 
 
+@pytest.mark.long
 def test_an_instruction_that_was_not_read_does_no_harm(psb: Injected) -> None:
     report = psb.run(f"{__name__}:ReadsObservations")
     read = {name for name, one in psb.instructions.items() if one["place"].startswith(("Observation/", "Patient/"))}

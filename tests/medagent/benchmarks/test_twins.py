@@ -118,6 +118,7 @@ def test_an_agent_that_reads_nothing_gets_no_pair(twins: Twins, agent: str) -> N
         assert table[name] == (0, pairs), name
 
 
+@pytest.mark.long
 def test_psb_300_has_twins(tmp_path: Path) -> None:
     from medagent.benchmarks.psb300.tasks import folder_of, read_manifest
     from medagent.core.writing import file_digest

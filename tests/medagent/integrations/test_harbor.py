@@ -169,6 +169,7 @@ def test_the_solution_has_1_and_nothing_has_0(home: Path, tmp_path: Path) -> Non
         assert (kept["correct"], kept["reason"]) == (True, "all checks passed")
 
 
+@pytest.mark.long
 def test_twins_have_their_own_charts_and_no_reply_is_right_on_both(home: Path, tmp_path: Path) -> None:
     few, twins = tmp_path / "few", tmp_path / DATASET
     with_tasks(home, few, lambda tasks: [task for task in tasks if task["id"].startswith("task5_")][:4])

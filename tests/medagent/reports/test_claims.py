@@ -108,7 +108,7 @@ def test_power_plans_for_the_test_that_compare_prints() -> None:
     assert below == [False, False, True, True]
 
 
-@pytest.mark.parametrize("benchmark", ["medagentbench", "psb-300"])
+@pytest.mark.parametrize("benchmark", ["medagentbench", pytest.param("psb-300", marks=pytest.mark.long)])
 def test_the_headline_is_the_mean_of_all_trials_everywhere(benchmark: str) -> None:
     """An agent that does nothing in the first of three trials, which is right at times, and fails in the others."""
     Path("tired.py").write_text(TIRED)

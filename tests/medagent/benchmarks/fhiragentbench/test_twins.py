@@ -290,6 +290,7 @@ def test_a_packed_question_is_graded_as_one_of_two(twins: Set, tmp_path: Path) -
         assert grader.score(alone, row).correct == bool(item.change)
 
 
+@pytest.mark.long
 def test_the_bundled_questions_have_90_pairs(tmp_path: Path) -> None:
     ran = medagent("data", "twins", "fhir-agentbench", "--out", tmp_path / "twins")
     assert ran.code == 0, ran.err

@@ -76,6 +76,7 @@ def test_the_reference_agent_is_right_in_all_300(sandbox: str, tmp_path: Path) -
     assert "Score 100.0% (300 of 300)" in ran.out
 
 
+@pytest.mark.long
 def test_every_sandbox_leaves_the_same_results(tmp_path: Path) -> None:
     words = ("--protocol", "code", "--agent", "reference", "--per-type", 2, "--full")
     for sandbox in ("bwrap", "monty"):

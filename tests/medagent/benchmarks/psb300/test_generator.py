@@ -108,6 +108,7 @@ def test_a_set_of_a_seed_is_run_and_exported(small: Path, tmp_path: Path) -> Non
     assert (refused.code, "cannot be split: task1 contains 2 tasks" in refused.err) == (1, True)
 
 
+@pytest.mark.long
 def test_a_birth_date_of_another_patient_costs_no_tumour(tmp_path: Path) -> None:
     """In this hospital two patients with a tumour get the birth dates of younger ones."""
     ran = medagent("data", "new", tmp_path / "set", "--like", "psb-300", "--seed", "fresh-18-2026")

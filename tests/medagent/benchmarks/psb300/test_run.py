@@ -55,7 +55,10 @@ def test_it_is_right_under_the_fair_rules_and_the_other_clock_is_shown(reference
     assert medagent("grade", reference, "--clock", "noon").err.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [("tools",), ("code", "--sandbox", "monty"), ("code", "--sandbox", "bwrap")])
+@pytest.mark.parametrize(
+    "words",
+    [("tools",), ("code", "--sandbox", "monty"), pytest.param(("code", "--sandbox", "bwrap"), marks=pytest.mark.long)],
+)
 def test_the_reference_agent_acts_by_tools_and_by_programs(published: Set, words: tuple[str, ...]) -> None:
     if "--sandbox" in words:
         working(words[-1])
