@@ -119,6 +119,8 @@ def whole_file(text: str) -> Plugin | None:
 
 def _of_file(file: Path, name: str) -> Plugin:
     path = _from_here(str(file)) + name
+    if not file.is_file():
+        raise UserError(f"{path}: no such file; correct the path")
     try:
         source = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

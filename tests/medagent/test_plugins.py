@@ -137,7 +137,7 @@ def test_what_is_an_import_path(name: str, path: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("away.py:Agent", "away.py:Agent: the file cannot be read"),
+        ("away.py:Agent", "away.py:Agent: no such file"),
         ("no_such_package.module:Agent", "no_such_package.module:Agent: No module named 'no_such_package'"),
         ("json:Agent", "json:Agent: does not define Agent; its classes: "),
     ],
