@@ -81,6 +81,12 @@ def _is_local(address: Any) -> bool:
 
 
 @pytest.fixture(autouse=True)
+def _own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of user code puts its folder first in sys.path, where tests/ would hide medagent from a new process."""
+    monkeypatch.setattr(sys, "path", sys.path[:])
+
+
+@pytest.fixture(autouse=True)
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     connect, connect_ex, getaddrinfo = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
 
