@@ -74,7 +74,12 @@ BENCHMARKS: dict[str, tuple[Callable[[], Path], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+SLOW = ("psb-300", "fhir-agentbench")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name in SLOW else ()) for name in BENCHMARKS]
+)
 def test_the_table_of_each_benchmark_fits_any_terminal(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
