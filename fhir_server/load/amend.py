@@ -59,7 +59,7 @@ def _put_back(store: OverlayStore, old: Version, entry: Mapping[str, Any]) -> No
 def _with_decimals(value: Json, stored: Json) -> Json:
     """A value with numbers that have the decimals of those in the stored value: 4.2 instead of 3.80 is 4.20."""
     if isinstance(value, dict) and isinstance(stored, dict):
-        return {name: one if type(one) is str else _with_decimals(one, stored.get(name)) for name, one in value.items()}
+        return {name: _with_decimals(one, stored.get(name)) for name, one in value.items()}
     if isinstance(value, list) and isinstance(stored, list):
         return [_with_decimals(one, stored[place] if place < len(stored) else None) for place, one in enumerate(value)]
     if isinstance(value, Number) and isinstance(stored, Number):
