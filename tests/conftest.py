@@ -22,14 +22,19 @@ from hypothesis import settings
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-settings.register_profile("medagent", deadline=None)  # no test depends on the speed of the machine
-settings.load_profile("medagent")
+# No test depends on the speed of the machine, and only long ones on chance: a new find must not stop another's change.
+settings.register_profile("same examples", deadline=None, derandomize=True)
+settings.register_profile("new examples", deadline=None)
 
 # The suite holds much that stays to its end, and few cycles: one look for them among all that takes a second.
 gc.set_threshold(50_000, 20, 100)
 
 LONG_S = 3600
 """Seconds that bound a test marked `long`; `timeout` in pyproject.toml bounds all others."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("new examples" if config.option.markexpr == "long" else "same examples")
 
 
 def pytest_collection_finish() -> None:
