@@ -133,8 +133,8 @@ def _orders(ruled: Ruled) -> Iterator[Behaviour]:
 
 def _is_right(item: FloorItem, ruling: Ruling, behaviour: Behaviour) -> bool:
     chart = item.chart
-    needed = (text in item.words for text in (chart.patient, *behaviour.stated))
-    orders = behaviour.orders if behaviour.orders and all(needed) else ()
+    can_order = all(text in item.words for text in (chart.patient, *behaviour.stated))
+    orders = behaviour.orders if can_order else ()
     if bool(orders) != bool(ruling.due):
         return False  # an order that is not due, or no order where one is due
     bodies = [json.loads(text.replace(_PATIENT, chart.patient)) for text in orders]
