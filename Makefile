@@ -14,7 +14,7 @@ test: .venv/.test-installed
 
 # The tests marked `long`, or a part of them: make test-long [PART=2/4]
 test-long: .venv/.test-installed
-	$(BIN)/python -m pytest -m long -n 2 $(if $(PART),--part $(PART))
+	$(BIN)/python -m pytest -m long -n 3 $(if $(PART),--part $(PART))
 
 # Draws docs/images from commands: make images [ONLY="terminal.svg report-run.png"]. Needs Chromium.
 images: .venv/.test-installed
