@@ -120,5 +120,8 @@ def test_later_writes_find_the_amended_data() -> None:
 
 @pytest.mark.parametrize("entry", ["Observation/x", reading("x", "1.0", 1)])
 def test_a_resource_that_is_not_in_the_data_cannot_be_amended(entry: Any) -> None:
-    with pytest.raises(ServerError, match="Observation/x: is not in the data"), overlay([PATIENT], [entry]):
-        pass
+    with Server.open(None, "http://localhost/fhir") as server:
+        server.load([json.dumps(PATIENT)], ids=IdSource("load"), clock=SteppingClock(NOW))
+        with pytest.raises(ServerError, match="Observation/x: is not in the data"):
+            server.overlay("seed", NOW, [entry])
+        assert len(server.pool.idle) == 1, "the refused overlay gave its connection back"

@@ -130,7 +130,6 @@ def main() -> None:
             results[case.tier, "unstable" if expected is None else "different" if difference else "equal"] += 1
             if difference:
                 differences.append(difference)
-                results[case.tier, "status"] += difference.hapi.status != difference.own.status
     clusters = clustered(differences)
     show(clusters[: options.show])
     if options.docs:
