@@ -123,7 +123,7 @@ def test_a_signal_keeps_what_is_finished(words: Words, name: str, api: str, sent
     assert "Finished units are saved. Continue: medagent run" in ran.err
     assert "Traceback" not in ran.err
     left = Counter(row["status"] for row in rows())
-    assert left["cancelled"] == 2
+    assert 1 <= left["cancelled"] <= 2  # one, if both stalled calls are of one item and the other item was at its end
     assert left["completed"] >= 1
     sent_before = paid()
     assert sent_before == len(server.calls) > fine  # those that were cut off included
