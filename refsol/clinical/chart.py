@@ -22,6 +22,7 @@ from refsol.clinical.sources import Resource, Source
 from refsol.errors import DataFault
 from refsol.json_values import as_object, objects
 from refsol.reads import Query, Read, has_read, has_reading, searched
+from refsol.resources import CLINICAL_STATUS, any_of
 from refsol.stats import sequential_mean
 from refsol.verdict import Fact, Needed
 
@@ -40,8 +41,10 @@ class Search(NamedTuple):
     @property
     def query(self) -> dict[str, str]:
         """The parameters, without the patient."""
-        code = {"code": ",".join([one.code for one in self.codes])} if self.codes else {}
-        return {**code, "status": self.status} if self.status else code
+        coded = "vaccine-code" if self.kind == "Immunization" else "code"
+        code = {coded: any_of([one.code for one in self.codes])} if self.codes else {}
+        status = "clinical-status" if self.kind in CLINICAL_STATUS else "status"
+        return {**code, status: self.status} if self.status else code
 
     def __str__(self) -> str:
         query = "&".join(f"{name}={value}" for name, value in self.query.items())
@@ -96,6 +99,8 @@ class Looked(NamedTuple):
         """The searches that show the absence, one for each code."""
         kind, codes, status, start = self.search
         window = None if start is None else (start, self.now)
+        if status and kind in CLINICAL_STATUS:
+            status = f"{CLINICAL_STATUS[kind]}|{status}"
         for code in codes or (Code(""),):
             token = f"{code.system}|{code.code}" if code.system else code.code
             category = code.category if isinstance(code, Lab) else ""

@@ -19,7 +19,7 @@ from refsol.clinical.rulings import Ruling
 from refsol.clinical.sources import Amendment, Resource, Resources, Source
 from refsol.clinical.task_type import TaskType
 from refsol.errors import DataFault
-from refsol.resources import codes
+from refsol.resources import CLINICAL_STATUS, coded_in, codes
 
 MakeChart = Callable[[Source], Chart]
 """A new chart of a task's patient over some resources."""
@@ -137,8 +137,9 @@ def _present(look: Looked) -> Iterator[Change]:
     for used in look.used:
         yield Change(f"{ref(used)} is removed", _REMOVE_COST, {ref(used): None})
         if look.search.status:
-            words = f"{ref(used)}: status {used.get('status')} → stopped"
-            yield Change(words, _STATUS_COST, {ref(used): {**used, "status": "stopped"}})
+            other = "resolved" if look.search.kind in CLINICAL_STATUS else "stopped"
+            words = f"{ref(used)}: status {look.search.status} → {other}"
+            yield Change(words, _STATUS_COST, {ref(used): {**used, **_status(look.search.kind, other)}})
         if look.search.start is not None:
             yield moved(used, look.search.start - _MINUTE)
         if look.lab is not None:
@@ -155,8 +156,8 @@ def _absent(look: Looked, chart: Chart) -> Iterator[Change]:
     added = {
         "resourceType": search.kind,
         "id": "twin-1",
-        "status": search.status or ("final" if search.kind == "Observation" else "completed"),
-        "subject": {"reference": f"Patient/{chart.patient}"},
+        **_status(search.kind, search.status or _STATUS_OF_KIND.get(search.kind, "completed")),
+        "patient" if search.kind in _OF_PATIENT else "subject": {"reference": f"Patient/{chart.patient}"},
         _TIME_OF_KIND.get(search.kind, "performedDateTime"): (chart.now - timedelta(hours=1)).isoformat(),
     }
     if look.lab is not None:
@@ -165,11 +166,11 @@ def _absent(look: Looked, chart: Chart) -> Iterator[Change]:
             yield _added(
                 {**added, "code": _concept(look.lab), "valueQuantity": quantity}, f"{look.lab.label} {value:g}"
             )
-    elif search.kind == "MedicationRequest":
+    elif search.kind == "MedicationRequest" and not search.codes:
         text = look.what.partition(" or ")[0]
         yield _added({**added, "medicationCodeableConcept": {"text": text}}, text)
     elif search.codes:
-        yield _added({**added, "code": _concept(search.codes[0])}, search.codes[0].label)
+        yield _added({**added, coded_in(search.kind): _concept(search.codes[0])}, search.codes[0].label)
 
 
 _TIME_OF_KIND = {
@@ -177,7 +178,17 @@ _TIME_OF_KIND = {
     "MedicationRequest": "authoredOn",
     "ServiceRequest": "authoredOn",
     "Condition": "onsetDateTime",
+    "AllergyIntolerance": "onsetDateTime",
+    "Immunization": "occurrenceDateTime",
 }
+_STATUS_OF_KIND = {"Observation": "final", **dict.fromkeys(CLINICAL_STATUS, "active")}
+_OF_PATIENT = ("AllergyIntolerance", "Immunization")
+"""The types that refer to the Patient in `patient`."""
+
+
+def _status(kind: str, status: str) -> dict[str, Any]:
+    """The element with the status of a resource."""
+    return {"clinicalStatus": {"coding": [{"code": status}]}} if kind in CLINICAL_STATUS else {"status": status}
 
 
 def _concept(code: Code) -> dict[str, Any]:
@@ -258,7 +269,7 @@ class Changed:
         matches = {ref(one): one for one in stored if ref(one) not in self._own}
         new = Resources(one for one in self._own.values() if not isinstance(one, str)).search(kind, **query)
         matches |= {ref(one): one for one in new}
-        wide = {name: value for name, value in query.items() if name != "status"}
+        wide = {name: value for name, value in query.items() if name not in ("status", "clinical-status")}
         order = [ref(one) for one in self._source.search(kind, **wide)]
         return [matches[name] for name in dict.fromkeys([*order, *matches]) if name in matches]
 
