@@ -152,7 +152,7 @@ def test_a_run_and_check_find_the_same(folder: Path) -> None:
         (kind, True, True) for kind in KINDS
     }, ran.err
     assert len(report["items"]) == 2 * len(KINDS)
-    right = {}
+    right: dict[str, set[str]] = {}
     for row in map(json.loads, next(folder.glob("*/episodes.jsonl")).read_text("utf-8").splitlines()):
         right.setdefault(row["task_id"][:-2], set()).add(row["answer"])
     assert right == {kind: {"[0]", "[1]"} for kind in KINDS}
