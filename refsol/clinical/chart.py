@@ -22,7 +22,7 @@ from refsol.clinical.sources import Resource, Source
 from refsol.errors import DataFault
 from refsol.json_values import as_object, objects
 from refsol.reads import Query, Read, has_read, has_reading, searched
-from refsol.resources import CLINICAL_STATUS, any_of
+from refsol.resources import CLINICAL_STATUS, any_of, coded_in, codes_in, codings
 from refsol.stats import sequential_mean
 from refsol.verdict import Fact, Needed
 
@@ -129,7 +129,7 @@ class Looked(NamedTuple):
             return Fact("birthDate", resource.get("birthDate"), None, None, role)
         if self.lab is not None:
             return Fact(self.lab.code, _value(resource), self.lab.unit or None, resource.get("effectiveDateTime"), role)
-        text = drug_text(resource) if resource.get("resourceType") == "MedicationRequest" else None
+        text = next(iter(drug_names(resource)), None)
         return Fact(ref(resource), text, None, time_text(resource), role)
 
     def __str__(self) -> str:
@@ -263,10 +263,12 @@ class Chart:
 
     identifier = "_id"
     """The search parameter that finds the Patient."""
-    units = True
-    """Whether a reading in another unit is a fault of the data."""
+    strict = True
+    """Whether a resource must say what a rule needs (unit, time, drug), and is left out if it is about a code of another
+    system, was entered in error, or was not done. Published graders do not look at these.
+    """
     until_now = True
-    """Whether readings later than now are left out."""
+    """Whether readings and events later than now are left out."""
     required: Sequence[Needed] = ()
     """What an agent must have read besides. Only for types with evidence of their own."""
 
@@ -294,6 +296,15 @@ class Chart:
         """Whether a text names one of some words (all in lower case), each as a whole word."""
         return any(re.search(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", text) for word in words)
 
+    def drug(self, order: Resource) -> str:
+        """The names of an order's drug, in lower case. Raises DataFault if it has none."""
+        if not self.strict:
+            return drug_text(order)
+        names = drug_names(order)
+        if not names:
+            raise DataFault(f"{ref(order)} does not name its drug, in a text or a display")
+        return "\n".join(names)
+
     # Reads
 
     @property
@@ -310,13 +321,15 @@ class Chart:
     def find(self, search: Search) -> list[Resource]:
         """The resources that a search finds and that count. They are not recorded as decisive; see `note`."""
         matches = self.source.search(search.kind, patient=self.patient, **search.query)
-        counting = [one for one in matches if self.counts(one)]
+        counting = [one for one in matches if self.counts(one) and (not self.strict or is_valid(one, search))]
         self.touched |= {id(one): one for one in counting}
         return counting
 
     def readings(self, lab: Lab) -> list[Event]:
         """All measurements in the server's order, not recorded. Raises DataFault if one cannot be read."""
-        events = [self.reading(one, lab) for one in self.find(Search("Observation", (lab,)))]
+        return self._past([self.reading(one, lab) for one in self.find(Search("Observation", (lab,)))])
+
+    def _past(self, events: Sequence[Event]) -> list[Event]:
         return between(events, end=self.now) if self.until_now else events
 
     def reading(self, resource: Resource, lab: Lab) -> Event:
@@ -325,7 +338,7 @@ class Chart:
         value, unit = quantity.get("value"), quantity.get("unit")
         if not self.is_number(value):
             raise DataFault(f"the Observation of {lab.code} at {text} has no usable valueQuantity.value")
-        if self.units and lab.unit and unit != lab.unit:
+        if self.strict and lab.unit and unit != lab.unit:
             raise DataFault(f"the Observation of {lab.code} at {text} is in {unit}, not in {lab.unit}")
         return Event(resource, str(text), self.moment(text, resource), self, value)
 
@@ -364,25 +377,35 @@ class Chart:
         return last
 
     def last_done(self, *codes: Code, kind: str = "Procedure") -> Event | None:
-        """The last resource of a type (Procedure, Immunization) with one of these codes. Those without a time are
-        left out.
+        """The last resource of a type (Procedure, Immunization) with one of these codes. Raises DataFault if one has no
+        time.
         """
         search = Search(kind, codes)
-        return self.last_of(search, self.timed((one, performed(one)) for one in self.find(search)))
+        time = time_text if self.strict else performed
+        done = self.timed((one, time(one)) for one in self.find(search))
+        return self.last_of(search, self._past(done))
 
     def timed(self, items: Iterable[tuple[Resource, Any]]) -> list[Event]:
-        """Resources with their stored times as events. Those without a time (None) are left out."""
-        return [Event(one, str(text), self.moment(text, one), self) for one, text in items if text is not None]
+        """Resources with their stored times as events. One without a time (None) is a fault of the data, which published
+        graders leave out.
+        """
+        events = []
+        for one, text in items:
+            if text is not None:
+                events.append(Event(one, str(text), self.moment(text, one), self))
+            elif self.strict:
+                raise DataFault(f"{ref(one)} has no time")
+        return events
 
     def orders(self, *words: str, status: str = "active", most: int | None = None) -> list[Resource]:
-        """The drug orders whose text names one of these words; of these the first `most`."""
-        search = Search("MedicationRequest", status=status)
-        matches = [one for one in self.find(search) if self.mentions(drug_text(one), *words)][:most]
+        """The drug orders that name one of these words; of these the first `most`."""
+        search, words = Search("MedicationRequest", status=status), tuple(word.lower() for word in words)
+        matches = [one for one in self.find(search) if self.mentions(self.drug(one), *words)][:most]
         self.note(search, *matches, what=" or ".join(words))
         return matches
 
     def active_order(self, *words: str) -> Resource | None:
-        """The first active drug order whose text names one of these words."""
+        """The first active drug order that names one of these words."""
         return next(iter(self.orders(*words, most=1)), None)
 
     def first(self, kind: str, code: Code, status: str = "") -> Resource | None:
@@ -470,6 +493,31 @@ def drug_text(resource: Resource) -> str:
     if not isinstance(text, str):
         raise DataFault(f"{ref(resource)} has no readable medicationCodeableConcept")
     return text.lower()
+
+
+def drug_names(resource: Resource) -> list[str]:
+    """The texts that name the drug of an order, in lower case: of its concept or reference, and of each coding."""
+    named = [as_object(resource.get(name)) for name in ("medicationCodeableConcept", "medicationReference")]
+    displays = (one.get("display") for one in codings(resource, "medicationCodeableConcept"))
+    texts = (named[0].get("text"), named[1].get("display"), *displays)
+    return [text.lower() for text in texts if isinstance(text, str) and text.strip()]
+
+
+_VOID = ("entered-in-error", "not-done", "refuted")
+
+
+def is_valid(resource: Resource, search: Search) -> bool:
+    """Whether a resource is about one of a search's codes, and was neither entered in error, refuted nor not done. Only
+    two systems that are both stated can differ.
+    """
+    states = (resource.get("status"), *codes_in(resource, "verificationStatus"))
+    if any(one in _VOID and one != search.status for one in states):
+        return False
+    own = [(one.get("code"), one.get("system")) for one in codings(resource, coded_in(search.kind))]
+    same = (
+        one.system in ("", system or one.system) for one in search.codes for code, system in own if code == one.code
+    )
+    return not search.codes or any(same)
 
 
 def performed(resource: Resource) -> Any:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from refsol.changes import Change
-from refsol.clinical.chart import Chart, drug_text
+from refsol.clinical.chart import Chart, drug_names
 from refsol.clinical.codes import Code, Drug
 from refsol.clinical.meanings import (
     About,
@@ -71,7 +71,7 @@ class Order:
         before, after = change.before or {}, change.after or {}
         if not self.ends or before.get("resourceType") != DRUG_ORDER or before.get("status") != "active":
             return False
-        return after.get("status") in ENDINGS and chart.mentions(drug_text(before), *self.ends)
+        return after.get("status") in ENDINGS and chart.mentions("\n".join(drug_names(before)), *self.ends)
 
     @property
     def kind(self) -> str:

@@ -33,7 +33,7 @@ RuleName = Literal["official", "fair", "state"]
 class TaskChart(Chart):
     """A chart as the published grader reads it: the patient by identifier, and readings in any unit, at any time."""
 
-    identifier, units, until_now = "identifier", False, False
+    identifier, strict, until_now = "identifier", False, False
 
 
 def _contains(actual: Any, text: str) -> bool:

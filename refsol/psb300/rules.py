@@ -42,7 +42,7 @@ def is_fair(chart: Chart) -> bool:
 class PsbChart(Chart):
     """A chart as the published grader reads it. Resources stored after `cut_off` do not count; None: all count."""
 
-    units, until_now = False, False
+    strict, until_now = False, False
     cut_off: datetime | None = None
 
     def counts(self, resource: Resource) -> bool:
