@@ -264,8 +264,8 @@ class Chart:
     identifier = "_id"
     """The search parameter that finds the Patient."""
     strict = True
-    """Whether a resource must say what a rule needs (unit, time, drug), and is left out if it is about a code of another
-    system, was entered in error, or was not done. Published graders do not look at these.
+    """Whether a resource must say what a rule needs (unit, time, drug), and is left out if its code is of another
+    system, it was entered in error, or was not done. Published graders do not look at these.
     """
     until_now = True
     """Whether readings and events later than now are left out."""
@@ -329,7 +329,7 @@ class Chart:
         """All measurements in the server's order, not recorded. Raises DataFault if one cannot be read."""
         return self._past([self.reading(one, lab) for one in self.find(Search("Observation", (lab,)))])
 
-    def _past(self, events: Sequence[Event]) -> list[Event]:
+    def _past(self, events: list[Event]) -> list[Event]:
         return between(events, end=self.now) if self.until_now else events
 
     def reading(self, resource: Resource, lab: Lab) -> Event:
@@ -386,8 +386,8 @@ class Chart:
         return self.last_of(search, self._past(done))
 
     def timed(self, items: Iterable[tuple[Resource, Any]]) -> list[Event]:
-        """Resources with their stored times as events. One without a time (None) is a fault of the data, which published
-        graders leave out.
+        """Resources with their stored times as events. One without a time (None) is a fault of the data; published
+        graders leave it out.
         """
         events = []
         for one, text in items:
@@ -514,10 +514,9 @@ def is_valid(resource: Resource, search: Search) -> bool:
     if any(one in _VOID and one != search.status for one in states):
         return False
     own = [(one.get("code"), one.get("system")) for one in codings(resource, coded_in(search.kind))]
-    same = (
-        one.system in ("", system or one.system) for one in search.codes for code, system in own if code == one.code
+    return not search.codes or any(
+        one.code == code and one.system in ("", system or one.system) for one in search.codes for code, system in own
     )
-    return not search.codes or any(same)
 
 
 def performed(resource: Resource) -> Any:

@@ -61,7 +61,7 @@ def test_an_order_that_cannot_be_is_an_error(make: Any, words: str) -> None:
 
 def drug_order(value: Any, rate: Json | None = None, **more: Any) -> Json:
     dosage = {"doseAndRate": [{"doseQuantity": {"value": value, "unit": "mg"}, **(rate or {})}], **more}
-    own = {"status": "active", "intent": "order", "medicationCodeableConcept": concept("3407", RXNORM)}
+    own: Json = {"status": "active", "intent": "order", "medicationCodeableConcept": concept("3407", RXNORM)}
     return resource("MedicationRequest", **own, dosageInstruction=[dosage])
 
 
