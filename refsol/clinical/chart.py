@@ -159,7 +159,7 @@ class Looked(NamedTuple):
 class Compared(NamedTuple):
     """A comparison: of which resources, what (a value or a time), the operator, the limit, and the outcome.
 
-    `words` describe a time on this side of its limit: `older than 365 days`.
+    `words` describe a time on this side of its limit (`older than 365 days`), or a value that is no reading (`age`).
     """
 
     used: tuple[Resource, ...]
@@ -171,33 +171,64 @@ class Compared(NamedTuple):
     words: str = ""
 
 
-def _recorded(op: str, test: Callable[[float, float], bool]) -> Callable[[Any, float], bool]:
-    def compare(one: Any, limit: float) -> bool:
+def _recorded(op: str, test: Callable[[float, float], bool]) -> Callable[[Any, Any], bool]:
+    def compare(one: Any, limit: Any) -> bool:
         number: Number = one.number
+        if isinstance(limit, _Comparable):  # of their difference, the limit is the same for all patients
+            number, limit = (number - limit.number).named("difference"), 0
         outcome = test(float(number), float(limit))
-        number.chart.compared.append(Compared(number.used, "value", float(number), op, float(limit), outcome))
+        number.chart.record(Compared(number.used, "value", float(number), op, float(limit), outcome, number.name))
         return outcome
 
     return compare
 
 
+_equal = _recorded("==", operator.eq)
+
+
 class _Comparable:
     """What has a `number`. The chart records each comparison with a limit."""
+
+    @property
+    def number(self) -> Number:
+        """The number that is compared."""
+        raise NotImplementedError
 
     __lt__ = _recorded("<", operator.lt)
     __le__ = _recorded("<=", operator.le)
     __gt__ = _recorded(">", operator.gt)
     __ge__ = _recorded(">=", operator.ge)
 
+    def __eq__(self, other: object) -> bool:
+        return _equal(self, other) if hasattr(other, "__float__") else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        same = self.__eq__(other)
+        return same if same is NotImplemented else not same
+
+
+def _computed(operation: Callable[[float, float], float]) -> Callable[[Number, float], Number]:
+    def compute(one: Number, other: float) -> Number:
+        used = other.used if isinstance(other, Number) else ()
+        try:
+            value = operation(float(one), float(other))
+        except ZeroDivisionError:
+            raise DataFault("a number of the chart would have to be divided by 0") from None
+        return Number.of(round(value, 9), one.chart, (*one.used, *used))
+
+    return compute
+
 
 class Number(_Comparable, float):
     """A number read from a chart. It records its comparisons; otherwise it is a float.
 
-    Sums and differences are rounded to 9 digits, because 64.1 − 62.1 must not be below 2.
+    What is computed from it does so too. It is rounded to 9 digits, because 64.1 − 62.1 must not be below 2.
     """
 
     chart: Chart
     used: tuple[Resource, ...]
+    name = ""
+    """What it is, if it is not a reading."""
 
     @classmethod
     def of(cls, value: float, chart: Chart, used: tuple[Resource, ...]) -> Self:
@@ -206,20 +237,50 @@ class Number(_Comparable, float):
         number.chart, number.used = chart, used
         return number
 
+    def named(self, name: str) -> Self:
+        """The number, with a name."""
+        self.name = name
+        return self
+
     @property
     def number(self) -> Number:
         """The number itself."""
         return self
 
-    def __add__(self, other: float) -> Number:
-        used = other.used if isinstance(other, Number) else ()
-        return Number.of(round(float(self) + float(other), 9), self.chart, (*self.used, *used))
+    __hash__ = float.__hash__
+    __add__ = __radd__ = _computed(operator.add)
+    __sub__ = _computed(operator.sub)
+    __rsub__ = _computed(lambda one, other: other - one)
+    __mul__ = __rmul__ = _computed(operator.mul)
+    __truediv__ = _computed(operator.truediv)
+    __rtruediv__ = _computed(lambda one, other: other / one)
 
     def __neg__(self) -> Number:
-        return Number.of(-float(self), self.chart, self.used)
+        return 0 - self
 
-    def __sub__(self, other: float) -> Number:
-        return self + -other
+    def __abs__(self) -> Number:
+        return -self if float(self) < 0 else self
+
+
+class Age(_Comparable, int):
+    """The age of a patient in full years. It records its comparisons; otherwise it is an int."""
+
+    chart: Chart
+    used: tuple[Resource, ...]
+
+    __hash__ = int.__hash__
+
+    @classmethod
+    def on(cls, day: date, born: date, chart: Chart, patient: Resource) -> Self:
+        """The age on a day."""
+        age = cls(day.year - born.year - ((day.month, day.day) < (born.month, born.day)))
+        age.chart, age.used = chart, (patient,)
+        return age
+
+    @property
+    def number(self) -> Number:
+        """The age as a number that records its comparisons."""
+        return Number.of(int(self), self.chart, self.used).named("age")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,6 +289,8 @@ class Event(_Comparable):
 
     Comparing it with a number compares its value. Both this and `before` are recorded.
     """
+
+    __hash__ = object.__hash__
 
     resource: Resource
     text: str
@@ -246,7 +309,8 @@ class Event(_Comparable):
         Raises DataFault for a time without a zone.
         """
         outcome = not between([self], moment)
-        self.chart.compared.append(Compared((self.resource,), "time", self.time, "<", moment, outcome, words))
+        words = words or self.chart.words_before(moment)
+        self.chart.record(Compared((self.resource,), "time", self.time, "<", moment, outcome, words))
         return outcome
 
     def older_than(self, **length: float) -> bool:
@@ -279,6 +343,8 @@ class Chart:
         self.task = as_object(task)
         self.looked: list[Looked] = []
         self.compared: list[Compared] = []
+        self.is_read = False
+        """Whether the rule has finished. What a grader compares later is not recorded."""
         self.touched: dict[int, Resource] = {}
         """All resources that a search found, by identity."""
 
@@ -317,6 +383,20 @@ class Chart:
         look = Looked(search, used, how, what, role, self.patient, self.now)
         if look not in self.looked:
             self.looked.append(look)
+
+    def record(self, compared: Compared) -> None:
+        """Record a comparison of the rule."""
+        if not self.is_read:
+            self.compared.append(compared)
+
+    def words_before(self, moment: datetime) -> str:
+        """`before the last potassium` for the time of an event that the rule has read, which differs between patients;
+        otherwise empty.
+        """
+        for look in self.looked:
+            if any(_is_at(time_text(one), moment) for one in look.used):
+                return f"before {'the last ' if look.how == 'last' else ''}{look.name}"
+        return ""
 
     def find(self, search: Search) -> list[Resource]:
         """The resources that a search finds and that count. They are not recorded as decisive; see `note`."""
@@ -420,14 +500,18 @@ class Chart:
         return self.first("Condition", code) is not None
 
     @cached_property
-    def birth_date(self) -> date:
-        """The patient's birth date. Raises DataFault if it is not a full date."""
+    def _person(self) -> Resource:
         matches = self.source.search("Patient", **{self.identifier: self.patient})
         if not matches:
             raise DataFault(f"no patient has the identifier {self.patient}")
-        text: Any = matches[0].get("birthDate")
         self.touched[id(matches[0])] = matches[0]
-        self.note(Search("Patient"), matches[0], what="birthDate", role="the patient's birth date")
+        return matches[0]
+
+    @cached_property
+    def birth_date(self) -> date:
+        """The patient's birth date. Raises DataFault if it is not a full date."""
+        text: Any = self._person.get("birthDate")
+        self.note(Search("Patient"), self._person, what="birthDate", role="the patient's birth date")
         with suppress(TypeError, ValueError):
             born = date.fromisoformat(text)
             if born.isoformat() == text:
@@ -435,10 +519,9 @@ class Chart:
         raise DataFault(f"the birth date of {self.patient} is {text or 'missing'}, not a full date")
 
     @property
-    def age(self) -> int:
+    def age(self) -> Age:
         """The patient's age in full years."""
-        born, today = self.birth_date, self.now.date()
-        return today.year - born.year - ((today.month, today.day) < (born.month, born.day))
+        return Age.on(self.now.date(), self.birth_date, self, self._person)
 
     def tomorrow(self, hour: int, minute: int = 0) -> datetime:
         """A time on the next day."""
@@ -538,6 +621,13 @@ def time_text(resource: Resource) -> str | None:
         return None
     time = time or resource.get("effectiveDateTime") or resource.get("authoredOn")
     return time if isinstance(time, str) else None
+
+
+def _is_at(text: str | None, moment: datetime) -> bool:
+    try:
+        return datetime.fromisoformat(text or "") == moment
+    except ValueError:
+        return False
 
 
 def _value(resource: Resource) -> Any:

@@ -60,23 +60,23 @@ def twin(kind: TaskType, make: MakeChart, resources: Sequence[Resource]) -> Twin
     """The smallest change that changes the ruling. None if there is none. Raises DataFault."""
     chart = make(Resources(resources))
     before = kind.ruled(chart)
+    own = signature(before, chart)
     for change in sorted(changes(chart), key=lambda one: one.cost):
         try:
-            after = kind.ruled(make(Resources(change.on(resources))))
+            other = make(Resources(change.on(resources)))
+            after = kind.ruled(other)
         except DataFault:
             continue
-        if signature(after) != signature(before):
+        if signature(after, other) != own:
             return Twin(change, before, after)
     return None
 
 
-def signature(ruling: Ruling) -> tuple[Any, ...]:
-    """What makes two rulings different: the branch and the kinds of the orders and changes; for a query, its first
-    answer.
-    """
+def signature(ruling: Ruling, chart: Chart) -> tuple[str, ...]:
+    """What makes two rulings different: the branch, the orders and the changes; for a query, its first answer."""
     if ruling.branch == "query":
         return ruling.branch, json.dumps(plain(ruling.answers[0])) if ruling.answers else ""
-    return ruling.branch, *(one.kinds for one in ruling.due), *(one.kind for one in ruling.edits)
+    return ruling.branch, *(json.dumps(one.json(chart)) for one in ruling.due), *(one.words for one in ruling.edits)
 
 
 def changes(chart: Chart) -> Iterator[Change]:
@@ -84,7 +84,9 @@ def changes(chart: Chart) -> Iterator[Change]:
     for compared in chart.compared:
         if compared.what == "time":
             yield from _older(compared, chart)
-        elif len(compared.used) == 1:
+        elif compared.used[0]["resourceType"] == "Patient":
+            yield from _to_age(compared, chart)
+        elif [one["valueQuantity"]["value"] for one in compared.used] == [compared.actual]:
             yield from _to_limit(compared, chart)
         else:
             yield from _parts(compared)
@@ -106,12 +108,15 @@ def _to_limit(compared: Compared, chart: Chart) -> Iterator[Change]:
 
 
 def _parts(compared: Compared) -> Iterator[Change]:
-    """A difference or a mean moves across a limit, because one of its readings does."""
-    distance = compared.limit - compared.actual
+    """A sum, a mean or another computed number moves across a limit, because one of its readings does."""
+    limit, actual = compared.limit, compared.actual
+    ratios = (limit / actual, actual / limit) if limit and actual else ()
     for used in compared.used:
-        for by in (distance, distance - 0.1, distance + 0.1):
-            for times in (1, -1, len(compared.used)):
-                yield valued(used, used["valueQuantity"]["value"] + times * by, abs(by) * 10)
+        value = used["valueQuantity"]["value"]
+        sums = (value + times * (limit - actual) for times in (1, -1, len(compared.used)))
+        for one in (*sums, *(value * ratio for ratio in ratios)):
+            for by in (0.0, -0.1, 0.1):
+                yield valued(used, one + by, abs(one + by - value) * 10)
 
 
 def _older(compared: Compared, chart: Chart) -> Iterator[Change]:
@@ -205,8 +210,22 @@ def _birth_dates(look: Looked, chart: Chart) -> Iterator[Change]:
         born, today = date.fromisoformat(str(used["birthDate"])), chart.now.date()
         days = (born - timedelta(days=1), born + timedelta(days=1), _in_year(today, born.year))
         for day in (*days, _in_year(today + timedelta(days=1), born.year)):
-            words = f"{ref(used)}: birthDate {born} → {day}"
-            yield Change(words, abs((day - born).days), {ref(used): {**used, "birthDate": day.isoformat()}})
+            yield _born(used, day)
+
+
+def _to_age(compared: Compared, chart: Chart) -> Iterator[Change]:
+    """The patient has the age of a limit, or is a year younger or older."""
+    (used,), today = compared.used, chart.now.date()
+    year = today.year - int(compared.limit)
+    for day in (_in_year(today, year), _in_year(today, year - 1), _in_year(today + timedelta(days=1), year)):
+        yield _born(used, day)
+
+
+def _born(used: Resource, day: date) -> Change:
+    """A patient gets another birth date."""
+    born = date.fromisoformat(str(used["birthDate"]))
+    words = f"{ref(used)}: birthDate {born} → {day}"
+    return Change(words, abs((day - born).days), {ref(used): {**used, "birthDate": day.isoformat()}})
 
 
 def _in_year(day: date, year: int) -> date:
