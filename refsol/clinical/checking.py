@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from refsol.clinical.chart import Chart, ref
+from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import because
 from refsol.clinical.meanings import CLINICAL, Is
 from refsol.clinical.orders import Order
 from refsol.clinical.rulings import Ruling, delete
+from refsol.clinical.searches import ref
 from refsol.clinical.sources import Resource, Resources, Source
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.trial import check_type, tried

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from refsol._moments import length_words, margin_words
-from refsol.clinical.chart import Chart, Compared, time_text
+from refsol.clinical.chart import Chart, Compared
 from refsol.clinical.codes import Lab
 from refsol.clinical.rulings import Ruling
+from refsol.clinical.searches import time_text
 from refsol.verdict import Because
 
 ONE_HOUR = timedelta(hours=1)

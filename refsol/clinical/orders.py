@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from refsol.changes import Change
-from refsol.clinical.chart import Chart, drug_names
+from refsol.clinical.chart import Chart
 from refsol.clinical.codes import Code, Drug
 from refsol.clinical.meanings import (
     About,
@@ -28,6 +28,7 @@ from refsol.clinical.meanings import (
     Unit,
     plain,
 )
+from refsol.clinical.searches import drug_names
 from refsol.history import Post
 from refsol.verdict import MISSING, Check
 

@@ -8,9 +8,10 @@ from itertools import permutations
 from typing import Any, NamedTuple
 
 from refsol.changes import NO_CHANGE, Change
-from refsol.clinical.chart import Chart, ref
+from refsol.clinical.chart import Chart
 from refsol.clinical.meanings import Accepted, Is, Meaning, RuleSet
 from refsol.clinical.orders import Order, lookup, steps
+from refsol.clinical.searches import ref
 from refsol.clinical.sources import Resource
 from refsol.errors import DataFault
 from refsol.history import HistoryMessage, Post, ends_in_attempt, extract_posts

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from refsol.clinical.chart import Chart, Compared, Looked, performed, ref
+from refsol.clinical.chart import Chart, Compared
 from refsol.clinical.codes import Code, Lab
 from refsol.clinical.meanings import plain
 from refsol.clinical.rulings import Ruling
+from refsol.clinical.searches import Looked, performed, ref
 from refsol.clinical.sources import Amendment, Resource, Resources, Source
 from refsol.clinical.task_type import TaskType
 from refsol.errors import DataFault

@@ -17,10 +17,11 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal
 
-from refsol.clinical.chart import Chart, ref
+from refsol.clinical.chart import Chart
 from refsol.clinical.meanings import Accepted, Meaning, Names, OneOf, RuleSet
 from refsol.clinical.orders import Field, Order, lookup
 from refsol.clinical.rulings import Reply, Ruling
+from refsol.clinical.searches import ref
 from refsol.clinical.sources import Resource
 from refsol.errors import DataFault, InputError, ReplyFault
 from refsol.history import Post
