@@ -77,7 +77,7 @@ class Near(Meaning):
         return float(self.value)
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        return distance(actual, self.value) <= self.tolerance
+        return bool(distance(actual, self.value) <= self.tolerance + chart.rules.slack)
 
     @property
     def expected(self) -> str:
@@ -151,7 +151,9 @@ class Instant(Meaning):
 
 
 class Route(Meaning):
-    """A route of a drug: `IV`, `oral`, `SC`, or any other as text. As a text, or as a CodeableConcept."""
+    """A route of a drug: `IV`, `oral`, `SC` or `IM`, in any of its words, or any other as text. As a text, or as a
+    CodeableConcept.
+    """
 
     WORDS: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "IV": ("iv", "intravenous", "intravenous route"),
@@ -168,12 +170,13 @@ class Route(Meaning):
     """Codes of SNOMED CT and of HL7 v3 RouteOfAdministration."""
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        concept = as_object(actual)
+        concept, own = as_object(actual), self.value.strip().lower()
         codings = objects(concept.get("coding"))
         texts = [actual, concept.get("text"), *(one.get("display") for one in codings)]
-        words = self.WORDS.get(self.value, (self.value.lower(),))
+        route = next((name for name, words in self.WORDS.items() if own in words), "")
+        words = self.WORDS.get(route, (own,))
         named = any(isinstance(text, str) and text.strip().lower() in words for text in texts)
-        return named or any(one.get("code") in self.CODES.get(self.value, ()) for one in codings)
+        return named or any(one.get("code") in self.CODES.get(route, ()) for one in codings)
 
 
 UCUM = "http://unitsofmeasure.org"
@@ -204,7 +207,7 @@ class Amount(Meaning):
 
     def accepts(self, actual: Any, chart: Any) -> bool:
         quantity = as_object(actual)
-        near = distance(quantity.get("value"), self.value) <= max(self.tolerance, 1e-9)
+        near = distance(quantity.get("value"), self.value) <= max(self.tolerance + chart.rules.slack, 1e-9)
         return near and same_unit(quantity, self.unit)
 
     @property
@@ -331,6 +334,8 @@ class RuleSet:
     name: str = "clinical"
     forms: Mapping[type[Meaning], Callable[[Any, Any], bool]] = field(default_factory=dict)
     lenient: bool = True
+    slack: float = 1e-9
+    """How much more than its tolerance a number may be off, because 4.2 - 4.1 is more than 0.1 in floating point."""
     urls: bool = False
     """Whether the URL of a post and the time of an order are compared."""
     in_order: bool = False

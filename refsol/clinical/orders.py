@@ -69,10 +69,9 @@ class Order:
 
     def is_met_by(self, change: Change, chart: Chart) -> bool:
         """Whether a change of the chart is what the order asks for: an active order of the drug was ended."""
-        before, after = change.before or {}, change.after or {}
-        if not self.ends or before.get("resourceType") != DRUG_ORDER or before.get("status") != "active":
+        if not self.ends or change.before is None or change.after is None or not ends_drug(change):
             return False
-        return after.get("status") in ENDINGS and chart.mentions("\n".join(drug_names(before)), *self.ends)
+        return chart.mentions("\n".join(drug_names(change.before)), *self.ends)
 
     @property
     def kind(self) -> str:
@@ -139,6 +138,14 @@ def _merge(body: dict[str, Any], more: Mapping[str, Any]) -> None:
             _merge(old, value)
         else:
             body[name] = value
+
+
+def ends_drug(change: Change) -> bool:
+    """Whether a change ended an active drug order, or deleted it."""
+    before = change.before or {}
+    if before.get("resourceType") != DRUG_ORDER or before.get("status") != "active":
+        return False
+    return change.after is None or change.after.get("status") in ENDINGS
 
 
 _INTENT = Field("intent", Is("order"))

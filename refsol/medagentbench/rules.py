@@ -77,6 +77,7 @@ OFFICIAL = RuleSet(
         Route: _route,
     },
     lenient=False,
+    slack=0.0,
     urls=True,
     in_order=True,
     prose_counts=True,

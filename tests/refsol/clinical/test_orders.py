@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from refsol.changes import Change
 from refsol.clinical.chart import Chart
 from refsol.clinical.codes import CPT, LOINC, RXNORM, Code, Drug
 from refsol.clinical.meanings import Is, Near, OneOf
 from refsol.clinical.orders import Order, lab_test, medication, stop
-from refsol.clinical.rulings import Ruling, order
+from refsol.clinical.rulings import Ruling, answer, nothing, order
 from refsol.clinical.task_type import RuleError
-from tests.refsol.clinical.wards import NOW, POTASSIUM, Json, Rule, checked, concept, graded, resource
+from tests.refsol.clinical.wards import NOW, POTASSIUM, Json, Rule, checked, concept, graded, ordered, resource
 
 DIGOXIN = Drug("3407", RXNORM, "digoxin")
 SODIUM = Code("2951-2", LOINC, "sodium")
@@ -138,3 +139,80 @@ def test_an_argument_may_be_a_meaning(one: Order, right: list[Json], wrong: list
         assert graded(due(one), body).correct, body
     for body in wrong:
         assert graded(due(one), body).correct is False, body
+
+
+@pytest.mark.parametrize(
+    ("route", "forms"),
+    [
+        ("Oral", ["oral", {"text": "Oral route"}, {"coding": [{"code": "26643006"}]}]),
+        ("PO", ["oral", {"coding": [{"code": "PO"}]}]),
+        ("intravenous", ["IV", {"text": "intravenous"}, {"coding": [{"code": "47625008"}]}]),
+        ("iv", ["IV", {"text": "Intravenous route"}]),
+        ("Nasal", ["nasal", {"text": "NASAL"}]),
+    ],
+)
+def test_a_route_has_many_forms(route: str, forms: list[Any]) -> None:
+    rule = due(medication(DIGOXIN, 20, "mg", route=route))
+    checked(rule)
+    for form in forms:
+        assert graded(rule, drug_order(20, route=form)).correct, form
+    assert graded(rule, drug_order(20, route="subcutaneous")).correct is False
+
+
+@pytest.mark.parametrize(("near", "off"), [(Near(4.1, 0.1), 4.2), (Near(5.5, 0.1), 5.4), (Near(0.3, 0.1), 0.2)])
+def test_a_tolerance_includes_its_end(near: Near, off: float) -> None:
+    assert graded(lambda chart: answer([near]), answer=f"[{off}]").correct
+    assert graded(due(medication(DIGOXIN, near, "mg")), drug_order(off)).correct
+    assert (
+        graded(lambda chart: answer([near]), answer=f"[{off + (0.001 if off > near.value else -0.001)}]").correct
+        is False
+    )
+
+
+def test_many_orders_are_paired_with_their_posts() -> None:
+    codes = [Code(f"{number}", LOINC) for number in range(14)]
+
+    def rule(chart: Chart) -> Ruling:
+        return order(*(lab_test(one, priority="stat") for one in codes))
+
+    posts = [service(code=concept(one.code, LOINC), priority="stat") for one in codes]
+    assert graded(rule, *reversed(posts)).correct
+    assert graded(rule, *posts[1:]).reason.startswith("posts: expected 14 accepted, got 13 accepted")
+    wrong = graded(rule, *reversed(posts[2:]), {**posts[1], "priority": "urgent"}, posts[0])
+    assert (wrong.correct, wrong.reason) == (False, 'ServiceRequest priority: expected "stat", got "urgent"')
+
+
+METFORMIN, INSULIN = ordered("metformin 500 mg", 1), ordered("insulin", 2)
+STOP = stop(Drug("6809", RXNORM, "metformin"))
+
+
+def becomes(one: Json, status: str) -> Change:
+    return Change("changed", one, {**one, "status": status})
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes", "others"),
+    [
+        (lambda chart: nothing(), [], ""),
+        (lambda chart: nothing(), [becomes(METFORMIN, "on-hold")], ""),
+        (lambda chart: nothing(), [becomes(METFORMIN, "stopped")], "MedicationRequest 1: status active → stopped"),
+        (lambda chart: answer([]), [becomes(METFORMIN, "cancelled")], "MedicationRequest 1: status active → cancelled"),
+        (lambda chart: nothing(), [Change("deleted", INSULIN)], "MedicationRequest 2: deleted (active, insulin)"),
+        (lambda chart: nothing(), [becomes({**INSULIN, "status": "draft"}, "cancelled")], ""),
+        (due(STOP), [becomes(METFORMIN, "stopped")], ""),
+        (
+            due(STOP),
+            [becomes(METFORMIN, "stopped"), becomes(INSULIN, "completed")],
+            "MedicationRequest 2: status active → completed",
+        ),
+        (
+            lambda chart: nothing(only=True),
+            [becomes(METFORMIN, "stopped")],
+            "MedicationRequest 1: status active → stopped",
+        ),
+    ],
+)
+def test_ending_an_active_drug_is_an_order(rule: Rule, changes: list[Change], others: str) -> None:
+    verdict = graded(rule, changes=changes)
+    assert verdict.correct is (not others)
+    assert verdict.reason == (f"other changes: expected none, got {others}" if others else "all checks passed")
