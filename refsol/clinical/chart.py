@@ -39,7 +39,7 @@ from refsol.verdict import Needed
 class Compared(NamedTuple):
     """A comparison: of which resources, what (a value or a time), the operator, the limit, and the outcome.
 
-    `words` describe a time on this side of its limit (`older than 365 days`), or a value that is no reading (`age`).
+    `words` describe a time on this side of its limit (`older than 365 days`), or a value other than a reading (`age`).
     """
 
     used: tuple[Resource, ...]
@@ -109,7 +109,7 @@ class Number(_Comparable, float):
     chart: Chart
     used: tuple[Resource, ...]
     name = ""
-    """What it is, if it is not a reading."""
+    """What it is; empty for a reading."""
 
     @classmethod
     def of(cls, value: float, chart: Chart, used: tuple[Resource, ...]) -> Self:
@@ -225,7 +225,7 @@ class Chart:
         self.looked: list[Looked] = []
         self.compared: list[Compared] = []
         self.is_read = False
-        """Whether the rule has finished. What a grader compares later is not recorded."""
+        """Whether the rule is done. What a grader compares later is not recorded."""
         self.touched: dict[int, Resource] = {}
         """All resources that a search found, by identity."""
 
@@ -244,7 +244,7 @@ class Chart:
         return any(re.search(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", text) for word in words)
 
     def drug(self, order: Resource) -> str:
-        """The names of an order's drug, in lower case. Raises DataFault if it has none."""
+        """The names of an order's drug, in lower case. Raises DataFault without one."""
         if not self.strict:
             return drug_text(order)
         names = drug_names(order)
@@ -266,7 +266,7 @@ class Chart:
             self.looked.append(look)
 
     def words_before(self, moment: datetime) -> str:
-        """`before the last potassium` for the time of an event that the rule has read, which differs between patients;
+        """`before the last potassium` for the time of an event that the rule read, which differs between patients;
         otherwise empty.
         """
         for look in self.looked:
@@ -333,8 +333,8 @@ class Chart:
         return last
 
     def last_done(self, *codes: Code, kind: str = "Procedure") -> Event | None:
-        """The last resource of a type (Procedure, Immunization) with one of these codes. Raises DataFault if one has no
-        time.
+        """The last resource of a type (Procedure, Immunization) with one of these codes. Raises DataFault if the time
+        of one is missing.
         """
         search = Search(kind, codes)
         time = time_text if self.strict else performed
@@ -350,7 +350,7 @@ class Chart:
             if text is not None:
                 events.append(Event(one, str(text), self.moment(text, one), self))
             elif self.strict:
-                raise DataFault(f"{ref(one)} has no time")
+                raise DataFault(f"{ref(one)}: the time is missing")
         return events
 
     def orders(self, *words: str, status: str = "active", most: int | None = None) -> list[Resource]:

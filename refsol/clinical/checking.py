@@ -175,7 +175,7 @@ class _Tried(NamedTuple):
 
 def _unlike(tried: Sequence[_Tried]) -> tuple[_Tried, _Tried] | None:
     """Two rulings that differ although the chart's record is the same. A dose, time or answer that is computed from a
-    value has no limits: it differs with nearly every change.
+    value does not count: it differs with nearly every change, not at a limit.
     """
     is_computed = [*Counter(one.ruling for one in tried).values()].count(1) > 1
     first = tried[0]

@@ -215,7 +215,7 @@ def _birth_dates(look: Looked, chart: Chart) -> Iterator[Change]:
 
 
 def _to_age(compared: Compared, chart: Chart) -> Iterator[Change]:
-    """The patient has the age of a limit, or is a year younger or older."""
+    """The patient gets the age of a limit, or is a year younger or older."""
     (used,), today = compared.used, chart.now.date()
     year = today.year - int(compared.limit)
     for day in (_in_year(today, year), _in_year(today, year - 1), _in_year(today + timedelta(days=1), year)):

@@ -88,8 +88,12 @@ def test_what_counts(what: str, one: Json, counts: bool) -> None:
 @pytest.mark.parametrize(
     ("what", "one", "fault"),
     [
-        ("ECG", procedure(performedDateTime=None), "Procedure/1 has no time"),
-        ("vaccine", vaccine(occurrenceDateTime=None, occurrenceString="in spring"), "Immunization/1 has no time"),
+        ("ECG", procedure(performedDateTime=None), "Procedure/1: the time is missing"),
+        (
+            "vaccine",
+            vaccine(occurrenceDateTime=None, occurrenceString="in spring"),
+            "Immunization/1: the time is missing",
+        ),
         ("metformin", coded(), "MedicationRequest/1 does not name its drug, in a text or a display"),
         (
             "metformin",

@@ -89,7 +89,7 @@ def concept(system: str, code: str) -> dict[str, Any]:
 
 
 def resources(patient: str, *, has: bool) -> Iterator[dict[str, Any]]:
-    """A patient that has what the types ask for, or something like it."""
+    """A patient with what the types ask for, or something like it."""
     of = {"subject": {"reference": f"Patient/{patient}"}}
     by = {"patient": {"reference": f"Patient/{patient}"}}
     icd, status = "http://hl7.org/fhir/sid/icd-10-cm", "active" if has else "resolved"
