@@ -48,7 +48,8 @@ class TaskType:
 
     def ruled(self, chart: Chart) -> Ruling:
         """Run the rule. Raises DataFault, FactsError, and RuleError with the rule's file and line."""
-        own, chart.is_read = f"the rule of {self.name or type(self).__name__}", False
+        own = f"the rule of {self.name or type(self).__name__}"
+        chart.is_read = False
         try:
             ruling: object = self.rule(chart)
         except (DataFault, RefsolError):
