@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 from refsol.history import HistoryMessage
 from refsol.json_values import as_object, objects
-from refsol.resources import codes, subject_id
+from refsol.resources import codes, subject_id, values_of
 
 _DATE = re.compile(r"(?P<prefix>[a-z]{2})?(?P<moment>\d{4}.*)")
 
@@ -79,8 +79,8 @@ class Read:
 class Query:
     """A search for one patient's resources of a type, optionally restricted by `code`, `status` and a time window.
 
-    `code` and `category` are tokens (`http://loinc.org|MG`). The system of a code without one is unknown. `category`
-    applies to all searched resources; it is None if it is unknown.
+    `code`, `category` and a clinical `status` are tokens (`http://loinc.org|MG`). The system of a code without one is
+    unknown. `category` applies to all searched resources; it is None if it is unknown.
     """
 
     kind: str
@@ -187,7 +187,7 @@ def _is_id(value: str, query: Query) -> bool:
 
 
 def _is_token(value: str, token: str | None) -> bool:
-    return token is not None and not {token, token.rpartition("|")[2]}.isdisjoint(value.split(","))
+    return token is not None and not {token, token.rpartition("|")[2]}.isdisjoint(values_of(value))
 
 
 def _spares_date(value: str, query: Query) -> bool:
@@ -211,9 +211,9 @@ nothing.
 SEARCH: Mapping[str, Spares] = {
     **FORM,
     **PATIENT,
-    "code": lambda value, query: _is_token(value, query.code),
+    **dict.fromkeys(("code", "vaccine-code"), lambda value, query: _is_token(value, query.code)),
     "category": lambda value, query: _is_token(value, query.category),
-    "status": lambda value, query: _is_token(value, query.status),
+    **dict.fromkeys(("status", "clinical-status"), lambda value, query: _is_token(value, query.status)),
     "date": _spares_date,
 }
 """The parameters with which a search of a type can prove an absence. With any other parameter, it proves nothing."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from refsol.errors import FactsError
@@ -13,16 +14,56 @@ Ask = Callable[[str], tuple[int, bytes | str]]
 
 
 def subject_id(resource: Mapping[str, Any]) -> str | None:
-    """The id of the Patient in `subject`, from the reference's last two segments; None for any other reference."""
-    reference = as_object(resource.get("subject")).get("reference")
+    """The id of the Patient in `subject` or `patient`, from the reference's last two segments; None for any other
+    reference.
+    """
+    reference = as_object(resource.get("subject") or resource.get("patient")).get("reference")
     target, _, patient = ("/" + reference).rpartition("/") if isinstance(reference, str) else ("", "", "")
     return patient if target.endswith("/Patient") else None
 
 
 def codes(resource: Mapping[str, Any]) -> set[str]:
-    """The codes of all codings in `code`."""
-    codings = objects(as_object(resource.get("code")).get("coding"))
-    return {code for coding in codings if isinstance(code := coding.get("code"), str)}
+    """The codes of all codings in `code` or `vaccineCode`."""
+    return codes_in(resource, "code", "vaccineCode")
+
+
+def codes_in(resource: Mapping[str, Any], *elements: str) -> set[str]:
+    """The codes of all codings in some elements."""
+    return {code for coding in codings(resource, *elements) if isinstance(code := coding.get("code"), str)}
+
+
+def codings(resource: Mapping[str, Any], *elements: str) -> Iterator[Mapping[str, Any]]:
+    """The codings in some elements, each a CodeableConcept."""
+    return (coding for name in elements for coding in objects(as_object(resource.get(name)).get("coding")))
+
+
+_CODED = {
+    "Immunization": "vaccineCode",
+    **dict.fromkeys(
+        ("MedicationRequest", "MedicationAdministration", "MedicationDispense", "MedicationStatement"),
+        "medicationCodeableConcept",
+    ),
+}
+CLINICAL_STATUS = {
+    "Condition": "http://terminology.hl7.org/CodeSystem/condition-clinical",
+    "AllergyIntolerance": "http://terminology.hl7.org/CodeSystem/allergyintolerance-clinical",
+}
+"""The types whose status is a concept, `clinicalStatus`, and its code system."""
+
+
+def coded_in(kind: str) -> str:
+    """The element of a type that a search by code compares."""
+    return _CODED.get(kind, "code")
+
+
+def any_of(values: Iterable[str]) -> str:
+    """A value of a search parameter that matches any of some values: `A,B`. Separators in them are escaped."""
+    return ",".join(re.sub(r"([\\,|$])", r"\\\1", one) for one in values)
+
+
+def values_of(text: str) -> list[str]:
+    """The values that a value of a search parameter matches. The inverse of `any_of`."""
+    return [re.sub(r"\\(.)", r"\1", one) for one in re.split(r"(?<!\\),", text)]
 
 
 class FhirSearches:

@@ -8,153 +8,38 @@ from __future__ import annotations
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self
 
-from refsol._moments import distance_words, length_words
 from refsol.clinical.codes import Code, Lab
 from refsol.clinical.meanings import RuleSet
+from refsol.clinical.searches import (
+    How,
+    Looked,
+    Search,
+    drug_names,
+    drug_text,
+    is_at,
+    is_valid,
+    performed,
+    ref,
+    time_text,
+)
 from refsol.clinical.sources import Resource, Source
 from refsol.errors import DataFault
-from refsol.json_values import as_object, objects
-from refsol.reads import Query, Read, has_read, has_reading, searched
+from refsol.json_values import as_object
 from refsol.stats import sequential_mean
-from refsol.verdict import Fact, Needed
-
-How = Literal["last", "all", "mean", "first"]
-"""How a read uses what it found."""
-
-
-class Search(NamedTuple):
-    """A search of one patient's resources: of a type, with one of some codes, with a status, since `start`."""
-
-    kind: str
-    codes: tuple[Code, ...] = ()
-    status: str = ""
-    start: datetime | None = None
-
-    @property
-    def query(self) -> dict[str, str]:
-        """The parameters, without the patient."""
-        code = {"code": ",".join([one.code for one in self.codes])} if self.codes else {}
-        return {**code, "status": self.status} if self.status else code
-
-    def __str__(self) -> str:
-        query = "&".join(f"{name}={value}" for name, value in self.query.items())
-        return f"{self.kind}?{query}" if query else self.kind
-
-
-class Looked(NamedTuple):
-    """One read: its search, and the resources on which the ruling rests. Without any, it rests on their absence.
-
-    `what` names what was looked for, if not the code; `role` is what a resource is for the rule.
-    """
-
-    search: Search
-    used: tuple[Resource, ...]
-    how: How
-    what: str
-    role: str
-    patient: str
-    now: datetime
-
-    @property
-    def lab(self) -> Lab | None:
-        """The laboratory test, if it was a search for one."""
-        return next((code for code in self.search.codes if isinstance(code, Lab)), None)
-
-    @property
-    def name(self) -> str:
-        """What was looked for, in words."""
-        return self.what or " or ".join(dict.fromkeys(code.label for code in self.search.codes)) or str(self.search)
-
-    # What an agent must have read too: the resources, or a search that shows their absence
-
-    def unread(self, reads: Sequence[Read]) -> list[str]:
-        """What is missing from these reads, as texts."""
-        if self.search.kind == "Patient":
-            seen = (one for read in reads for one in read.resources if is_patient(one, self.patient))
-            return [] if any(one.get("birthDate") for one in seen) else [f"the birthDate of {self.patient}"]
-        if self.used:
-            return [text for one in self.used for text in self._unread(one, reads)]
-        return [text for query, text in self._queries() if not searched(reads, query)]
-
-    def _unread(self, resource: Resource, reads: Sequence[Read]) -> Iterator[str]:
-        time, name = resource.get("effectiveDateTime"), ref(resource)
-        if self.lab is not None and isinstance(time, str):
-            seen, name = has_reading(reads, self.patient, self.lab.code, time), f"{self.lab.code} at {time}"
-        else:
-            seen = has_read(reads, name)
-        if not seen:
-            yield name
-
-    def _queries(self) -> Iterator[tuple[Query, str]]:
-        """The searches that show the absence, one for each code."""
-        kind, codes, status, start = self.search
-        window = None if start is None else (start, self.now)
-        for code in codes or (Code(""),):
-            token = f"{code.system}|{code.code}" if code.system else code.code
-            category = code.category if isinstance(code, Lab) else ""
-            query = Query(kind, self.patient, token or None, status or None, window, category or None)
-            yield query, f"a complete search of {code.code or kind}"
-
-    # The facts, and the read in words
-
-    @property
-    def window(self) -> str:
-        """Since when resources count, in words."""
-        start = self.search.start
-        return "in the record" if start is None else f"of the last {length_words(self.now - start)}"
-
-    @property
-    def facts(self) -> list[Fact]:
-        """What the ruling rests on."""
-        if not self.used:
-            name, unit = (self.lab.code, self.lab.unit) if self.lab else (str(self.search), "")
-            return [Fact(name, None, unit or None, None, f"none {self.window}")]
-        role = {"last": "latest", "first": "first"}.get(self.how, "one")
-        return [self._fact(one, self.role or f"{role} {self.window}") for one in self.used]
-
-    def _fact(self, resource: Resource, role: str) -> Fact:
-        if self.what == "birthDate":
-            return Fact("birthDate", resource.get("birthDate"), None, None, role)
-        if self.lab is not None:
-            return Fact(self.lab.code, _value(resource), self.lab.unit or None, resource.get("effectiveDateTime"), role)
-        text = drug_text(resource) if resource.get("resourceType") == "MedicationRequest" else None
-        return Fact(ref(resource), text, None, time_text(resource), role)
-
-    def __str__(self) -> str:
-        if not self.used:
-            return " ".join(filter(None, ("no", self.search.status, self.name, self.window)))
-        if self.how not in ("all", "mean"):
-            return "; ".join(map(self._used, self.used))
-        values = [_value(one) for one in self.used]
-        unit = self.lab.unit if self.lab else ""
-        listed = f"{self.name} {self.window}: {', '.join(map(str, values))} {unit}".rstrip()
-        return listed if self.how == "all" else f"{listed}; their mean is {sequential_mean(values):.6g}"
-
-    def _used(self, resource: Resource) -> str:
-        """`last magnesium 1.2 mg/dL at 2023-11-13T05:12:00+00:00, 5 h before now`."""
-        fact = self._fact(resource, "")
-        what = f"last {self.name}" if self.how == "last" else (self.what and self.search.status) or self.name
-        unit = None if fact.value is None else fact.unit
-        words = " ".join(str(one) for one in (what, fact.value, unit) if one is not None)
-        if fact.time is None:
-            return words
-        try:
-            return f"{words} at {fact.time}, {distance_words(datetime.fromisoformat(fact.time), self.now)}"
-        except ValueError:
-            return f"{words} at {fact.time}"
+from refsol.verdict import Needed
 
 
 class Compared(NamedTuple):
     """A comparison: of which resources, what (a value or a time), the operator, the limit, and the outcome.
 
-    `words` describe a time on this side of its limit: `older than 365 days`.
+    `words` describe a time on this side of its limit (`older than 365 days`), or a value other than a reading (`age`).
     """
 
     used: tuple[Resource, ...]
@@ -166,33 +51,65 @@ class Compared(NamedTuple):
     words: str = ""
 
 
-def _recorded(op: str, test: Callable[[float, float], bool]) -> Callable[[Any, float], bool]:
-    def compare(one: Any, limit: float) -> bool:
+def _recorded(op: str, test: Callable[[float, float], bool]) -> Callable[[Any, Any], bool]:
+    def compare(one: Any, limit: Any) -> bool:
         number: Number = one.number
-        outcome = test(float(number), float(limit))
-        number.chart.compared.append(Compared(number.used, "value", float(number), op, float(limit), outcome))
+        if isinstance(limit, _Comparable):  # of their difference, the limit is the same for all patients
+            number, limit = (number - limit.number).named("difference"), 0
+        outcome, chart = test(float(number), limit), number.chart
+        if not chart.is_read:
+            chart.compared.append(Compared(number.used, "value", float(number), op, float(limit), outcome, number.name))
         return outcome
 
     return compare
 
 
+_equal = _recorded("==", operator.eq)
+
+
 class _Comparable:
     """What has a `number`. The chart records each comparison with a limit."""
+
+    @property
+    def number(self) -> Number:
+        """The number that is compared."""
+        raise NotImplementedError
 
     __lt__ = _recorded("<", operator.lt)
     __le__ = _recorded("<=", operator.le)
     __gt__ = _recorded(">", operator.gt)
     __ge__ = _recorded(">=", operator.ge)
 
+    def __eq__(self, other: object) -> bool:
+        return _equal(self, other) if hasattr(other, "__float__") else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        same = self.__eq__(other)
+        return same if same is NotImplemented else not same
+
+
+def _computed(operation: Callable[[float, float], float]) -> Callable[[Number, float], Number]:
+    def compute(one: Number, other: float) -> Number:
+        used = other.used if isinstance(other, Number) else ()
+        try:
+            value = operation(float(one), float(other))
+        except ZeroDivisionError:
+            raise DataFault("a number of the chart would have to be divided by 0") from None
+        return Number.of(round(value, 9), one.chart, (*one.used, *used))
+
+    return compute
+
 
 class Number(_Comparable, float):
     """A number read from a chart. It records its comparisons; otherwise it is a float.
 
-    Sums and differences are rounded to 9 digits, because 64.1 − 62.1 must not be below 2.
+    What is computed from it does so too. It is rounded to 9 digits, because 64.1 − 62.1 must not be below 2.
     """
 
     chart: Chart
     used: tuple[Resource, ...]
+    name = ""
+    """What it is; empty for a reading."""
 
     @classmethod
     def of(cls, value: float, chart: Chart, used: tuple[Resource, ...]) -> Self:
@@ -201,20 +118,50 @@ class Number(_Comparable, float):
         number.chart, number.used = chart, used
         return number
 
+    def named(self, name: str) -> Self:
+        """The number, with a name."""
+        self.name = name
+        return self
+
     @property
     def number(self) -> Number:
         """The number itself."""
         return self
 
-    def __add__(self, other: float) -> Number:
-        used = other.used if isinstance(other, Number) else ()
-        return Number.of(round(float(self) + float(other), 9), self.chart, (*self.used, *used))
+    __hash__ = float.__hash__
+    __add__ = __radd__ = _computed(operator.add)
+    __sub__ = _computed(operator.sub)
+    __rsub__ = _computed(lambda one, other: other - one)
+    __mul__ = __rmul__ = _computed(operator.mul)
+    __truediv__ = _computed(operator.truediv)
+    __rtruediv__ = _computed(lambda one, other: other / one)
 
     def __neg__(self) -> Number:
-        return Number.of(-float(self), self.chart, self.used)
+        return 0 - self
 
-    def __sub__(self, other: float) -> Number:
-        return self + -other
+    def __abs__(self) -> Number:
+        return -self if float(self) < 0 else self
+
+
+class Age(_Comparable, int):
+    """The age of a patient in full years. It records its comparisons; otherwise it is an int."""
+
+    chart: Chart
+    used: tuple[Resource, ...]
+
+    __hash__ = int.__hash__
+
+    @classmethod
+    def on(cls, day: date, born: date, chart: Chart, patient: Resource) -> Self:
+        """The age on a day."""
+        age = cls(day.year - born.year - ((day.month, day.day) < (born.month, born.day)))
+        age.chart, age.used = chart, (patient,)
+        return age
+
+    @property
+    def number(self) -> Number:
+        """The age as a number that records its comparisons."""
+        return Number.of(int(self), self.chart, self.used).named("age")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,6 +170,8 @@ class Event(_Comparable):
 
     Comparing it with a number compares its value. Both this and `before` are recorded.
     """
+
+    __hash__ = object.__hash__
 
     resource: Resource
     text: str
@@ -241,6 +190,7 @@ class Event(_Comparable):
         Raises DataFault for a time without a zone.
         """
         outcome = not between([self], moment)
+        words = words or self.chart.words_before(moment)
         self.chart.compared.append(Compared((self.resource,), "time", self.time, "<", moment, outcome, words))
         return outcome
 
@@ -258,10 +208,12 @@ class Chart:
 
     identifier = "_id"
     """The search parameter that finds the Patient."""
-    units = True
-    """Whether a reading in another unit is a fault of the data."""
+    strict = True
+    """Whether a resource must say what a rule needs (unit, time, drug), and is left out if its code is of another
+    system, it was entered in error, or was not done. Published graders do not look at these.
+    """
     until_now = True
-    """Whether readings later than now are left out."""
+    """Whether readings and events later than now are left out."""
     required: Sequence[Needed] = ()
     """What an agent must have read besides. Only for types with evidence of their own."""
 
@@ -272,6 +224,8 @@ class Chart:
         self.task = as_object(task)
         self.looked: list[Looked] = []
         self.compared: list[Compared] = []
+        self.is_read = False
+        """Whether the rule is done. What a grader compares later is not recorded."""
         self.touched: dict[int, Resource] = {}
         """All resources that a search found, by identity."""
 
@@ -289,6 +243,15 @@ class Chart:
         """Whether a text names one of some words (all in lower case), each as a whole word."""
         return any(re.search(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", text) for word in words)
 
+    def drug(self, order: Resource) -> str:
+        """The names of an order's drug, in lower case. Raises DataFault without one."""
+        if not self.strict:
+            return drug_text(order)
+        names = drug_names(order)
+        if not names:
+            raise DataFault(f"{ref(order)} does not name its drug, in a text or a display")
+        return "\n".join(names)
+
     # Reads
 
     @property
@@ -302,16 +265,27 @@ class Chart:
         if look not in self.looked:
             self.looked.append(look)
 
+    def words_before(self, moment: datetime) -> str:
+        """`before the last potassium` for the time of an event that the rule read, which differs between patients;
+        otherwise empty.
+        """
+        for look in self.looked:
+            if any(is_at(time_text(one), moment) for one in look.used):
+                return f"before {'the last ' if look.how == 'last' else ''}{look.name}"
+        return ""
+
     def find(self, search: Search) -> list[Resource]:
         """The resources that a search finds and that count. They are not recorded as decisive; see `note`."""
         matches = self.source.search(search.kind, patient=self.patient, **search.query)
-        counting = [one for one in matches if self.counts(one)]
+        counting = [one for one in matches if self.counts(one) and (not self.strict or is_valid(one, search))]
         self.touched |= {id(one): one for one in counting}
         return counting
 
     def readings(self, lab: Lab) -> list[Event]:
         """All measurements in the server's order, not recorded. Raises DataFault if one cannot be read."""
-        events = [self.reading(one, lab) for one in self.find(Search("Observation", (lab,)))]
+        return self._past([self.reading(one, lab) for one in self.find(Search("Observation", (lab,)))])
+
+    def _past(self, events: list[Event]) -> list[Event]:
         return between(events, end=self.now) if self.until_now else events
 
     def reading(self, resource: Resource, lab: Lab) -> Event:
@@ -320,7 +294,7 @@ class Chart:
         value, unit = quantity.get("value"), quantity.get("unit")
         if not self.is_number(value):
             raise DataFault(f"the Observation of {lab.code} at {text} has no usable valueQuantity.value")
-        if self.units and lab.unit and unit != lab.unit:
+        if self.strict and lab.unit and unit != lab.unit:
             raise DataFault(f"the Observation of {lab.code} at {text} is in {unit}, not in {lab.unit}")
         return Event(resource, str(text), self.moment(text, resource), self, value)
 
@@ -359,25 +333,35 @@ class Chart:
         return last
 
     def last_done(self, *codes: Code, kind: str = "Procedure") -> Event | None:
-        """The last resource of a type (Procedure, Immunization) with one of these codes. Those without a time are
-        left out.
+        """The last resource of a type (Procedure, Immunization) with one of these codes. Raises DataFault if the time
+        of one is missing.
         """
         search = Search(kind, codes)
-        return self.last_of(search, self.timed((one, performed(one)) for one in self.find(search)))
+        time = time_text if self.strict else performed
+        done = self.timed((one, time(one)) for one in self.find(search))
+        return self.last_of(search, self._past(done))
 
     def timed(self, items: Iterable[tuple[Resource, Any]]) -> list[Event]:
-        """Resources with their stored times as events. Those without a time (None) are left out."""
-        return [Event(one, str(text), self.moment(text, one), self) for one, text in items if text is not None]
+        """Resources with their stored times as events. One without a time (None) is a fault of the data; published
+        graders leave it out.
+        """
+        events = []
+        for one, text in items:
+            if text is not None:
+                events.append(Event(one, str(text), self.moment(text, one), self))
+            elif self.strict:
+                raise DataFault(f"{ref(one)}: the time is missing")
+        return events
 
     def orders(self, *words: str, status: str = "active", most: int | None = None) -> list[Resource]:
-        """The drug orders whose text names one of these words; of these the first `most`."""
-        search = Search("MedicationRequest", status=status)
-        matches = [one for one in self.find(search) if self.mentions(drug_text(one), *words)][:most]
+        """The drug orders that name one of these words; of these the first `most`."""
+        search, words = Search("MedicationRequest", status=status), tuple(word.lower() for word in words)
+        matches = [one for one in self.find(search) if self.mentions(self.drug(one), *words)][:most]
         self.note(search, *matches, what=" or ".join(words))
         return matches
 
     def active_order(self, *words: str) -> Resource | None:
-        """The first active drug order whose text names one of these words."""
+        """The first active drug order that names one of these words."""
         return next(iter(self.orders(*words, most=1)), None)
 
     def first(self, kind: str, code: Code, status: str = "") -> Resource | None:
@@ -392,14 +376,18 @@ class Chart:
         return self.first("Condition", code) is not None
 
     @cached_property
-    def birth_date(self) -> date:
-        """The patient's birth date. Raises DataFault if it is not a full date."""
+    def _person(self) -> Resource:
         matches = self.source.search("Patient", **{self.identifier: self.patient})
         if not matches:
             raise DataFault(f"no patient has the identifier {self.patient}")
-        text: Any = matches[0].get("birthDate")
         self.touched[id(matches[0])] = matches[0]
-        self.note(Search("Patient"), matches[0], what="birthDate", role="the patient's birth date")
+        return matches[0]
+
+    @cached_property
+    def birth_date(self) -> date:
+        """The patient's birth date. Raises DataFault if it is not a full date."""
+        text: Any = self._person.get("birthDate")
+        self.note(Search("Patient"), self._person, what="birthDate", role="the patient's birth date")
         with suppress(TypeError, ValueError):
             born = date.fromisoformat(text)
             if born.isoformat() == text:
@@ -407,10 +395,9 @@ class Chart:
         raise DataFault(f"the birth date of {self.patient} is {text or 'missing'}, not a full date")
 
     @property
-    def age(self) -> int:
+    def age(self) -> Age:
         """The patient's age in full years."""
-        born, today = self.birth_date, self.now.date()
-        return today.year - born.year - ((today.month, today.day) < (born.month, born.day))
+        return Age.on(self.now.date(), self.birth_date, self, self._person)
 
     def tomorrow(self, hour: int, minute: int = 0) -> datetime:
         """A time on the next day."""
@@ -445,48 +432,3 @@ def mean(events: Sequence[Event]) -> Number | None:
         return None
     value = sequential_mean([one.value for one in events])
     return Number.of(value, events[0].chart, tuple(one.resource for one in events))
-
-
-def is_patient(resource: Resource, patient: str) -> bool:
-    """Whether a resource is the Patient with this id or identifier."""
-    known = [resource.get("id"), *(one.get("value") for one in objects(resource.get("identifier")))]
-    return resource.get("resourceType") == "Patient" and patient in known
-
-
-def ref(resource: Mapping[str, Any]) -> str:
-    """The reference to a resource, such as `Procedure/12`."""
-    return f"{resource.get('resourceType')}/{resource.get('id')}"
-
-
-def drug_text(resource: Resource) -> str:
-    """`medicationCodeableConcept.text` in lower case; empty if it is missing. Raises DataFault."""
-    concept = resource.get("medicationCodeableConcept")
-    text = concept.get("text", "") if isinstance(concept, dict) else None
-    if not isinstance(text, str):
-        raise DataFault(f"{ref(resource)} has no readable medicationCodeableConcept")
-    return text.lower()
-
-
-def performed(resource: Resource) -> Any:
-    """When something was done, as stored: a time, otherwise the end or the start of a period. Raises DataFault."""
-    text = resource.get("performedDateTime", resource.get("occurrenceDateTime"))
-    if text is not None:
-        return text
-    period = resource.get("performedPeriod") or {}
-    if not isinstance(period, dict):
-        raise DataFault(f"{ref(resource)}: performedPeriod is not an object")
-    return period.get("start") if period.get("end") is None else period["end"]
-
-
-def time_text(resource: Resource) -> str | None:
-    """The time of a resource as stored. None if it has none that can be read."""
-    try:
-        time = performed(resource)
-    except DataFault:
-        return None
-    time = time or resource.get("effectiveDateTime") or resource.get("authoredOn")
-    return time if isinstance(time, str) else None
-
-
-def _value(resource: Resource) -> Any:
-    return as_object(resource.get("valueQuantity")).get("value")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
-from refsol.clinical.chart import Chart, ref
+from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import because
 from refsol.clinical.meanings import CLINICAL, Is
 from refsol.clinical.orders import Order
 from refsol.clinical.rulings import Ruling, delete
+from refsol.clinical.searches import ref
 from refsol.clinical.sources import Resource, Resources, Source
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.trial import check_type, tried
@@ -141,23 +144,43 @@ def unrecorded(kind: TaskType, make: MakeChart, resources: Sequence[Resource]) -
     same, because it may decide only by what the chart records.
     """
     chart = make(Resources(resources))
-    first = signature(kind.ruled(chart))
+    first = _Tried.of(kind.ruled(chart), chart, "the chart as it is")
     for used in [one for look in chart.looked for one in look.used if look.search.kind != "Patient"]:
-        seen: dict[Any, tuple[Any, str]] = {_trace(chart): (first, "as it is")}
+        alike: dict[Any, list[_Tried]] = {_trace(chart): [first]}
         for change in _probes(used):
             other = make(Resources(change.on(resources)))
-            try:
-                ruling = kind.ruled(other)
-            except DataFault:
-                continue
-            before, words = seen.setdefault(_trace(other), (signature(ruling), change.words))
-            if ruling.branch != "query" and signature(ruling) != before:
-                yield (
-                    f"{kind.name}: {change.words} changes the ruling against {words}, at a limit that was not "
-                    "recorded; compare the event or its number (last < 7), not its value, and use event.before and "
-                    "event.older_than for times"
-                )
-                break
+            with suppress(DataFault):
+                one = _Tried.of(kind.ruled(other), other, change.words)
+                alike.setdefault(_trace(other), []).append(one)
+        if pair := next(filter(None, map(_unlike, alike.values())), None):
+            yield (
+                f"{kind.name}: {pair[1].words} changes the ruling against {pair[0].words}, at a limit that was not "
+                "recorded; compare the event or its number (last < 7), not its value, and use event.before and "
+                "event.older_than for times"
+            )
+
+
+class _Tried(NamedTuple):
+    """A ruling on a changed chart: its signature, its branch with the types of its orders, and the change in words."""
+
+    ruling: tuple[str, ...]
+    branch: tuple[Any, ...]
+    words: str
+
+    @classmethod
+    def of(cls, ruling: Ruling, chart: Chart, words: str) -> _Tried:
+        branch = (ruling.branch, *(one.kinds for one in ruling.due), *(one.kind for one in ruling.edits))
+        return cls(signature(ruling, chart), branch, words)
+
+
+def _unlike(tried: Sequence[_Tried]) -> tuple[_Tried, _Tried] | None:
+    """Two rulings that differ although the chart's record is the same. A dose, time or answer that is computed from a
+    value does not count: it differs with nearly every change, not at a limit.
+    """
+    is_computed = [*Counter(one.ruling for one in tried).values()].count(1) > 1
+    first = tried[0]
+    unlike = (one for one in tried if one.ruling != first.ruling and (one.branch != first.branch or not is_computed))
+    return next(((first, one) for one in unlike), None)
 
 
 def _probes(used: Resource) -> Iterator[Any]:

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from refsol._moments import length_words, margin_words
-from refsol.clinical.chart import Chart, Compared, time_text
+from refsol.clinical.chart import Chart, Compared
 from refsol.clinical.codes import Lab
 from refsol.clinical.rulings import Ruling
+from refsol.clinical.searches import time_text
 from refsol.verdict import Because
 
 ONE_HOUR = timedelta(hours=1)
@@ -43,14 +44,14 @@ def _limits(compared: Sequence[Compared]) -> Iterator[tuple[str, str]]:
     """The limits that decided, in words: for a value the range in which it is, for a time its side of the limit. Each
     with the distance of a time from its limit, if that is small.
     """
-    values: dict[tuple[int, ...], list[Compared]] = {}
+    values: dict[tuple[float, ...], list[Compared]] = {}
     for one in compared:
         if one.what == "value":
-            values.setdefault(tuple(map(id, one.used)), []).append(one)
+            values.setdefault((one.actual, *map(id, one.used)), []).append(one)
         else:
             yield _side(one), margin_words(one.actual, one.limit) if one.actual.tzinfo is not None else ""
     for group in values.values():
-        yield range_words(group), ""
+        yield " ".join(filter(None, (group[0].words, range_words(group)))), ""
 
 
 def _side(one: Compared) -> str:
@@ -89,7 +90,17 @@ def _is_close(one: Compared) -> bool:
 
 
 def range_words(compared: Sequence[Compared]) -> str:
-    """The range of a value that some comparisons show: `below 1`, `1 to below 1.5`, `1.5 to 1.9`, `above 1.9`."""
+    """The range of a value that some comparisons show: `below 1`, `1 to below 1.5`, `1.5 to 1.9`, `above 1.9`; or
+    `exactly 2`, `above 1.9, not 2`.
+    """
+    if exact := [one for one in compared if one.op == "==" and one.outcome]:
+        return f"exactly {exact[0].limit:g}"
+    others = dict.fromkeys(f"not {one.limit:g}" for one in compared if one.op == "==")
+    between = _between([one for one in compared if one.op != "=="])
+    return ", ".join([*([between] if between else []), *others])
+
+
+def _between(compared: Sequence[Compared]) -> str:
     lower = [one for one in compared if (one.op in (">", ">=")) == one.outcome]
     upper = [one for one in compared if (one.op in ("<", "<=")) == one.outcome]
     low = max(lower, key=lambda one: one.limit, default=None)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from refsol.changes import Change
-from refsol.clinical.chart import Chart, drug_text, ref
+from refsol.clinical.chart import Chart
 from refsol.clinical.meanings import plain
 from refsol.clinical.pairs import Case
 from refsol.clinical.rulings import Ruling
+from refsol.clinical.searches import drug_text, ref
 from refsol.clinical.sources import Resource, Source
 from refsol.clinical.task_type import Ruled
 from refsol.clinical.twins import Changed

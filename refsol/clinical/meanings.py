@@ -46,20 +46,25 @@ Is = Meaning
 
 
 class OneOf(Meaning):
-    """One of some JSON values; the first one is written."""
+    """One of some values, each JSON or a meaning; the first one is written."""
 
     def __init__(self, *values: Any) -> None:
         super().__init__(values)
 
     def json(self) -> Any:
-        return self.value[0]
+        return plain(self.value[0])
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        return actual in self.value
+        return any(_is_meant(one, actual, chart) for one in self.value)
 
     @property
     def expected(self) -> str:
-        return " or ".join(map(show, self.value))
+        return " or ".join(map(_in_words, self.value))
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        first = self.value[0]
+        return first.stated if isinstance(first, Meaning) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ class Near(Meaning):
         return float(self.value)
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        return distance(actual, self.value) <= self.tolerance
+        return bool(distance(actual, self.value) <= self.tolerance + chart.rules.slack)
 
     @property
     def expected(self) -> str:
@@ -146,7 +151,9 @@ class Instant(Meaning):
 
 
 class Route(Meaning):
-    """A route of a drug: `IV`, `oral`, `SC`, or any other as text. As a text, or as a CodeableConcept."""
+    """A route of a drug: `IV`, `oral`, `SC` or `IM`, in any of its words, or any other as text. As a text, or as a
+    CodeableConcept.
+    """
 
     WORDS: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "IV": ("iv", "intravenous", "intravenous route"),
@@ -163,12 +170,13 @@ class Route(Meaning):
     """Codes of SNOMED CT and of HL7 v3 RouteOfAdministration."""
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        concept = as_object(actual)
+        concept, own = as_object(actual), self.value.strip().lower()
         codings = objects(concept.get("coding"))
         texts = [actual, concept.get("text"), *(one.get("display") for one in codings)]
-        words = self.WORDS.get(self.value, (self.value.lower(),))
+        route = next((name for name, words in self.WORDS.items() if own in words), "")
+        words = self.WORDS.get(route, (own,))
         named = any(isinstance(text, str) and text.strip().lower() in words for text in texts)
-        return named or any(one.get("code") in self.CODES.get(self.value, ()) for one in codings)
+        return named or any(one.get("code") in self.CODES.get(route, ()) for one in codings)
 
 
 UCUM = "http://unitsofmeasure.org"
@@ -194,12 +202,12 @@ class Amount(Meaning):
     tolerance: float = 0.0
 
     def json(self) -> Any:
-        value = round(float(self.value), 2)
+        value = round(float(self.value), 9)  # (3.5 - 3.1) / 0.1 * 10 is 40
         return {"value": int(value) if value.is_integer() else value, "unit": self.unit}
 
     def accepts(self, actual: Any, chart: Any) -> bool:
         quantity = as_object(actual)
-        near = distance(quantity.get("value"), self.value) <= max(self.tolerance, 1e-9)
+        near = distance(quantity.get("value"), self.value) <= max(self.tolerance + chart.rules.slack, 1e-9)
         return near and same_unit(quantity, self.unit)
 
     @property
@@ -209,10 +217,18 @@ class Amount(Meaning):
 
 @dataclass(frozen=True, slots=True)
 class Over(Meaning):
-    """An amount given over some hours, at `doseAndRate`: as a duration, a rate per hour, or a ratio."""
+    """An amount given over some hours, at `doseAndRate`: as a duration, a rate per hour, or a ratio. The amount and the
+    hours may each be off by a tolerance.
+    """
 
     unit: str
     hours: float
+    tolerance: float = 0.0
+    hours_tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.hours > self.hours_tolerance >= 0:
+            raise ValueError(f"over={self.hours:g}: a dose is given over more than 0 hours; leave `over` out otherwise")
 
     def json(self) -> Any:
         return {"rateQuantity": {"value": self.hours, "unit": "h"}}
@@ -221,13 +237,13 @@ class Over(Meaning):
         dosage = as_object(actual)
         quantity, ratio = as_object(dosage.get("rateQuantity")), as_object(dosage.get("rateRatio"))
         if quantity:
-            is_duration = distance(quantity.get("value"), self.hours) < 1e-9 and same_unit(quantity, "h")
-            return is_duration or self._is_rate(quantity)
+            is_near = distance(quantity.get("value"), self.hours) <= self.hours_tolerance + 1e-9
+            return (is_near and same_unit(quantity, "h")) or self._is_rate(quantity)
         numerator, denominator = as_object(ratio.get("numerator")), as_object(ratio.get("denominator"))
         length = denominator.get("value", 1)
         if not (same_unit(numerator, self.unit) and same_unit(denominator, "h")) or not _is_positive(length):
             return False
-        return distance(numerator.get("value"), self.value / self.hours * length) < 1e-6
+        return self._is_hourly(numerator.get("value"), length)
 
     def _is_rate(self, quantity: Mapping[str, Any]) -> bool:
         texts = [one for one in (quantity.get("unit"), quantity.get("code")) if one is not None]
@@ -236,12 +252,20 @@ class Over(Meaning):
             same_unit({"unit": unit.strip()}, self.unit) and same_unit({"unit": time.strip()}, "h")
             for unit, _, time in parts
         )
-        return units and distance(quantity.get("value"), self.value / self.hours) < 1e-6
+        return units and self._is_hourly(quantity.get("value"))
+
+    def _is_hourly(self, actual: Any, length: float = 1.0) -> bool:
+        """Whether a number is the amount that is given in a length of time in hours."""
+        least = (self.value - self.tolerance) / (self.hours + self.hours_tolerance) * length
+        most = (self.value + self.tolerance) / (self.hours - self.hours_tolerance) * length
+        off = distance(actual, min(max(actual, least), most)) if isinstance(actual, int | float) else math.inf
+        return off < 1e-6
 
     @property
     def expected(self) -> str:
         rate = f"{self.value / self.hours:g} {self.unit}/h"
-        return f"over {self.hours:g} h (a rateQuantity of {self.hours:g} h, or {rate})"
+        off = f" ± {self.hours_tolerance:g}" if self.hours_tolerance else ""
+        return f"over {self.hours:g}{off} h (a rateQuantity of {self.hours:g} h, or {rate})"
 
 
 def _is_positive(value: Any) -> bool:
@@ -310,6 +334,8 @@ class RuleSet:
     name: str = "clinical"
     forms: Mapping[type[Meaning], Callable[[Any, Any], bool]] = field(default_factory=dict)
     lenient: bool = True
+    slack: float = 1e-9
+    """How much more than its tolerance a number may be off, because 4.2 - 4.1 is more than 0.1 in floating point."""
     urls: bool = False
     """Whether the URL of a post and the time of an order are compared."""
     in_order: bool = False
@@ -350,19 +376,19 @@ class Accepted(Meaning):
     """One of some accepted answers: JSON in which a value may be a meaning."""
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        return any(_is_answer(one, actual, chart) for one in self.value)
+        return any(_is_meant(one, actual, chart) for one in self.value)
 
     @property
     def expected(self) -> str:
         return " or ".join(map(_in_words, self.value))
 
 
-def _is_answer(accepted: Any, actual: Any, chart: Any) -> bool:
+def _is_meant(accepted: Any, actual: Any, chart: Any) -> bool:
     if isinstance(accepted, Meaning):
         return bool(chart.rules.accepts(accepted, actual, chart))
     if isinstance(accepted, list) and isinstance(actual, list):
         pairs = zip(accepted, actual, strict=False)
-        return len(accepted) == len(actual) and all(_is_answer(one, other, chart) for one, other in pairs)
+        return len(accepted) == len(actual) and all(_is_meant(one, other, chart) for one, other in pairs)
     return bool(accepted == actual)
 
 

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from refsol.changes import Change
-from refsol.clinical.chart import Chart, drug_text
+from refsol.clinical.chart import Chart
 from refsol.clinical.codes import Code, Drug
-from refsol.clinical.meanings import About, Amount, At, Coded, Is, Meaning, Names, Note, OneOf, Over, Route, Unit
+from refsol.clinical.meanings import (
+    About,
+    Amount,
+    At,
+    Coded,
+    Is,
+    Meaning,
+    Names,
+    Near,
+    Note,
+    OneOf,
+    Over,
+    Route,
+    Unit,
+    plain,
+)
+from refsol.clinical.searches import drug_names
 from refsol.history import Post
 from refsol.verdict import MISSING, Check
 
@@ -53,10 +69,9 @@ class Order:
 
     def is_met_by(self, change: Change, chart: Chart) -> bool:
         """Whether a change of the chart is what the order asks for: an active order of the drug was ended."""
-        before, after = change.before or {}, change.after or {}
-        if not self.ends or before.get("resourceType") != DRUG_ORDER or before.get("status") != "active":
+        if not self.ends or change.before is None or change.after is None or not ends_drug(change):
             return False
-        return after.get("status") in ENDINGS and chart.mentions(drug_text(before), *self.ends)
+        return chart.mentions("\n".join(drug_names(change.before)), *self.ends)
 
     @property
     def kind(self) -> str:
@@ -125,6 +140,14 @@ def _merge(body: dict[str, Any], more: Mapping[str, Any]) -> None:
             body[name] = value
 
 
+def ends_drug(change: Change) -> bool:
+    """Whether a change ended an active drug order, or deleted it."""
+    before = change.before or {}
+    if before.get("resourceType") != DRUG_ORDER or before.get("status") != "active":
+        return False
+    return change.after is None or change.after.get("status") in ENDINGS
+
+
 _INTENT = Field("intent", Is("order"))
 
 
@@ -145,24 +168,56 @@ class Request(Order):
         )
 
 
+def _meant(argument: Any, wrap: Callable[[Any], Meaning]) -> Meaning:
+    """What an argument of an order means: its own meaning, or `wrap` of a plain value. So do the values of `OneOf`."""
+    if isinstance(argument, OneOf):
+        return OneOf(*(_meant(one, wrap) for one in argument.value))
+    return argument if isinstance(argument, Meaning) else wrap(argument)
+
+
+def _numbers(argument: Any, tolerance: float = 0.0) -> list[Near]:
+    """The numbers that an argument allows, each with its tolerance."""
+    values = argument.value if isinstance(argument, OneOf) else (argument,)
+    return [one if isinstance(one, Near) else Near(plain(one), tolerance) for one in values]
+
+
+def _any(meanings: Sequence[Meaning]) -> Meaning:
+    """Any of some meanings."""
+    return meanings[0] if len(meanings) == 1 else OneOf(*meanings)
+
+
+def _in_words(argument: Any, words: Callable[[Any], str] = str) -> str:
+    """An argument in words. `words` describes a plain value."""
+    if isinstance(argument, OneOf):
+        return " or ".join(_in_words(one, words) for one in argument.value)
+    return argument.expected if isinstance(argument, Meaning) else words(argument)
+
+
+def _label(code: Code) -> str:
+    return code.label
+
+
 def lab_test(
-    code: Code,
-    at: datetime | None = None,
-    priority: str | None = None,
-    note: str | None = None,
+    code: Code | Meaning,
+    at: datetime | Meaning | None = None,
+    priority: str | Meaning | None = None,
+    note: str | Meaning | None = None,
     *,
     to: Unit = "minute",
 ) -> Order:
-    """A ServiceRequest for a test: its code, when it is due (equal to the minute or the hour), priority and note."""
-    fields = [Field("code", Coded(code))]
-    words = f"order {code.label}"
+    """A ServiceRequest for a test: its code, when it is due (equal to the minute or the hour), priority and note.
+
+    Each may be a meaning instead of a value, here and in `medication`: `OneOf("urgent", "stat")`.
+    """
+    fields = [Field("code", _meant(code, Coded))]
+    words = f"order {_in_words(code, _label)}"
     if priority is not None:
-        fields.append(Field("priority", Is(priority)))
+        fields.append(Field("priority", _meant(priority, Is)))
     if at is not None:
-        fields.append(Field("occurrenceDateTime", At(at, to)))
-        words += f" at {at.isoformat(timespec='minutes')[:16]}"
+        fields.append(Field("occurrenceDateTime", _meant(at, lambda one: At(one, to))))
+        words += f" at {_in_words(at, lambda one: one.isoformat(timespec='minutes')[:16])}"
     if note is not None:
-        fields.append(Field("note", Note(note)))
+        fields.append(Field("note", _meant(note, Note)))
     return Request(("ServiceRequest",), tuple(fields), words, to="second")
 
 
@@ -171,23 +226,30 @@ referral = imaging = lab_test
 
 
 def medication(
-    code: Code,
-    dose: float,
+    code: Code | Meaning,
+    dose: float | Meaning,
     unit: str,
-    route: str | None = None,
-    over: float | None = None,
+    route: str | Meaning | None = None,
+    over: float | Meaning | None = None,
     tolerance: float | None = None,
 ) -> Order:
-    """A MedicationRequest: the drug, a dose with its unit, a route, and the hours over which the dose is given."""
-    fields = [Field("medicationCodeableConcept", Coded(code))]
-    words = f"order {dose:.6g} {unit} of {code.label}"
+    """A MedicationRequest: the drug, a dose with its unit, a route, and the hours over which the dose is given.
+
+    `tolerance` is the dose's; `Near(dose, tolerance)` says the same.
+    """
+    doses = _numbers(dose, tolerance or 0.0)
+    fields = [Field("medicationCodeableConcept", _meant(code, Coded))]
+    amounts = " or ".join(f"{one.value:.6g}" for one in doses)
+    words = f"order {amounts} {unit} of {_in_words(code, _label)}"
     if route is not None:
-        fields.append(Field("dosageInstruction[0].route", Route(route)))
-        words += f", {route}"
-    fields.append(Field(f"{_RATE}.doseQuantity", Amount(dose, unit, tolerance or 0.0)))
+        fields.append(Field("dosageInstruction[0].route", _meant(route, Route)))
+        words += f", {_in_words(route)}"
+    fields.append(Field(f"{_RATE}.doseQuantity", _any([Amount(one.value, unit, one.tolerance) for one in doses])))
     if over is not None:
-        fields.append(Field(_RATE, Over(dose, unit, over)))
-        words += f" over {over:g} h"
+        hours = _numbers(over)
+        rates = [Over(one.value, unit, two.value, one.tolerance, two.tolerance) for one in doses for two in hours]
+        fields.append(Field(_RATE, _any(rates)))
+        words += f" over {' or '.join(f'{one.value:g}' for one in hours)} h"
     return Request((DRUG_ORDER,), tuple(fields), words)
 
 
@@ -195,5 +257,8 @@ def stop(drug: Drug) -> Order:
     """A new MedicationRequest that names a drug and has a status that ends it. If writes are executed, an update or
     patch that ends the active order counts as well.
     """
-    names = Field("medicationCodeableConcept", Names({"text": drug.name}, (drug.named_by,)))
-    return Request((DRUG_ORDER,), (names,), f"stop {drug.label}", drug.named_by, OneOf(*ENDINGS))
+    written = next(iter(drug.words), drug.name)
+    if not written:
+        raise ValueError(f"stop: the drug {drug.code} needs a name or words, by which its orders are recognised")
+    names = Field("medicationCodeableConcept", Names({"text": written}, (drug.named_by,)))
+    return Request((DRUG_ORDER,), (names,), f"stop {drug.name or written}", drug.named_by, OneOf(*ENDINGS))

@@ -13,10 +13,11 @@ from itertools import chain, islice, product, zip_longest
 from random import Random
 from typing import Any
 
-from refsol.clinical.chart import Chart, Compared, Looked, drug_text, ref
+from refsol.clinical.chart import Chart, Compared
 from refsol.clinical.evidence import branch_words
 from refsol.clinical.meanings import Coded, plain
 from refsol.clinical.rulings import Reply, Ruling
+from refsol.clinical.searches import Looked, drug_text, ref
 from refsol.clinical.sources import Amendment, Resource, Resources, Source
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.texts import quoted, requoted

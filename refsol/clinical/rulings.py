@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from functools import cache
 from typing import Any, NamedTuple
 
 from refsol.changes import NO_CHANGE, Change
-from refsol.clinical.chart import Chart, ref
+from refsol.clinical.chart import Chart
 from refsol.clinical.meanings import Accepted, Is, Meaning, RuleSet
-from refsol.clinical.orders import Order, lookup, steps
+from refsol.clinical.orders import Order, ends_drug, lookup, steps
+from refsol.clinical.searches import ref
 from refsol.clinical.sources import Resource
 from refsol.errors import DataFault
 from refsol.history import HistoryMessage, Post, ends_in_attempt, extract_posts
@@ -165,10 +166,12 @@ class Ruling:
         yield Check("completed", answered, "an answer", "an answer" if answered else "none")
         if self.is_of_state:
             yield from _state_difference(self, reply, chart)
-        elif not self.due:
-            yield Check("no POST", not reply.attempted, "no POST", "a POST" if reply.attempted else "no POST")
         else:
-            yield from _orders(self.due, reply, chart)
+            if self.due:
+                yield from _orders(self.due, reply, chart)
+            else:
+                yield Check("no POST", not reply.attempted, "no POST", "a POST" if reply.attempted else "no POST")
+            yield from _ended(self.due, reply, chart)
         if self.answers is not None:
             accepted = Accepted(self.answers)
             yield Check("answer", accepted.accepts(actual, chart), accepted, actual)
@@ -182,9 +185,26 @@ def _orders(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]
     end = "a POST without a reply" if reply.unanswered else "fine"
     yield Check("last message", not reply.unanswered, "no POST without a reply", end)
     yield Check("posts", same, f"{len(due)} accepted", f"{len(posts)} accepted")
-    ways = permutations(posts) if same and not chart.rules.in_order else [posts]
-    checked = (_in_sequence(due, way, chart) for way in ways)
-    yield from min(checked, key=lambda checks: sum(not one.passed for one in checks))
+    if not same or chart.rules.in_order:
+        padded = [*posts, *[None] * len(due)]
+        yield from (check for order, post in zip(due, padded, strict=False) for check in order.checks(post, chart))
+        return
+    checks = [[list(order.checks(post, chart)) for post in posts] for order in due]
+    failures = [[sum(not one.passed for one in pair) for pair in row] for row in checks]
+    yield from (check for row, place in zip(checks, _best(failures), strict=True) for check in row[place])
+
+
+def _ended(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]:
+    """A failed check if active drug orders were ended, which is an order too, and no due order asks for it."""
+    ended = [one for one in reply.changes or () if ends_drug(one)]
+    others = [one for one in ended if not any(order.is_met_by(one, chart) for order in due)]
+    if others:
+        yield _no_others(others)
+
+
+def _no_others(changes: Sequence[Change]) -> Check:
+    actual = "; ".join(f"{one.name}: {one.words}" for one in changes) or "none"
+    return Check("other changes", not changes, "none", actual)
 
 
 def _state_difference(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Check]:
@@ -208,8 +228,7 @@ def _state_difference(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Ch
             others.remove(change)
         yield edit.check(change, chart)
     if ruling.only:
-        actual = "; ".join(f"{one.name}: {one.words}" for one in others) or "none"
-        yield Check("other changes", not others, "none", actual)
+        yield _no_others(others)
 
 
 def _of(order: Order, change: Change | None, chart: Chart) -> list[Check]:
@@ -220,9 +239,16 @@ def _of(order: Order, change: Change | None, chart: Chart) -> list[Check]:
     return list(order.checks(Post(f"{chart.base}{body['resourceType']}", body) if body else None, chart))
 
 
-def _in_sequence(due: Sequence[Order], posts: Sequence[Post], chart: Chart) -> list[Check]:
-    padded = [*posts, *[None] * len(due)]
-    return [check for order, post in zip(due, padded, strict=False) for check in order.checks(post, chart)]
+def _best(failures: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """For each order the place of its post, so that the fewest checks fail. Of equal ways it is the first one."""
+
+    @cache
+    def way(free: frozenset[int]) -> tuple[int, tuple[int, ...]]:
+        row = len(failures) - len(free)
+        rest = ((place, *way(free - {place})) for place in free)
+        return min(((failures[row][place] + more, (place, *others)) for place, more, others in rest), default=(0, ()))
+
+    return way(frozenset(range(len(failures))))[1]
 
 
 def answer(*accepted: Any, only: bool = False) -> Ruling:

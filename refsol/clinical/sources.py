@@ -1,8 +1,8 @@
 """Sources of charts: resources in memory, in a file, on a FHIR server, and the GETs of an agent's session.
 
-The parameters of a search are `patient`, `code` (one, or several joined by commas), `status`, and for Patient also
-`_id`, `identifier` or `birthdate`. It returns FHIR resources as JSON in the server's order, which is the order of
-insertion.
+The parameters of a search are `patient`, `code` (one, or several; see `any_of`), `status`, and for Patient also `_id`,
+`identifier` or `birthdate`. Some types have `vaccine-code` and `clinical-status` instead. A search returns FHIR
+resources as JSON in the server's order, which is the order of insertion.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from refsol.errors import FactsError
 from refsol.files import InputFile, json_object
 from refsol.json_values import as_object, objects
-from refsol.resources import Ask, FhirSearches, codes, subject_id
+from refsol.resources import Ask, FhirSearches, coded_in, codes_in, subject_id, values_of
 
 Resource = Mapping[str, Any]
 Amendment = Sequence[Resource | str]
@@ -49,12 +50,15 @@ class Resources:
         if kind == "Patient":
             ((name, value),) = query.items()
             return self._found.get((kind, name, value), [])
-        code, status = query.get("code", ""), query.get("status")
-        several = set(code.split(",")) if "," in code else set()
-        matches = self._found.get((kind, query["patient"], "" if several else code), [])
-        if several:
-            matches = [one for one in matches if several & codes(one)]
-        return [one for one in matches if one.get("status") == status] if status else matches
+        code, *others = values_of(query.get("code") or query.get("vaccine-code", ""))
+        matches = self._found.get((kind, query["patient"], "" if others else code), [])
+        if others:
+            matches = [one for one in matches if not codes_in(one, coded_in(kind)).isdisjoint((code, *others))]
+        if status := query.get("status"):
+            return [one for one in matches if one.get("status") == status]
+        if status := query.get("clinical-status"):
+            return [one for one in matches if status in codes_in(one, "clinicalStatus")]
+        return matches
 
 
 def _keys(resource: Resource) -> Iterator[tuple[str, ...]]:
@@ -65,7 +69,7 @@ def _keys(resource: Resource) -> Iterator[tuple[str, ...]]:
         values = {str(identifier.get("value")) for identifier in objects(resource.get("identifier"))}
         yield from ((kind, "identifier", value) for value in values)
     elif (patient := subject_id(resource)) is not None:
-        yield from ((kind, patient, code) for code in {"", *codes(resource)})
+        yield from ((kind, patient, code) for code in {"", *codes_in(resource, coded_in(kind))})
 
 
 class NdjsonEhr:
@@ -99,7 +103,7 @@ class SearchEhr:
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
         """The matching resources of the server. Raises FactsError if they cannot be read."""
-        parts = [f"{name}={value}" for name, value in query.items() if value]
+        parts = _parameters(query)
         if kind != "Patient":
             parts.append(f"_count={PAGE}")
         return self._server.resources(kind, "&".join(parts))
@@ -115,7 +119,7 @@ class SessionEhr:
         self._base, self._get = base.rstrip("/"), get
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
-        parts = [f"{name}={value}" for name, value in query.items() if value]
+        parts = _parameters(query)
         url: str | None = f"{self._base}/{kind}?{'&'.join(parts)}&_count={PAGE}"
         matches: list[Resource] = []
         while url:
@@ -124,3 +128,8 @@ class SessionEhr:
             links = objects(bundle.get("link"))
             url = next((str(link["url"]) for link in links if link.get("relation") == "next"), None)
         return matches
+
+
+def _parameters(query: Mapping[str, str]) -> list[str]:
+    """The parameters of a search as in a URL, with the separators of FHIR values as they are."""
+    return [f"{name}={quote(value, safe=',:/|')}" for name, value in query.items() if value]

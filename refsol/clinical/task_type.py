@@ -49,6 +49,7 @@ class TaskType:
     def ruled(self, chart: Chart) -> Ruling:
         """Run the rule. Raises DataFault, FactsError, and RuleError with the rule's file and line."""
         own = f"the rule of {self.name or type(self).__name__}"
+        chart.is_read = False
         try:
             ruling: object = self.rule(chart)
         except (DataFault, RefsolError):
@@ -56,6 +57,8 @@ class TaskType:
         except Exception as error:
             *_, frame = traceback.extract_tb(error.__traceback__)
             raise RuleError(f"{frame.filename}:{frame.lineno}: {own} failed: {error!r}") from error
+        finally:
+            chart.is_read = True
         if isinstance(ruling, Ruling):
             return ruling
         code, what = type(self).rule.__code__, type(ruling).__name__

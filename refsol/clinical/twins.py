@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from refsol.clinical.chart import Chart, Compared, Looked, performed, ref
+from refsol.clinical.chart import Chart, Compared
 from refsol.clinical.codes import Code, Lab
 from refsol.clinical.meanings import plain
 from refsol.clinical.rulings import Ruling
+from refsol.clinical.searches import Looked, performed, ref
 from refsol.clinical.sources import Amendment, Resource, Resources, Source
 from refsol.clinical.task_type import TaskType
 from refsol.errors import DataFault
-from refsol.resources import codes
+from refsol.resources import CLINICAL_STATUS, coded_in, codes
 
 MakeChart = Callable[[Source], Chart]
 """A new chart of a task's patient over some resources."""
@@ -60,23 +61,23 @@ def twin(kind: TaskType, make: MakeChart, resources: Sequence[Resource]) -> Twin
     """The smallest change that changes the ruling. None if there is none. Raises DataFault."""
     chart = make(Resources(resources))
     before = kind.ruled(chart)
+    own = signature(before, chart)
     for change in sorted(changes(chart), key=lambda one: one.cost):
         try:
-            after = kind.ruled(make(Resources(change.on(resources))))
+            other = make(Resources(change.on(resources)))
+            after = kind.ruled(other)
         except DataFault:
             continue
-        if signature(after) != signature(before):
+        if signature(after, other) != own:
             return Twin(change, before, after)
     return None
 
 
-def signature(ruling: Ruling) -> tuple[Any, ...]:
-    """What makes two rulings different: the branch and the kinds of the orders and changes; for a query, its first
-    answer.
-    """
+def signature(ruling: Ruling, chart: Chart) -> tuple[str, ...]:
+    """What makes two rulings different: the branch, the orders and the changes; for a query, its first answer."""
     if ruling.branch == "query":
         return ruling.branch, json.dumps(plain(ruling.answers[0])) if ruling.answers else ""
-    return ruling.branch, *(one.kinds for one in ruling.due), *(one.kind for one in ruling.edits)
+    return ruling.branch, *(json.dumps(one.json(chart)) for one in ruling.due), *(one.words for one in ruling.edits)
 
 
 def changes(chart: Chart) -> Iterator[Change]:
@@ -84,7 +85,9 @@ def changes(chart: Chart) -> Iterator[Change]:
     for compared in chart.compared:
         if compared.what == "time":
             yield from _older(compared, chart)
-        elif len(compared.used) == 1:
+        elif compared.used[0]["resourceType"] == "Patient":
+            yield from _to_age(compared, chart)
+        elif [one["valueQuantity"]["value"] for one in compared.used] == [compared.actual]:
             yield from _to_limit(compared, chart)
         else:
             yield from _parts(compared)
@@ -106,12 +109,15 @@ def _to_limit(compared: Compared, chart: Chart) -> Iterator[Change]:
 
 
 def _parts(compared: Compared) -> Iterator[Change]:
-    """A difference or a mean moves across a limit, because one of its readings does."""
-    distance = compared.limit - compared.actual
+    """A sum, a mean or another computed number moves across a limit, because one of its readings does."""
+    limit, actual = compared.limit, compared.actual
+    ratios = (limit / actual, actual / limit) if limit and actual else ()
     for used in compared.used:
-        for by in (distance, distance - 0.1, distance + 0.1):
-            for times in (1, -1, len(compared.used)):
-                yield valued(used, used["valueQuantity"]["value"] + times * by, abs(by) * 10)
+        value = used["valueQuantity"]["value"]
+        sums = (value + times * (limit - actual) for times in (1, -1, len(compared.used)))
+        for one in (*sums, *(value * ratio for ratio in ratios)):
+            for by in (0.0, -0.1, 0.1):
+                yield valued(used, one + by, abs(one + by - value) * 10)
 
 
 def _older(compared: Compared, chart: Chart) -> Iterator[Change]:
@@ -137,8 +143,9 @@ def _present(look: Looked) -> Iterator[Change]:
     for used in look.used:
         yield Change(f"{ref(used)} is removed", _REMOVE_COST, {ref(used): None})
         if look.search.status:
-            words = f"{ref(used)}: status {used.get('status')} → stopped"
-            yield Change(words, _STATUS_COST, {ref(used): {**used, "status": "stopped"}})
+            other = "resolved" if look.search.kind in CLINICAL_STATUS else "stopped"
+            words = f"{ref(used)}: status {look.search.status} → {other}"
+            yield Change(words, _STATUS_COST, {ref(used): {**used, **_status(look.search.kind, other)}})
         if look.search.start is not None:
             yield moved(used, look.search.start - _MINUTE)
         if look.lab is not None:
@@ -155,8 +162,8 @@ def _absent(look: Looked, chart: Chart) -> Iterator[Change]:
     added = {
         "resourceType": search.kind,
         "id": "twin-1",
-        "status": search.status or ("final" if search.kind == "Observation" else "completed"),
-        "subject": {"reference": f"Patient/{chart.patient}"},
+        **_status(search.kind, search.status or _STATUS_OF_KIND.get(search.kind, "completed")),
+        "patient" if search.kind in _OF_PATIENT else "subject": {"reference": f"Patient/{chart.patient}"},
         _TIME_OF_KIND.get(search.kind, "performedDateTime"): (chart.now - timedelta(hours=1)).isoformat(),
     }
     if look.lab is not None:
@@ -165,11 +172,11 @@ def _absent(look: Looked, chart: Chart) -> Iterator[Change]:
             yield _added(
                 {**added, "code": _concept(look.lab), "valueQuantity": quantity}, f"{look.lab.label} {value:g}"
             )
-    elif search.kind == "MedicationRequest":
+    elif search.kind == "MedicationRequest" and not search.codes:
         text = look.what.partition(" or ")[0]
         yield _added({**added, "medicationCodeableConcept": {"text": text}}, text)
     elif search.codes:
-        yield _added({**added, "code": _concept(search.codes[0])}, search.codes[0].label)
+        yield _added({**added, coded_in(search.kind): _concept(search.codes[0])}, search.codes[0].label)
 
 
 _TIME_OF_KIND = {
@@ -177,7 +184,17 @@ _TIME_OF_KIND = {
     "MedicationRequest": "authoredOn",
     "ServiceRequest": "authoredOn",
     "Condition": "onsetDateTime",
+    "AllergyIntolerance": "onsetDateTime",
+    "Immunization": "occurrenceDateTime",
 }
+_STATUS_OF_KIND = {"Observation": "final", **dict.fromkeys(CLINICAL_STATUS, "active")}
+_OF_PATIENT = ("AllergyIntolerance", "Immunization")
+"""The types that refer to the Patient in `patient`."""
+
+
+def _status(kind: str, status: str) -> dict[str, Any]:
+    """The element with the status of a resource."""
+    return {"clinicalStatus": {"coding": [{"code": status}]}} if kind in CLINICAL_STATUS else {"status": status}
 
 
 def _concept(code: Code) -> dict[str, Any]:
@@ -194,8 +211,22 @@ def _birth_dates(look: Looked, chart: Chart) -> Iterator[Change]:
         born, today = date.fromisoformat(str(used["birthDate"])), chart.now.date()
         days = (born - timedelta(days=1), born + timedelta(days=1), _in_year(today, born.year))
         for day in (*days, _in_year(today + timedelta(days=1), born.year)):
-            words = f"{ref(used)}: birthDate {born} → {day}"
-            yield Change(words, abs((day - born).days), {ref(used): {**used, "birthDate": day.isoformat()}})
+            yield _born(used, day)
+
+
+def _to_age(compared: Compared, chart: Chart) -> Iterator[Change]:
+    """The patient gets the age of a limit, or is a year younger or older."""
+    (used,), today = compared.used, chart.now.date()
+    year = today.year - int(compared.limit)
+    for day in (_in_year(today, year), _in_year(today, year - 1), _in_year(today + timedelta(days=1), year)):
+        yield _born(used, day)
+
+
+def _born(used: Resource, day: date) -> Change:
+    """A patient gets another birth date."""
+    born = date.fromisoformat(str(used["birthDate"]))
+    words = f"{ref(used)}: birthDate {born} → {day}"
+    return Change(words, abs((day - born).days), {ref(used): {**used, "birthDate": day.isoformat()}})
 
 
 def _in_year(day: date, year: int) -> date:
@@ -258,7 +289,7 @@ class Changed:
         matches = {ref(one): one for one in stored if ref(one) not in self._own}
         new = Resources(one for one in self._own.values() if not isinstance(one, str)).search(kind, **query)
         matches |= {ref(one): one for one in new}
-        wide = {name: value for name, value in query.items() if name != "status"}
+        wide = {name: value for name, value in query.items() if name not in ("status", "clinical-status")}
         order = [ref(one) for one in self._source.search(kind, **wide)]
         return [matches[name] for name in dict.fromkeys([*order, *matches]) if name in matches]
 

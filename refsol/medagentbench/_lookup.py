@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from refsol.clinical.chart import Chart, is_patient
+from refsol.clinical.chart import Chart
 from refsol.clinical.pairs import Hospital
+from refsol.clinical.searches import is_patient
 from refsol.clinical.sources import Amendment, Resource
 from refsol.json_values import objects
 from refsol.reads import FORM, Query, Read, pages, spares_time

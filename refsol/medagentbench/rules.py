@@ -33,7 +33,7 @@ RuleName = Literal["official", "fair", "state"]
 class TaskChart(Chart):
     """A chart as the published grader reads it: the patient by identifier, and readings in any unit, at any time."""
 
-    identifier, units, until_now = "identifier", False, False
+    identifier, strict, until_now = "identifier", False, False
 
 
 def _contains(actual: Any, text: str) -> bool:
@@ -77,6 +77,7 @@ OFFICIAL = RuleSet(
         Route: _route,
     },
     lenient=False,
+    slack=0.0,
     urls=True,
     in_order=True,
     prose_counts=True,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from refsol.clinical.chart import Search
+from refsol.clinical.searches import Search
 from refsol.clinical.sources import Resource, Source
 from refsol.clinical.task_type import task_type
 from refsol.errors import FactsError

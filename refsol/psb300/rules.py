@@ -17,10 +17,11 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal
 
-from refsol.clinical.chart import Chart, ref
+from refsol.clinical.chart import Chart
 from refsol.clinical.meanings import Accepted, Meaning, Names, OneOf, RuleSet
 from refsol.clinical.orders import Field, Order, lookup
 from refsol.clinical.rulings import Reply, Ruling
+from refsol.clinical.searches import ref
 from refsol.clinical.sources import Resource
 from refsol.errors import DataFault, InputError, ReplyFault
 from refsol.history import Post
@@ -42,7 +43,7 @@ def is_fair(chart: Chart) -> bool:
 class PsbChart(Chart):
     """A chart as the published grader reads it. Resources stored after `cut_off` do not count; None: all count."""
 
-    units, until_now = False, False
+    strict, until_now = False, False
     cut_off: datetime | None = None
 
     def counts(self, resource: Resource) -> bool:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from refsol.clinical.chart import Chart, Compared, Event, Search, between, drug_text, mean, newest, performed, ref
+from refsol.clinical.chart import Chart, Compared, Event, between, mean, newest
 from refsol.clinical.codes import CPT, LABORATORY, LOINC, SNOMED, VITAL_SIGNS, Code, Lab, days, hours
 from refsol.clinical.meanings import Coded, Is, Meaning, Names, OneOf
 from refsol.clinical.orders import ENDINGS, Field
 from refsol.clinical.rulings import Reply, Ruling
+from refsol.clinical.searches import Search, drug_text, performed, ref
 from refsol.clinical.sources import Resource
 from refsol.clinical.task_type import TaskType
 from refsol.errors import DataFault

@@ -45,10 +45,11 @@ from medagent.fhir_data.record import EhrSession
 from medagent.fhir_episodes.episode import ChartCheck, EpisodeRow
 from medagent.fhir_episodes.rule_agent import Solve
 from medagent.fhir_episodes.task import FhirItem, FhirTask
-from refsol.clinical.chart import Chart, ref
+from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import Deciding
 from refsol.clinical.floor import Baselines
 from refsol.clinical.meanings import CLINICAL
+from refsol.clinical.searches import ref
 from refsol.clinical.sources import SessionEhr, Source
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.trial import check_type, tried, types_of

@@ -15,8 +15,8 @@ from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
 from medagent.benchmarks.psb300.tasks import load_tasks
 from medagent.benchmarks.twins import open_hospital
 from medagent.fhir_data.embedded import bundled_file
-from refsol.clinical.chart import ref
 from refsol.clinical.pairs import Case, Hospital
+from refsol.clinical.searches import ref
 from refsol.clinical.twins import changed, time_of
 from refsol.medagentbench import twins as medagentbench
 from refsol.psb300 import twins as psb_300

@@ -32,8 +32,8 @@ from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.benchmarks.made_folders import HOSPITAL, Made, Order, file_digests, write_manifest
 from medagent.benchmarks.twins import Half, Twins, copy_patients, twins_of
 from medagent.fhir_data.store import stored_lines
-from refsol.clinical.chart import ref
 from refsol.clinical.pairs import Pair
+from refsol.clinical.searches import ref
 from refsol.clinical.sources import Resource
 from refsol.fhiragentbench import NOT_IN_RECORD, Question, questions_text
 from refsol.json_values import as_object, objects

@@ -164,6 +164,16 @@ def test_an_executed_end_of_the_active_order_stops_a_drug(ward: Ward) -> None:
     ended = f"PUT http://localhost:8080/fhir/MedicationRequest/m{patient}\n{json.dumps({**drug, 'status': 'stopped'})}"
     assert scored(ward, item, [*texts[:place], ended, texts[-1]], writes="execute").correct
     assert not scored(ward, item, [*texts[:place], texts[-1]], writes="execute").correct
+    other, idle = next(
+        one for one in solutions(ward).items() if one[0].startswith("stop_gentamicin") and len(one[1]) == 3
+    )
+    assert scored(ward, other, idle, writes="execute").correct, "gentamicin is active, and nothing is due"
+    patient = idle[1].partition("patient=W")[2].partition("&")[0]
+    body = json.dumps([{"op": "replace", "path": "/status", "value": "stopped"}])
+    stopped = f"PATCH http://localhost:8080/fhir/MedicationRequest/m{patient}\n{body}"
+    score = scored(ward, other, [*idle[:-1], stopped, idle[-1]], writes="execute")
+    assert (score.correct, score.kind) == (False, "order-not-due")
+    assert "status active → stopped, where nothing else was due" in score.reason
 
 
 def test_a_right_guess_without_reading_is_not_grounded(ward: Ward) -> None:
