@@ -52,14 +52,41 @@ def rates(report: dict[str, Any]) -> dict[str, tuple[int, int]]:
     return {line["name"]: (line["counts"].get("right", 0), line["n"]) for line in lines}
 
 
-@pytest.mark.parametrize("protocol", ["text", "code"])
+@pytest.mark.parametrize("protocol", ["text", "tools", "code"])
 def test_the_reference_agent_is_right_and_grounded(ward: Ward, protocol: str) -> None:
-    table = rates(ward.run("reference", "--protocol", protocol))
+    report = ward.run("reference", "--protocol", protocol)
+    assert report["settings"]["protocol"] == (None if protocol == "text" else protocol)
+    table = rates(report)
     assert table["sodium_again"] == (10, 10)
     assert table["stop_gentamicin"] == (9, 9), "4 patients with something due, and half of ten others"
     assert table["colonoscopy colonoscopy within ten years"] == (10, 10)
     assert table["an order was due"] == (14, 14)
     assert table["overall"] == table["grounded"] == (29, 29)
+
+
+WHOLE = """
+import json
+
+from medagent import clinical as c
+
+
+class Orders(c.TaskType):
+    name = "orders"
+    text = "Copy the orders of gentamicin of patient {mrn}."
+
+    def rule(self, chart):
+        return c.answer([json.dumps(one, sort_keys=True) for one in chart.orders("gentamicin")])
+"""
+
+
+def test_the_reference_agent_reads_whole_resources_by_programs(ward: Ward) -> None:
+    about = {"resourceType": "MedicationRequest", "status": "active", "subject": {"reference": "Patient/W1"}}
+    drug = {**about, "medicationCodeableConcept": {"text": "gentamicin 80 mg"}}
+    more = [{**drug, "priority": "urgent", "note": [{"text": "“é” ⟦1⟧"}]}, drug, {**drug, "priority": "stat"}]
+    with ward.patients.open("a", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps({**one, 'id': f'x{place}'})}\n" for place, one in enumerate(more))
+    ward.code.write_text(WHOLE, "utf-8")
+    assert rates(ward.run("reference", "--protocol", "code"))["overall"] == (10, 10)
 
 
 def test_agents_that_read_nothing_have_their_floor(ward: Ward) -> None:
