@@ -224,7 +224,7 @@ class Event(_Comparable):
     Comparing it with a number compares its value. Both this and `before` are recorded.
     """
 
-    resource: Resource
+    resource: Resource = field(repr=False)
     text: str
     time: datetime
     chart: Chart = field(repr=False)

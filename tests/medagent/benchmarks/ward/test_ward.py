@@ -80,8 +80,8 @@ class Orders(c.TaskType):
 
 
 def test_the_reference_agent_reads_whole_resources_by_programs(ward: Ward) -> None:
-    about = {"resourceType": "MedicationRequest", "status": "active", "subject": {"reference": "Patient/W1"}}
-    drug = {**about, "medicationCodeableConcept": {"text": "gentamicin 80 mg"}}
+    drug: dict[str, Any] = {"resourceType": "MedicationRequest", "subject": {"reference": "Patient/W1"}}
+    drug |= {"status": "active", "medicationCodeableConcept": {"text": "gentamicin 80 mg"}}
     more = [{**drug, "priority": "urgent", "note": [{"text": "“é” ⟦1⟧"}]}, drug, {**drug, "priority": "stat"}]
     with ward.patients.open("a", encoding="utf-8") as file:
         file.writelines(f"{json.dumps({**one, 'id': f'x{place}'})}\n" for place, one in enumerate(more))
@@ -237,6 +237,17 @@ def test_a_corrected_rule_grades_the_same_items_again(ward: Ward) -> None:
     assert rates(graded)["an order was due"][1] < rates(nop)["an order was due"][1]
 
 
+def test_a_broken_rule_grades_nothing_and_is_one_line(ward: Ward) -> None:
+    nop, source = ward.run("nop"), ward.code.read_text("utf-8")
+    ward.code.write_text(source.replace("if last >= 130", "if last >= low"), "utf-8")
+    broken = medagent("grade", ward.folder_of(nop), "--benchmark", ward.code)
+    assert (broken.code, broken.out) == (1, "")
+    assert re.fullmatch(r"medagent: .*ward3.py:\d+: the rule of sodium_again failed: NameError\(.*\n", broken.err)
+    ward.code.write_text(f"{source}\n\nFormer = Colonoscopy\n", "utf-8")
+    again = medagent("grade", ward.folder_of(nop), "--benchmark", ward.code, "--json")
+    assert json.loads(again.out)["overall"] == nop["overall"], again.err
+
+
 def test_one_type_of_a_file(ward: Ward) -> None:
     report = ward.run("reference", "--per-type", 4, types=f"{ward.code}:Colonoscopy")
     assert rates(report)["overall"] == (4, 4)
@@ -282,11 +293,23 @@ FAULTS = {
     ],
     "patient {mrn} within": [
         ("patient {name} within", "the text of sodium_again contains the unknown placeholder {name}; use {mrn}"),
+        ("patient {mrn:d} within", "the text of sodium_again contains the unknown placeholder {mrn:d}; use {mrn}"),
+        ("patient {mrn!x} within", "the text of sodium_again contains the unknown placeholder {mrn!x}; use {mrn}"),
+        ("patient {mrn:{w}} within", "the text of sodium_again contains the unknown placeholder {mrn:{w}}; use {mrn}"),
         ("the patient within", "the text of sodium_again must name the patient: {mrn}"),
         ("patient {mrn within", "the text of sodium_again: "),
     ],
     'name = "colonoscopy"': [('name = "sodium_again"', "SodiumAgain uses the name 'sodium_again' too")],
-    '"""Ward 3\'s protocols."""': [("1 / 0", "ward3.py: cannot be imported: ZeroDivisionError: division by zero")],
+    'title = "colonoscopy within ten years"': [
+        ("name = 5", "Colonoscopy needs a name of letters, digits and _"),
+        ("context = [1]", "the context of colonoscopy must be a text in quotes"),
+        ("__init__ = lambda self, ward: None", "a task type is created without arguments"),
+    ],
+    "def rule(self, chart):": [("async def rule(self, chart):", "SodiumAgain needs a function rule(self, chart)")],
+    '"""Ward 3\'s protocols."""': [
+        ("1 / 0", "ward3.py: cannot be imported: ZeroDivisionError: division by zero (ward3.py:2)"),
+        ("x = (", "ward3.py: cannot be imported: SyntaxError: '(' was never closed (ward3.py:2)"),
+    ],
 }
 
 
@@ -307,6 +330,7 @@ def test_a_fault_in_a_file_is_one_line_with_its_place(ward: Ward, old: str, new:
 
 def test_a_file_without_task_types_is_an_error(ward: Ward) -> None:
     ward.code.write_text("x = 1\n", "utf-8")
+    assert "ward3.py: lacks the name of a class after the colon" in medagent("run", f"{ward.code}:").err
     assert "ward3.py: contains no task types; write a subclass of" in medagent("run", ward.code, "--agent", "nop").err
     assert "is not a file of task types" in medagent("data", "new", "made", "--from", "ward").err
 
