@@ -33,6 +33,10 @@ def find(reference: str | type[Benchmark[Any, Any]], group: str = GROUP) -> Benc
     name = reference if isinstance(reference, str) else plugins.given(reference)
     plugin = plugins.whole_file(name) or plugins.find(name, group)
     if plugin is None:
+        if name.endswith(".py:"):
+            raise UserError(
+                f"{name} lacks the name of a class after the colon; for the whole file, leave the colon out"
+            )
         raise UserError(f"unknown benchmark {name!r}; known: {', '.join(names())}.{did_you_mean(name, names())}")
     loaded = plugin.load()
     made = loaded() if isinstance(loaded, type) else loaded

@@ -41,6 +41,7 @@ class OwnAgent(Scripted):
 class ClinicalBenchmark(FhirBenchmark[SettingsT]):
     """A set of tasks of clinical types."""
 
+    tool_agents = ("reference",)
     kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
 
     @abstractmethod

@@ -226,7 +226,10 @@ def _executed(plugin: Plugin, source: str) -> ModuleType:
 
 
 def error_and_place(error: Exception) -> str:
-    """An exception in one line with its place."""
+    """An exception in one line with its place. A syntax error's place is where it was found."""
+    if isinstance(error, SyntaxError):
+        place = "" if error.lineno is None else f" ({error.filename}:{error.lineno})"
+        return f"{type(error).__name__}: {error.msg}{place}"
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"

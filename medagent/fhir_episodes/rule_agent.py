@@ -20,31 +20,18 @@ from refsol.clinical.task_type import Pending, Solution
 Solve = Callable[[FhirTask, Callable[[str], Any]], Solution]
 """The right reply to a task. The second argument gets the JSON of a URL."""
 
-_KEPT = (
-    "resourceType",
-    "id",
-    "name",
-    "birthDate",
-    "status",
-    "medicationCodeableConcept",
-    "valueQuantity",
-    "effectiveDateTime",
-    "authoredOn",
-    "occurrenceDateTime",
-    "performedDateTime",
-    "performedPeriod",
-)
-"""The elements that rules read. A program prints no others, because its output is limited."""
 _SLICE = 19_000
-_READ = f"""
-page = get({{url!r}})
-kept = {_KEPT!r}
-entries = []
+_READ = """
+page = get({url!r})
+before, changes = {{}}, []
 for entry in page.get("entry", []):
     resource = entry["resource"]
-    entries.append({{{{"resource": {{{{name: resource[name] for name in kept if name in resource}}}}}}}})
-text = str({{{{"resourceType": "Bundle", "entry": entries, "link": page.get("link", [])}}}})
+    changed = {{name: resource[name] for name in resource if repr(resource[name]) != repr(before.get(name))}}
+    changes.append([changed, [name for name in before if name not in resource]])
+    before = resource
+text = str([changes, page.get("link", [])])
 """
+"""Of each resource, the program prints only what differs from the one before, because its output is limited."""
 _PRINT = "print('⟦' + text[{start}:{end}] + '⟧' + str(len(text)))\n"
 
 
@@ -93,8 +80,17 @@ class CodeRuleAgent(RuleAgent):
                 reply: str = yield fenced(program + shown)  # type: ignore[assignment]  # `yield` returns the reply
                 part, _, rest = reply.partition("⟦")[2].rpartition("⟧")
                 text, length, program = text + part, int(rest.split()[0]), ""
-            replies[reached] = ast.literal_eval(text)
+            replies[reached] = _bundle(*ast.literal_eval(text))
         lines = [f"post({url!r}, {body!r})" for url, body in reached.posts]
         for method, url, body in reached.requests:
             lines.append(f"delete({url!r})" if body is None else f"{method.lower()}({url!r}, {body!r})")
         yield fenced("\n".join([*lines, f"finish({reached.answer!r})", ""]))
+
+
+def _bundle(changes: list[tuple[dict[str, Any], list[str]]], links: list[Any]) -> dict[str, Any]:
+    """The Bundle of which a program printed the changes from resource to resource, and the links."""
+    entries, resource = list[Any](), dict[str, Any]()
+    for changed, missing in changes:
+        resource = {name: value for name, value in resource.items() if name not in missing} | changed
+        entries.append({"resource": resource})
+    return {"resourceType": "Bundle", "entry": entries, "link": links}

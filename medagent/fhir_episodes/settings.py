@@ -191,7 +191,7 @@ class FhirSettings(RunSettings):
         decides = placed(decides, "writes", {one.key: decides[one.key] for one in own if one.key in decides})
         if self.acts_alone:
             decides["agent"] = None
-        elif not self.acts_in_code:
+        elif self.protocol not in ("tools", "code"):
             decides["protocol"] = None
         return {
             **decides,

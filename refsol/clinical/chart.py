@@ -173,7 +173,7 @@ class Event(_Comparable):
 
     __hash__ = object.__hash__
 
-    resource: Resource
+    resource: Resource = field(repr=False)
     text: str
     time: datetime
     chart: Chart = field(repr=False)

@@ -19,7 +19,7 @@ from refsol.clinical.rulings import Ruling, delete
 from refsol.clinical.searches import ref
 from refsol.clinical.sources import Resource, Resources, Source
 from refsol.clinical.task_type import Solution, TaskType
-from refsol.clinical.trial import check_type, tried
+from refsol.clinical.trial import created, tried
 from refsol.clinical.twins import MakeChart, Twin, moved, signature, time_of, twin, valued
 from refsol.errors import DataFault
 from refsol.history import Post
@@ -63,14 +63,12 @@ def check(kind: type[TaskType], resources: Sequence[Resource], *, patient: str, 
     Raises AssertionError if the right reply is not right or a wrong one is, RuleError if the type is at fault, and
     DataFault if the resources lack what the rule needs. Warns if the ruling changes at a limit that was not recorded.
     """
-    check_type(kind)
-    own = kind()
+    own = created(kind)
 
     def make(source: Source) -> Chart:
         return Chart(source, patient, now, CLINICAL, base=BASE)
 
-    chart = make(Resources(resources))
-    ruling = tried(own, chart)
+    ruling, chart = tried(own, lambda: make(Resources(resources)))
     right = Solution.of(ruling, chart)
 
     def judged(reply: Solution) -> Verdict:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from inspect import unwrap
+from types import CodeType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from refsol.changes import Change
@@ -48,23 +50,22 @@ class TaskType:
 
     def ruled(self, chart: Chart) -> Ruling:
         """Run the rule. Raises DataFault, FactsError, and RuleError with the rule's file and line."""
-        own = f"the rule of {self.name or type(self).__name__}"
+        code = rule_code(self)
         chart.is_read = False
         try:
             ruling: object = self.rule(chart)
         except (DataFault, RefsolError):
             raise
-        except Exception as error:
-            *_, frame = traceback.extract_tb(error.__traceback__)
-            raise RuleError(f"{frame.filename}:{frame.lineno}: {own} failed: {error!r}") from error
+        except (Exception, SystemExit) as error:
+            frames = reversed(traceback.extract_tb(error.__traceback__))
+            line = next((one.lineno for one in frames if one.filename == code.co_filename), None)
+            raise fault(self, line or code.co_firstlineno, f"failed: {error!r}") from error
         finally:
             chart.is_read = True
         if isinstance(ruling, Ruling):
             return ruling
-        code, what = type(self).rule.__code__, type(ruling).__name__
-        raise RuleError(
-            f"{code.co_filename}:{code.co_firstlineno}: {own} returned {what}; return nothing(…), answer(…) or order(…)"
-        )
+        what = f"returned {type(ruling).__name__}; return nothing(…), answer(…) or order(…)"
+        raise fault(self, code.co_firstlineno, what)
 
     def judge(self, chart: Chart, reply: Reply) -> Verdict:
         """Grade a reply. A ReplyFault is a failed check, unless an earlier one failed. Raises FactsError."""
@@ -90,6 +91,17 @@ class TaskType:
     def solve(self, chart: Chart) -> Solution:
         """The right reply. Raises DataFault, FactsError."""
         return Solution.of(self.ruled(chart), chart)
+
+
+def rule_code(kind: TaskType) -> CodeType:
+    """The code of a type's rule, without decorators."""
+    code: CodeType = unwrap(type(kind).rule).__code__
+    return code
+
+
+def fault(kind: TaskType, line: int, words: str) -> RuleError:
+    """The error of a type's rule at a line of its file."""
+    return RuleError(f"{rule_code(kind).co_filename}:{line}: the rule of {kind.name or type(kind).__name__} {words}")
 
 
 class Ruled(NamedTuple):

@@ -5,47 +5,105 @@ numbers.
 from __future__ import annotations
 
 import _random
+import json
 import linecache
 import string
 import sys
 from collections.abc import Callable, Iterator
 from datetime import date
-from inspect import cleandoc
-from types import CodeType, FrameType, ModuleType
+from inspect import cleandoc, iscoroutinefunction, unwrap
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from refsol.clinical.chart import Chart
-from refsol.clinical.rulings import Ruling
-from refsol.clinical.task_type import RuleError, TaskType
+from refsol.clinical.meanings import plain
+from refsol.clinical.orders import Order
+from refsol.clinical.rulings import Edit, Ruling
+from refsol.clinical.task_type import Ruled, RuleError, TaskType, fault, rule_code
 
 _CLOCK = {"now", "today", "utcnow"}
+_TIMERS = ("time", "monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")
 _MODULES = {
-    "time": ({"time", "time_ns", "monotonic", "perf_counter", "localtime", "gmtime", "strftime"}, "the clock"),
+    "time": (
+        {*_TIMERS, *(f"{name}_ns" for name in _TIMERS), "localtime", "gmtime", "ctime", "asctime", "strftime"},
+        "the clock",
+    ),
+    "_uuid": ({"generate_time_safe"}, "the clock"),
     "posix": ({"urandom", "getrandom"}, "random numbers"),
 }
 """Functions of modules that a rule may not call."""
+_OTHERS = ("refsol.", "_strptime")
+"""Modules whose calls are not the rule's. `strptime` formats a fixed time to learn the names of months."""
 
 
-def tried(kind: TaskType, chart: Chart) -> Ruling:
-    """The ruling on a chart. Raises RuleError if the rule reads the clock or random numbers, and as `ruled` does."""
-    code, impure = type(kind).rule.__code__, list[str]()
+def tried(kind: TaskType, make: Callable[[], Chart]) -> Ruled:
+    """The ruling on a chart, after two runs of the rule on new charts.
+
+    Raises RuleError if the rule reads the clock or random numbers, if its rulings differ, or if no reply can follow
+    them, and as `ruled` does.
+    """
+    code, impure = rule_code(kind), list[RuleError]()
+    lines = [code.co_firstlineno]
 
     def watch(frame: FrameType, event: str, called: Any) -> None:
+        if event == "return" and frame.f_code is code:
+            lines.append(frame.f_lineno)
         if event == "c_call" and (what := _read(called)) and (line := _line_in_rule(frame, code)):
-            impure.append(
-                f"{code.co_filename}:{line}: the rule of {_name(kind)} reads {what} ({called.__name__}); it may use "
-                "only the chart, whose time is chart.now"
-            )
+            words = f"reads {what} ({called.__name__}); it may use only the chart, whose time is chart.now"
+            impure.append(fault(kind, line, words))
 
-    before = sys.getprofile()
+    chart, before = make(), sys.getprofile()
     sys.setprofile(watch)
     try:
         ruling = kind.ruled(chart)
     finally:
         sys.setprofile(before)
     if impure:
-        raise RuleError(impure[0])
-    return ruling
+        raise impure[0]
+    if words := _misfit(ruling) or _unwritable(ruling, chart):
+        raise fault(kind, lines[-1], words)
+    again = make()
+    if written(kind.ruled(again), again) != written(ruling, chart):
+        words = "gives two rulings on the same chart; it may use only the chart, whose time is chart.now"
+        raise fault(kind, code.co_firstlineno, words)
+    return Ruled(ruling, chart)
+
+
+def written(ruling: Ruling, chart: Chart) -> str:
+    """A ruling as text, to compare two of them."""
+    answers = None if ruling.answers is None else [plain(one) for one in ruling.answers]
+    orders, edits = [one.json(chart) for one in ruling.due], [one.words for one in ruling.edits]
+    return json.dumps([ruling.branch, answers, orders, edits, ruling.only])
+
+
+def _misfit(ruling: Ruling) -> str:
+    """What is wrong with the parts of a ruling, and what to write; empty if nothing is."""
+    if ruling.answers == ():
+        return "accepts no answer; write answer([4.1]), or nothing() if any answer is right"
+    if ruling.branch == "order" and not (ruling.due or ruling.edits):
+        return "returned order() without an order; write order(lab_test(…)), or nothing()"
+    answers = [plain(one) for one in ruling.answers or ()]
+    for parts, right, words in (
+        (answers, list, "accepts an answer of type {}; write each one as a list: [4.1]"),
+        (ruling.due, Order, "orders something of type {}; write order(lab_test(…), medication(…))"),
+        (ruling.edits, Edit, "changes something of type {}; write order(edits=[update(resource, …)])"),
+    ):
+        for one in parts:
+            if not isinstance(one, right):
+                return words.format(type(one).__name__)
+    return ""
+
+
+def _unwritable(ruling: Ruling, chart: Chart) -> str:
+    """Why no JSON is the reply that a ruling asks for; empty if some is."""
+    try:
+        text = written(ruling, chart)
+    except (TypeError, ValueError) as error:
+        return f"returned what is not JSON ({error}); of a measurement, use its value or text"
+    answers = [plain(one) for one in ruling.answers or ()]
+    if (json.loads(text)[1] or []) == answers:
+        return ""
+    return "accepts what no JSON equals, such as a tuple in a list; write lists, texts and numbers"
 
 
 def _read(called: Any) -> str:
@@ -60,16 +118,16 @@ def _read(called: Any) -> str:
 
 
 def _line_in_rule(frame: FrameType | None, code: CodeType) -> int:
-    """The line of the rule's file that led to a call. 0 if the chart made the call."""
-    while frame is not None and not str(frame.f_globals.get("__name__")).startswith("refsol."):
+    """The line of the rule's file that led to a call. 0 if another module made the call."""
+    while frame is not None and not str(frame.f_globals.get("__name__")).startswith(_OTHERS):
         if frame.f_code.co_filename == code.co_filename:
             return frame.f_lineno
         frame = frame.f_back
     return 0
 
 
-def types_of(module: ModuleType, path: str) -> list[type[TaskType]]:
-    """The task types that a file defines, each with a valid name and text. Raises RuleError."""
+def types_of(module: ModuleType, path: str) -> tuple[TaskType, ...]:
+    """The task types that a file defines. Raises RuleError."""
     own = [
         one
         for one in vars(module).values()
@@ -77,34 +135,48 @@ def types_of(module: ModuleType, path: str) -> list[type[TaskType]]:
     ]
     if not own:
         raise RuleError(f"{path}: contains no task types; write a subclass of medagent.clinical.TaskType with a text")
-    names: dict[str, type[TaskType]] = {}
-    for one in own:
-        check_type(one)
-        if one.name in names:
-            raise RuleError(f"{_place(one, 'name')}: {names[one.name].__name__} uses the name {one.name!r} too")
-        names[one.name] = one
-    return own
+    types: dict[str, TaskType] = {}
+    for one in dict.fromkeys(own):
+        kind = created(one)
+        if kind.name in types:
+            other = type(types[kind.name]).__name__
+            raise RuleError(f"{_place(one, 'name')}: {other} uses the name {kind.name!r} too")
+        types[kind.name] = kind
+    return tuple(types.values())
 
 
-def check_type(kind: type[TaskType]) -> None:
-    """Raises RuleError if a task type's name is invalid, its rule is missing, or a text contains an unknown
-    placeholder.
+def created(kind: type[TaskType]) -> TaskType:
+    """A task type. Raises RuleError if its name is invalid, its rule is missing, a text contains an unknown
+    placeholder, or it cannot be created without arguments.
     """
-    if not kind.name.isidentifier():
+    if not (isinstance(kind.name, str) and kind.name.isidentifier()):
         raise RuleError(f"{_place(kind, 'class')}: {kind.__name__} needs a name of letters, digits and _")
-    if kind.rule is TaskType.rule:
+    rule: object = unwrap(kind.rule)
+    if rule is TaskType.rule or not isinstance(rule, FunctionType) or iscoroutinefunction(rule):
         raise RuleError(f"{_place(kind, 'class')}: {kind.__name__} needs a function rule(self, chart)")
+    for part in ("text", "context", "title"):
+        if not isinstance(getattr(kind, part), str):
+            raise RuleError(f"{_place(kind, part)}: the {part} of {kind.name} must be a text in quotes")
+    _check_placeholders(kind)
     try:
-        known = [name for text in (kind.text, kind.context) for name in _placeholders(text)]
+        return kind()
+    except Exception as error:
+        words = f"{kind.__name__}() failed: {error!r}; a task type is created without arguments"
+        raise RuleError(f"{_place(kind, '__init__')}: {words}") from None
+
+
+def _check_placeholders(kind: type[TaskType]) -> None:
+    """Raises RuleError."""
+    try:
+        known = [one for text in (kind.text, kind.context) for one in _placeholders(text)]
     except ValueError as error:
         raise RuleError(f"{_place(kind, 'text')}: the text of {kind.name}: {error}; write {{{{ for a brace") from None
-    for name in known:
-        if name != "mrn":
-            place = _place(kind, f"{{{name}")
+    for one in known:
+        if one != "{mrn}":
             raise RuleError(
-                f"{place}: the text of {kind.name} contains the unknown placeholder {{{name}}}; use {{mrn}}"
+                f"{_place(kind, one)}: the text of {kind.name} contains the unknown placeholder {one}; use {{mrn}}"
             )
-    if "mrn" not in known:
+    if not known:
         raise RuleError(f"{_place(kind, 'text')}: the text of {kind.name} must name the patient: {{mrn}}")
 
 
@@ -114,11 +186,11 @@ def instruction(kind: TaskType, patient: str) -> str:
 
 
 def _placeholders(text: str) -> Iterator[str]:
-    return (name for _, name, _, _ in string.Formatter().parse(text) if name is not None)
-
-
-def _name(kind: TaskType) -> str:
-    return kind.name or type(kind).__name__
+    """The placeholders of a text as they are written: `{mrn}`, `{mrn:>8}`."""
+    for _, name, form, conversion in string.Formatter().parse(text):
+        if name is not None:
+            parts = (name, conversion and f"!{conversion}", form and f":{form}")
+            yield f"{{{''.join(filter(None, parts))}}}"
 
 
 def _place(kind: type[TaskType], words: str) -> str:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
+import time
+import uuid
 import warnings
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -182,6 +188,62 @@ def test_a_rule_at_fault_is_named_with_file_and_line(kind: type[c.TaskType], wor
     with open(file, encoding="utf-8") as source:
         at = source.read().splitlines()[int(line) - 1]
     assert at.strip().split("(")[0].split(" ")[0] in ("return", "text", "def"), at
+
+
+READS: dict[str, list[Callable[[], object]]] = {
+    "the clock": [
+        *(time.monotonic_ns, time.perf_counter_ns, time.process_time, time.thread_time, time.ctime, time.asctime),
+        *(lambda: time.clock_gettime(0), datetime.today, uuid.uuid1),
+    ],
+    "random numbers": [random.random, uuid.uuid4, lambda: os.urandom(2).hex()],
+}
+RULINGS: dict[str, Callable[[c.Chart], Any]] = {
+    "gives two rulings on the same chart": lambda chart: c.answer([next(iter(random.random, None))]),
+    "accepts no answer; write answer([4.1])": lambda chart: c.answer(),
+    "accepts an answer of type tuple; write each one as a list: [4.1]": lambda chart: c.answer((1,)),
+    "accepts an answer of type int; write": lambda chart: c.order(c.lab_test(LACTATE), answers=[1]),
+    "accepts what no JSON equals, such as a tuple in a list": lambda chart: c.nothing([(1, 2)]),
+    "(Object of type Event is not JSON serializable)": lambda chart: c.answer([chart.latest(LACTATE)]),
+    "failed: KeyError(Event(text='2024-03-05T08:00:00+00:00', time=": lambda chart: {"": 1}[chart.latest(LACTATE)],  # type: ignore[index]
+    "returned order() without an order; write order(lab_test(…)), or nothing()": lambda chart: c.order(),
+    "orders something of type list; write order(": lambda chart: c.order([c.lab_test(LACTATE)]),  # type: ignore[arg-type]
+    "changes something of type dict; write order(edits=": lambda chart: c.order(edits=[{}]),  # type: ignore[list-item]
+    "failed: AttributeError(\"'str' object has no attribute": lambda chart: chart.latest("2524-7"),  # type: ignore[arg-type]
+    "failed: SystemExit('done')": lambda chart: exit("done"),
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "ruled"),
+    [
+        *(
+            (f"reads {what} (", lambda chart, read=read: c.answer([read()]))
+            for what, some in READS.items()
+            for read in some
+        ),
+        *RULINGS.items(),
+    ],
+)
+def test_a_ruling_that_cannot_be_right_is_one_line(words: str, ruled: Callable[[c.Chart], c.Ruling]) -> None:
+    class Faulty(RepeatLactate):
+        def rule(self, chart: c.Chart) -> c.Ruling:
+            return ruled(chart)
+
+    with pytest.raises(c.RuleError) as error:
+        checked(Faulty, reading(2.4))
+    assert words in str(error.value)
+    assert re.match(rf"{re.escape(__file__)}:\d+: the rule of repeat_lactate ", str(error.value))
+    assert "\n" not in str(error.value)
+    assert "resourceType" not in str(error.value), "no resource is quoted"
+
+
+def test_a_rule_may_be_decorated_and_read_a_text_as_a_time() -> None:
+    class Cached(RepeatLactate):
+        @lru_cache  # noqa: B019  # the chart is another one in each test
+        def rule(self, chart: c.Chart) -> c.Ruling:
+            return c.answer([datetime.strptime("5 March 2024", "%d %B %Y").year])
+
+    assert checked(Cached).answer == [2024]
 
 
 class HoldInsulin(c.TaskType):

@@ -66,7 +66,6 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
     Grading = Psb300Grading
     rule_sets = tuple(RULE_SETS)
     agents = AGENTS
-    tool_agents = ("reference",)
 
     def items(self, source: Psb300Settings) -> Sequence[ChartItem]:
         tasks = task_set_of(source)

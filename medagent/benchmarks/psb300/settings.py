@@ -36,8 +36,6 @@ class Psb300Settings(FhirSettings):
     def decides(self) -> dict[str, Setting]:
         decides = super().decides()
         decides["dataset"] = self.dataset if self.dataset in SETS else str(Path(self.dataset).resolve())
-        if self.agent == "reference" and self.protocol == "tools":
-            decides["protocol"] = self.protocol
         decides["clock"] = None if self.clock is None else self.clock.isoformat()
         return decides
 

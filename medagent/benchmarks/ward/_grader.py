@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from medagent.benchmarks.ward._figures import figures
-from medagent.benchmarks.ward.tasks import TaskSet, WardItem
+from medagent.benchmarks.ward.reads import rules_at_fault
+from medagent.benchmarks.ward.tasks import TaskSet, WardItem, try_rule
 from medagent.engine.rows import OWED, REFUSED
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
@@ -19,16 +21,19 @@ from refsol.clinical.failures import failure_of
 from refsol.clinical.floor import Baselines, FloorItem
 from refsol.clinical.meanings import CLINICAL
 from refsol.clinical.rulings import Reply
+from refsol.errors import FactsError
 from refsol.grounds import grounds
 from refsol.history import ACCEPTED, read_messages
 from refsol.verdict import Verdict
 
 
 class WardGrader(Grader[EpisodeRow]):
-    """Grades the episodes of a set. `digests` are those of the types' file and of the facts."""
+    """Grades the episodes of a set. `private` data are not quoted. `digests` are those of the types' file and of the
+    facts.
+    """
 
-    def __init__(self, tasks: TaskSet, digests: Mapping[str, str]) -> None:
-        self._tasks, self._digests = tasks, digests
+    def __init__(self, tasks: TaskSet, private: bool, digests: Mapping[str, str]) -> None:
+        self._tasks, self._private, self._digests = tasks, private, digests
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -42,6 +47,7 @@ class WardGrader(Grader[EpisodeRow]):
         return figures(scores)
 
     def _score(self, item: WardItem, row: EpisodeRow) -> Score:
+        floors = self._baselines.outcomes(item.id)
         messages = row.history
         reply = Reply.of(row.answer, read_messages(post_history(row.transcript)), CLINICAL, ACCEPTED)
         changes = tuple(row.changes) if isinstance(row.changes, list) else None
@@ -51,11 +57,15 @@ class WardGrader(Grader[EpisodeRow]):
         if row.status == "chart_changed":
             verdict = Verdict(None, fault="chart changed")
         failure = failure_of(verdict, row.answer, row.status, messages)
-        floors = self._baselines.outcomes(item.id)
         return score_of(verdict, failure, grounds(verdict, messages), {**floors, **conduct_of(row)}, row, item.injected)
 
     @cached_property
     def _baselines(self) -> Baselines:
+        """The baselines, after a trial run of every rule. Raises UserError for a rule at fault."""
+        with rules_at_fault(self._private):
+            for item in self._tasks.items:
+                with suppress(FactsError):  # the item is ungraded, with the reason
+                    try_rule(item)
         return baselines(self._tasks)
 
 

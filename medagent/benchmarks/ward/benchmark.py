@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, partial
@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from medagent.benchmarks.clinical import ClinicalBenchmark, Solver
 from medagent.benchmarks.made_folders import HOSPITAL
 from medagent.benchmarks.ward._grader import WardGrader, baselines
-from medagent.benchmarks.ward.reads import asked, read_origin, rules_unquoted, ruling_text
+from medagent.benchmarks.ward.reads import asked, read_origin, rules_at_fault, ruling_text
 from medagent.benchmarks.ward.settings import AGENTS, WardGrading, WardSettings
 from medagent.benchmarks.ward.tasks import (
     TASKS,
@@ -28,6 +28,7 @@ from medagent.benchmarks.ward.tasks import (
     read_manifest,
     task_set,
     tasks_text,
+    try_rule,
 )
 from medagent.core import plugins
 from medagent.core.errors import ChartChangedError, UserError
@@ -52,7 +53,7 @@ from refsol.clinical.meanings import CLINICAL
 from refsol.clinical.searches import ref
 from refsol.clinical.sources import SessionEhr, Source
 from refsol.clinical.task_type import Solution, TaskType
-from refsol.clinical.trial import check_type, tried, types_of
+from refsol.clinical.trial import created, types_of
 from refsol.errors import DataFault
 from refsol.files import json_object, read_json
 
@@ -91,7 +92,8 @@ class Ward(ClinicalBenchmark[WardSettings]):
 
     def grader(self, source: WardSettings, rules: str) -> Grader[EpisodeRow]:
         tasks = self.tasks(source)
-        return WardGrader(tasks, {"types": self.plugin.digest, "facts": tasks.digest, "now": tasks.now.isoformat()})
+        digests = {"types": self.plugin.digest, "facts": tasks.digest, "now": tasks.now.isoformat()}
+        return WardGrader(tasks, source.private, digests)
 
     def source(self, run: Run, overrides: Mapping[str, Any]) -> WardGrading:
         """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""
@@ -100,7 +102,8 @@ class Ward(ClinicalBenchmark[WardSettings]):
         if by_address and not overrides.keys() & {"fhir", "ehr"}:
             raise UserError(f"{run.path}: the run used a FHIR server; name its patients with --fhir URL or --ehr FILE")
         tasks = run.path / TASKS
-        return source.model_copy(update={"tasks": tasks}) if tasks.is_file() else source
+        own = {"tasks": tasks} if tasks.is_file() else {}
+        return source.model_copy(update={"writes": run.settings.get("writes", "ack"), **own})
 
     def pack(self, source: WardSettings, item: Any) -> Mapping[str, bytes]:
         """See `FhirBenchmark.pack`. The files are the task, its time, and the resources that the rule reads."""
@@ -140,11 +143,11 @@ class Ward(ClinicalBenchmark[WardSettings]):
 
     async def plan(self, settings: WardSettings, say: Say) -> Plan:
         """See `FhirBenchmark.plan`. The run's folder lists the tasks, so that a corrected rule can grade it again."""
-        with rules_unquoted() if settings.private else nullcontext():
+        with rules_at_fault(settings.private):
             plan = await super().plan(settings, say)
             tasks = self.tasks(settings)
             for item in tasks.items if settings.dataset else ():
-                _try(item)
+                try_rule(item)
         text = tasks_text([one.stored for one in tasks.items])
         return replace(
             plan,
@@ -157,12 +160,6 @@ class Ward(ClinicalBenchmark[WardSettings]):
         from medagent.fhir_episodes.views import episode_blocks
 
         return list(episode_blocks(item, row, score, _shown(item))) if isinstance(item, WardItem) else []
-
-
-def _try(item: WardItem) -> None:
-    """Raises RuleError for a rule at fault."""
-    with suppress(DataFault):  # the item is then ungraded, with the reason
-        tried(item.kind, item.chart)
 
 
 def _shown(item: WardItem) -> Callable[[], Any]:
@@ -181,10 +178,9 @@ def types_in(plugin: Plugin) -> tuple[TaskType, ...]:
     """The task types of a plug-in: all of a file, or one. Raises UserError, RuleError."""
     loaded = plugin.load()
     if isinstance(loaded, ModuleType):
-        return tuple(kind() for kind in types_of(loaded, plugin.path))
+        return types_of(loaded, plugin.path)
     if isinstance(loaded, type) and issubclass(loaded, TaskType):
-        check_type(loaded)
-        return (loaded(),)
+        return (created(loaded),)
     raise UserError(f"{plugin.path}: is not a subclass of medagent.Benchmark or medagent.clinical.TaskType")
 
 

@@ -34,7 +34,7 @@ from medagent.benchmarks.ward.reads import (
     read_results,
     result_lines,
     results_text,
-    rules_unquoted,
+    rules_at_fault,
     ruling_text,
 )
 from medagent.benchmarks.ward.settings import HospitalSettings
@@ -76,7 +76,7 @@ class FromServer:
 
     def make(self) -> MadeSet:
         """Make it. Raises UserError or RuleError. What was read stays, and another call continues."""
-        with owner_only(True), rules_unquoted(), writing(self.folder):
+        with owner_only(True), rules_at_fault(private=True), writing(self.folder):
             origin, results = self._begun()
             if results:
                 self.say(f"{self.folder}: continued with {len(results)} searches that were read before")

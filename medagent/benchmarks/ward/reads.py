@@ -20,9 +20,9 @@ from medagent.core.errors import FhirUnavailableError, UserError
 from medagent.engine.patient_data import NOT_SHOWN
 from medagent.fhir_data.record import EhrSession, TooMuchError
 from refsol.clinical.chart import Chart
-from refsol.clinical.meanings import plain
 from refsol.clinical.sources import PAGE, Resource, Source
 from refsol.clinical.task_type import Pending, RuleError, TaskType
+from refsol.clinical.trial import written
 from refsol.errors import DataFault
 from refsol.json_values import as_object, json_value, objects
 
@@ -131,13 +131,15 @@ async def pages(ehr: EhrSession, base: str, search: str) -> AsyncIterator[list[d
 
 
 @contextmanager
-def rules_unquoted() -> Iterator[None]:
-    """Raises UserError for a rule at fault, with the place and the type of its error, but not its text."""
+def rules_at_fault(private: bool) -> Iterator[None]:
+    """Raises UserError for a rule at fault. With private data, it shows the type of the rule's error, but not its
+    text.
+    """
     try:
         yield
     except RuleError as error:
-        if error.__cause__ is None:
-            raise
+        if not private or error.__cause__ is None:
+            raise UserError(str(error)) from error.__cause__
         place = str(error).partition(" failed: ")[0]
         raise UserError(f"{place} failed: {type(error.__cause__).__name__} ({NOT_SHOWN})") from None
 
@@ -145,9 +147,6 @@ def rules_unquoted() -> Iterator[None]:
 def ruling_text(kind: TaskType, chart: Chart) -> str:
     """The ruling of a rule as text, to compare two charts. Raises RuleError, FactsError."""
     try:
-        ruling = kind.ruled(chart)
+        return written(kind.ruled(chart), chart)
     except DataFault:
         return "the data allows no ruling"
-    answers = None if ruling.answers is None else [plain(one) for one in ruling.answers]
-    orders, edits = [one.json(chart) for one in ruling.due], [one.words for one in ruling.edits]
-    return json.dumps([ruling.branch, answers, orders, edits, ruling.only])

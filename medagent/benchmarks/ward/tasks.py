@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -165,6 +166,12 @@ class TaskSet:
         )
 
 
+def try_rule(item: WardItem) -> None:
+    """Run the rule of a task. Raises RuleError for a rule at fault, and FactsError."""
+    with suppress(DataFault):  # the item is then ungraded, with the reason
+        tried(item.kind, lambda: item.chart)
+
+
 @lru_cache(maxsize=4)
 def task_set(source: WardSettings, types: tuple[TaskType, ...]) -> TaskSet:
     """The tasks of a source. Raises UserError, FactsError, RuleError."""
@@ -188,7 +195,7 @@ def deal_type(kind: TaskType, charts: Sequence[Callable[[], Chart]], count: int,
 
 def _candidate(kind: TaskType, make: Callable[[], Chart]) -> Candidate | None:
     try:
-        tried(kind, make())
+        tried(kind, make)
     except DataFault:
         return None
     one = candidate(kind, chart := make())

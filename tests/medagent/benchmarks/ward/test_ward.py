@@ -52,14 +52,41 @@ def rates(report: dict[str, Any]) -> dict[str, tuple[int, int]]:
     return {line["name"]: (line["counts"].get("right", 0), line["n"]) for line in lines}
 
 
-@pytest.mark.parametrize("protocol", ["text", "code"])
+@pytest.mark.parametrize("protocol", ["text", "tools", "code"])
 def test_the_reference_agent_is_right_and_grounded(ward: Ward, protocol: str) -> None:
-    table = rates(ward.run("reference", "--protocol", protocol))
+    report = ward.run("reference", "--protocol", protocol)
+    assert report["settings"]["protocol"] == (None if protocol == "text" else protocol)
+    table = rates(report)
     assert table["sodium_again"] == (10, 10)
     assert table["stop_gentamicin"] == (9, 9), "4 patients with something due, and half of ten others"
     assert table["colonoscopy colonoscopy within ten years"] == (10, 10)
     assert table["an order was due"] == (14, 14)
     assert table["overall"] == table["grounded"] == (29, 29)
+
+
+WHOLE = """
+import json
+
+from medagent import clinical as c
+
+
+class Orders(c.TaskType):
+    name = "orders"
+    text = "Copy the orders of gentamicin of patient {mrn}."
+
+    def rule(self, chart):
+        return c.answer([json.dumps(one, sort_keys=True) for one in chart.orders("gentamicin")])
+"""
+
+
+def test_the_reference_agent_reads_whole_resources_by_programs(ward: Ward) -> None:
+    drug: dict[str, Any] = {"resourceType": "MedicationRequest", "subject": {"reference": "Patient/W1"}}
+    drug |= {"status": "active", "medicationCodeableConcept": {"text": "gentamicin 80 mg"}}
+    more = [{**drug, "priority": "urgent", "note": [{"text": "“é” ⟦1⟧"}]}, drug, {**drug, "priority": "stat"}]
+    with ward.patients.open("a", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps({**one, 'id': f'x{place}'})}\n" for place, one in enumerate(more))
+    ward.code.write_text(WHOLE, "utf-8")
+    assert rates(ward.run("reference", "--protocol", "code"))["overall"] == (10, 10)
 
 
 def test_agents_that_read_nothing_have_their_floor(ward: Ward) -> None:
@@ -220,6 +247,17 @@ def test_a_corrected_rule_grades_the_same_items_again(ward: Ward) -> None:
     assert rates(graded)["an order was due"][1] < rates(nop)["an order was due"][1]
 
 
+def test_a_broken_rule_grades_nothing_and_is_one_line(ward: Ward) -> None:
+    nop, source = ward.run("nop"), ward.code.read_text("utf-8")
+    ward.code.write_text(source.replace("if last >= 130", "if last >= low"), "utf-8")
+    broken = medagent("grade", ward.folder_of(nop), "--benchmark", ward.code)
+    assert (broken.code, broken.out) == (1, "")
+    assert re.fullmatch(r"medagent: .*ward3.py:\d+: the rule of sodium_again failed: NameError\(.*\n", broken.err)
+    ward.code.write_text(f"{source}\n\nFormer = Colonoscopy\n", "utf-8")
+    again = medagent("grade", ward.folder_of(nop), "--benchmark", ward.code, "--json")
+    assert json.loads(again.out)["overall"] == nop["overall"], again.err
+
+
 def test_one_type_of_a_file(ward: Ward) -> None:
     report = ward.run("reference", "--per-type", 4, types=f"{ward.code}:Colonoscopy")
     assert rates(report)["overall"] == (4, 4)
@@ -265,11 +303,23 @@ FAULTS = {
     ],
     "patient {mrn} within": [
         ("patient {name} within", "the text of sodium_again contains the unknown placeholder {name}; use {mrn}"),
+        ("patient {mrn:d} within", "the text of sodium_again contains the unknown placeholder {mrn:d}; use {mrn}"),
+        ("patient {mrn!x} within", "the text of sodium_again contains the unknown placeholder {mrn!x}; use {mrn}"),
+        ("patient {mrn:{w}} within", "the text of sodium_again contains the unknown placeholder {mrn:{w}}; use {mrn}"),
         ("the patient within", "the text of sodium_again must name the patient: {mrn}"),
         ("patient {mrn within", "the text of sodium_again: "),
     ],
     'name = "colonoscopy"': [('name = "sodium_again"', "SodiumAgain uses the name 'sodium_again' too")],
-    '"""Ward 3\'s protocols."""': [("1 / 0", "ward3.py: cannot be imported: ZeroDivisionError: division by zero")],
+    'title = "colonoscopy within ten years"': [
+        ("name = 5", "Colonoscopy needs a name of letters, digits and _"),
+        ("context = [1]", "the context of colonoscopy must be a text in quotes"),
+        ("__init__ = lambda self, ward: None", "a task type is created without arguments"),
+    ],
+    "def rule(self, chart):": [("async def rule(self, chart):", "SodiumAgain needs a function rule(self, chart)")],
+    '"""Ward 3\'s protocols."""': [
+        ("1 / 0", "ward3.py: cannot be imported: ZeroDivisionError: division by zero (ward3.py:2)"),
+        ("x = (", "ward3.py: cannot be imported: SyntaxError: '(' was never closed (ward3.py:2)"),
+    ],
 }
 
 
@@ -290,6 +340,7 @@ def test_a_fault_in_a_file_is_one_line_with_its_place(ward: Ward, old: str, new:
 
 def test_a_file_without_task_types_is_an_error(ward: Ward) -> None:
     ward.code.write_text("x = 1\n", "utf-8")
+    assert "ward3.py: lacks the name of a class after the colon" in medagent("run", f"{ward.code}:").err
     assert "ward3.py: contains no task types; write a subclass of" in medagent("run", ward.code, "--agent", "nop").err
     assert "is not a file of task types" in medagent("data", "new", "made", "--from", "ward").err
 
