@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from medagent._finished import (
     Code,
     are_siblings,
+    check_logs,
     check_options,
     check_same_items,
     is_run,
-    log_of,
+    logs_of,
     official_score,
     outcomes_of,
     write_page,
@@ -46,7 +47,7 @@ from medagent.fhir_episodes.episodes import EpisodeContext, EpisodeSource, open_
 from medagent.fhir_episodes.http_episodes import HttpEpisodes, serve_on
 from medagent.reports.compare import Comparison, SetComparison, compare_outcomes, compare_sets
 from medagent.reports.item_view import item_view
-from medagent.reports.tool_logs import check_same_benchmark
+from medagent.reports.tool_logs import LoggedRun
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -158,7 +159,7 @@ def grade(path: str | Path, *, benchmark: Code | None = None, scorer: str | None
     """
     place = Path(path)
     values = _set_ones(options)
-    if (log := log_of(place, scorer)) is not None:
+    if (log := logs_of([place], scorer)[0]) is not None:
         return log.report
     if is_run(place) and (place / JOURNAL).is_file():
         resolved = of_folder(place, benchmark)
@@ -253,20 +254,41 @@ def compare(
     `medagent grade` that name the data. `benchmark` is the code of the runs' benchmark if that is not installed. Raises
     UserError if the two cannot be compared.
     """
-    first, second = Path(a), Path(b)
-    values = _set_ones(options)
-    for path in (first, second):
+    return compare_each(Path(a), [Path(b)], benchmark=benchmark, scorer=scorer, **options)[Path(b)]
+
+
+def compare_each(
+    first: Path, others: Sequence[Path], *, benchmark: Code | None = None, scorer: str | None = None, **options: Any
+) -> dict[Path, Comparison | SetComparison]:
+    """`compare` for each further run with the first. `scorer` may be a scorer of any of their logs."""
+    paths, values = [first, *others], _set_ones(options)
+    for path in paths:
         if is_run(path):
             check_options(of_folder(path, benchmark), path, values)
-    logs = [log_of(path, scorer) for path in (first, second)]
+    logs = logs_of(paths, scorer)
+    if scorer is not None and not any(logs):
+        names = " and ".join(map(str, paths))
+        raise UserError(f"--scorer chooses a score of another tool's log, but {names} are runs: leave it out")
     outcomes = [
         outcomes_of(path, benchmark, values) if log is None else log.report.items
-        for path, log in zip((first, second), logs, strict=True)
+        for path, log in zip(paths, logs, strict=True)
     ]
-    if scorer is not None and not any(logs):
-        raise UserError(f"--scorer chooses a score of another tool's log, but {a} and {b} are runs: leave it out")
+    return {
+        path: _compared((first, path), (logs[0], log), (outcomes[0], items), benchmark, values)
+        for path, log, items in zip(others, logs[1:], outcomes[1:], strict=True)
+    }
+
+
+def _compared(
+    paths: tuple[Path, Path],
+    logs: tuple[LoggedRun | None, LoggedRun | None],
+    outcomes: tuple[Sequence[ItemOutcome], Sequence[ItemOutcome]],
+    benchmark: Code | None,
+    options: Mapping[str, Any],
+) -> Comparison | SetComparison:
+    first, second = paths
     if any(logs):
-        check_same_benchmark(first, second, logs)
+        check_logs(first, second, logs, benchmark, options)
         return compare_outcomes(*outcomes)
     if are_siblings(first, second):
         return compare_sets(*outcomes)

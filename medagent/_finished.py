@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from medagent.benchmarks.base import DEFAULT, find, of_folder
 from medagent.core.errors import UserError
-from medagent.core.options import Setting, options
+from medagent.core.options import options
 from medagent.core.scrub import remember_environment
 from medagent.core.suggest import did_you_mean
 from medagent.core.writing import write_parts
@@ -23,7 +23,13 @@ from medagent.engine.plan import JOURNAL
 from medagent.engine.report import ItemOutcome
 from medagent.engine.results import GradedFile, GradedRun, graded_report, last_report, report_of
 from medagent.engine.scores import SCORES, Paired, StoredScores
-from medagent.reports.tool_logs import LoggedBenchmark, LoggedRun, logged_run
+from medagent.reports.tool_logs import (
+    LoggedBenchmark,
+    LoggedRun,
+    check_same_benchmark,
+    check_same_questions,
+    logged_runs,
+)
 
 if TYPE_CHECKING:
     from medagent.reports.page.render import RunPage
@@ -52,9 +58,9 @@ def graded_file(path: Path, options: Mapping[str, Any], *, every_rule: bool = Fa
     return results_file.graded_file(find(DEFAULT), path, options, every_rule=every_rule)
 
 
-def log_of(path: Path, scorer: str | None) -> LoggedRun | None:
-    """The log of another tool; None for a run's folder or a results file. Raises InputError."""
-    return None if is_run(path) else logged_run(path, scorer)
+def logs_of(paths: Sequence[Path], scorer: str | None) -> list[LoggedRun | None]:
+    """The logs of other tools; None for a run's folder or a results file. Raises InputError."""
+    return logged_runs([None if is_run(path) else path for path in paths], scorer)
 
 
 def outcomes_of(path: Path, code: Code | None, options: Mapping[str, Any]) -> Sequence[ItemOutcome]:
@@ -91,15 +97,24 @@ def official_scores(paths: Sequence[Path], code: Code | None) -> dict[tuple[int,
 
 
 def are_siblings(a: Path, b: Path) -> bool:
-    """Whether two runs use different data sets, at least one of them made from a seed, by their `run.json`."""
-    first, second = (_settings(path) for path in (a, b))
+    """Whether two runs use different data sets, at least one of them made from a seed, by their `run.json`. Raises
+    UserError if these are data sets of different benchmarks.
+    """
+    runs = [_document(path) for path in (a, b)]
+    first, second = (run.get("settings", {}) for run in runs)
     made = first.get("seed-digest") or second.get("seed-digest")
-    return bool(made) and first.get("tasks-digest") != second.get("tasks-digest")
+    if not made or first.get("tasks-digest") == second.get("tasks-digest"):
+        return False
+    names = [run.get("benchmark", DEFAULT) for run in runs]
+    if names[0] != names[1]:
+        raise UserError(f"{a} is a run of {names[0]}, and {b} one of {names[1]}; compare runs of one benchmark")
+    return True
 
 
-def _settings(path: Path) -> Mapping[str, Setting]:
+def _document(path: Path) -> Mapping[str, Any]:
+    """The `run.json` of a run, or next to a results file; empty if there is none."""
     folder = path if path.is_dir() else path.parent
-    return Run(folder).settings if is_run(folder) else {}
+    return Run(folder).document if is_run(folder) else {}
 
 
 def check_same_items(a: Path, b: Path, code: Code | None) -> None:
@@ -119,6 +134,32 @@ def check_same_items(a: Path, b: Path, code: Code | None) -> None:
             f"{a} and {b} have different task sets: {len(differing)} of {len(shared)} items differ, the first is "
             f"{differing[0]!a}; compare runs over the same tasks"
         )
+
+
+def check_logs(
+    a: Path, b: Path, logs: Sequence[LoggedRun | None], code: Code | None, options: Mapping[str, Any]
+) -> None:
+    """Raises UserError if a log and a run, or two logs, are of different benchmarks or have other questions under an
+    id.
+    """
+    first, second = logs
+    if first is not None and second is not None and first.log.tool == second.log.tool:
+        check_same_benchmark(a, b, first.log, second.log)
+        return
+    questions = [
+        _asked(path, code, options) if log is None else log.questions for path, log in zip((a, b), logs, strict=True)
+    ]
+    check_same_questions(a, b, questions)
+
+
+def _asked(path: Path, code: Code | None, options: Mapping[str, Any]) -> Mapping[str, str]:
+    """The questions of a run or a results file by item; empty if the data is missing."""
+    if not is_run(path):
+        return {one.item.id: one.item.question for one in graded_file(path, options).scores}
+    try:
+        return _questions(path, code)
+    except UserError:
+        return {}
 
 
 def _questions(folder: Path, code: Code | None) -> dict[str, str]:
@@ -144,8 +185,9 @@ def write_page(
 
     remember_environment(os.environ)
     paths = list(map(Path, runs))
+    logs = logs_of(paths, scorer)
     with ExitStack() as stack:
-        pages = [_page(path, code, scorer, options, stack) for path in paths]
+        pages = [_page(path, log, code, options, stack) for path, log in zip(paths, logs, strict=True)]
         if not with_patient_data:
             pages = [_kept_here(page, path) for page, path in zip(pages, paths, strict=True)]
         names = [page.label for page in pages]
@@ -160,11 +202,13 @@ def _kept_here(page: RunPage, path: Path) -> RunPage:
     return replace(page, report=shown_elsewhere(page.report, path), scores_only=has_patient_data(path))
 
 
-def _page(path: Path, code: Code | None, scorer: str | None, options: Mapping[str, Any], stack: ExitStack) -> RunPage:
+def _page(
+    path: Path, log: LoggedRun | None, code: Code | None, options: Mapping[str, Any], stack: ExitStack
+) -> RunPage:
     """A run on a page. `stack` keeps its journals open, because rows are read while the page is written."""
     from medagent.reports.page.render import RunPage
 
-    if (log := log_of(path, scorer)) is not None:
+    if log is not None:
         return RunPage(path.stem, log.report, LoggedBenchmark(), log.scores, log.units)
     if not is_run(path):
         file = graded_file(path, options, every_rule=True)

@@ -181,6 +181,7 @@ def _plain(text: str) -> str:
 _SAMPLES = re.compile(r"samples_(.+?)(?:_\d{4}-\d{2}-\d{2}T[\d.\-:]+)?")
 _UNIT = re.compile(r"(.+?)(?:#(\d+))?")
 _CUT = {"length": "length", "max_tokens": "length", "model_length": "length"}
+_JOURNAL = "episodes.jsonl"
 _HELM = ("scenario_state.json", "display_predictions.json")
 Answers = Iterator[RecordedAnswer]
 
@@ -191,7 +192,7 @@ def read_answers(path: Path) -> AnswerFile:
         return _read(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (AttributeError, TypeError, KeyError, IndexError) as error:  # some value is in another format
+    except (AttributeError, TypeError, KeyError, IndexError, ValueError, OverflowError) as error:  # another format
         raise InputError(f"{path}: does not match the format of its tool ({error}); {_known()}") from None
 
 
@@ -207,9 +208,9 @@ def _read(path: Path) -> AnswerFile:
 
 
 def _folder(path: Path) -> AnswerFile:
-    if (path / "run.json").is_file() and (path / "episodes.jsonl").is_file():
+    if (path / "run.json").is_file() and (path / _JOURNAL).is_file():
         settings = read_json(path / "run.json", json_object).get("settings") or {}
-        run = _read(path / "episodes.jsonl")
+        run = _read(path / _JOURNAL)
         return replace(run, path=str(path), model=str(settings.get("agent") or settings.get("model")))
     if state := next((path / name for name in _HELM if (path / name).is_file()), None):
         return replace(_document(state), path=str(path))
@@ -260,7 +261,7 @@ def _document(path: Path) -> AnswerFile:
 def _lines(path: Path) -> tuple[str, list[RecordedAnswer]]:
     """The answers in JSON lines, and the tool that wrote them (recognised from the first line)."""
     with InputFile(path, expected="each line must be one answer") as file:
-        rows = list(file.json_lines(json_object, torn_tail=True))
+        rows = list(file.json_lines(json_object, torn_tail=path.name == _JOURNAL))  # a stopped run is no damaged file
     if not rows:
         raise InputError(f"{path}: contains no answers")
     first = rows[0][1]
@@ -281,6 +282,7 @@ def _lines(path: Path) -> tuple[str, list[RecordedAnswer]]:
     if tool == "lm-evaluation-harness":
         name = _SAMPLES.fullmatch(path.stem)
         answers = [replace(answer, group=name[1] if name else "") for answer in answers]
+        answers = list({replace(answer, place=""): answer for answer in answers}.values())  # one for each filter
     return tool, answers
 
 

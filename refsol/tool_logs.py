@@ -6,6 +6,8 @@
 | Harbor | a job's folder | task | the attempts of the task, in order of their start | a reward's name |
 | lm-evaluation-harness | a folder with logged samples, or one of these files | task and doc id | – | `metric,filter` |
 
+A log is the work of one model or agent.
+
 An error or a cancelled sample is without a value: it is not a wrong answer.
 """
 
@@ -16,15 +18,16 @@ import math
 import re
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from refsol.errors import InputError
 from refsol.files import InputFile, anything, json_object, read_json
-from refsol.json_values import as_object
+from refsol.json_values import as_object, objects
 
 _WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _LOWER = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -36,14 +39,43 @@ _LM_EVAL_FIELDS = {
 }
 _HEAVY = frozenset(("messages", "events", "attachments", "store", "timelines", "events_data"))
 """Fields of Inspect's samples that are dropped while they are read."""
+_SUMMARY = 5120
+"""The characters of a text that the summaries of an `.eval` file contain."""
+_NOT_MEASURED = frozenset(
+    (
+        # the environment and the agent's setup
+        *("EnvironmentStartTimeoutError", "SandboxBuildFailedError", "AgentSetupTimeoutError", "HealthcheckError"),
+        *("SandboxLikelyOutOfMemoryError", "MemoryLimitExceededError", "SSHAccessError", "GKEExecStreamClosedError"),
+        *("GKEPodNotFoundError", "RuntimeRequestError", "VercelScopeError", "DspyImportError", "MissingExtraError"),
+        # the model's API
+        *("ApiError", "ApiRateLimitError", "ApiInternalServerError", "ApiOverloadedError", "ApiConnectionClosedError"),
+        *("ApiResponseStalledError", "UnknownApiError", "NetworkConnectionError", "ApiConnectionError"),
+        *("ApiUsageLimitError", "ApiProviderResourceNotFoundError", "RateLimitError", "InternalServerError"),
+        *("ServiceUnavailableError", "APIConnectionError", "APIError", "Timeout", "APIResponseValidationError"),
+        *("AgentAuthenticationError", "AuthenticationError", "PermissionDeniedError", "ModelNotFoundError"),
+        *("NotFoundError", "BudgetExceededError"),
+        # what the request asks of the model
+        *("UnsupportedModelParametersError", "BadRequestError", "UnprocessableEntityError", "UnsupportedParamsError"),
+        "ServiceOperationsUnsupportedError",
+        # the verifier
+        *("AddTestsDirError", "DownloadVerifierDirError", "VerifierTimeoutError", "RewardFileNotFoundError"),
+        *("RewardFileEmptyError", "VerifierOutputParseError", "RegradeError"),
+        "CancelledError",
+    )
+)
+"""Exceptions after which Harbor 0.26 does not count a reward (`harbor.models.trial.error_policy`). It stores that as
+`reward_valid`; earlier versions store only the exception.
+"""
 _LISTED = 20
+_SHOWN = 80
+"""The shown characters of a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedOutcome:
     """One trial of one item. `values` are its values by scorer; None if it failed for the reason in `error`.
 
-    `content` identifies the item's question within its tool.
+    `unread` says by scorer why a value is not a number. `content` identifies the item's question within its tool.
     """
 
     item: str
@@ -56,6 +88,7 @@ class LoggedOutcome:
     explanation: str = ""
     error: str = ""
     content: str = ""
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +102,25 @@ class ToolLog:
     outcomes: Sequence[LoggedOutcome]
     items: int = 0
 
-    @property
-    def scorers(self) -> list[str]:
-        """The names of all scorers, in the order of the log."""
-        return list(dict.fromkeys(name for one in self.outcomes for name in one.values or ()))
+    def named(self, name: str) -> list[str]:
+        """The scorers that a name may mean. lm-eval's filter may be left out."""
+        known = dict.fromkeys(one for outcome in self.outcomes for one in (*(outcome.values or ()), *outcome.unread))
+        return [one for one in known if one == name] or [one for one in known if one.partition(",")[0] == name]
 
     def scorer(self, name: str | None) -> str:
-        """The scorer that a name chooses, or the only one. lm-eval's filter may be left out. Raises InputError."""
-        known = self.scorers
+        """The scorer that a name chooses, or the only one with numbers. Raises InputError, for example if a value of
+        the scorer is not a number.
+        """
+        faults = {name: fault for one in reversed(self.outcomes) for name, fault in one.unread.items()}
+        known = list(dict.fromkeys(name for one in self.outcomes for name in one.values or ())) or list(faults)
         if not known:
             raise InputError(f"{self.path}: contains no sample with a value")
-        chosen = [one for one in known if name in (None, one)] or [
-            one for one in known if one.partition(",")[0] == name
-        ]
+        chosen = known if name is None else self.named(name)
         if len(chosen) != 1:
             what = "it contains several scorers" if name is None else f"unknown scorer {name!a}"
             raise InputError(f"{self.path}: {what}; choose one with --scorer: {', '.join(known[:_LISTED])}")
+        if chosen[0] in faults:
+            raise InputError(faults[chosen[0]])
         return chosen[0]
 
 
@@ -94,7 +130,7 @@ def read_tool_log(path: Path) -> ToolLog | None:
         return _read(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (AttributeError, TypeError, KeyError, IndexError, ValueError, RecursionError) as error:
+    except (AttributeError, TypeError, KeyError, IndexError, ValueError, OverflowError, RecursionError) as error:
         raise InputError(f"{path}: does not match the format of its tool ({error})") from None
 
 
@@ -102,20 +138,23 @@ def _read(path: Path) -> ToolLog | None:
     if path.is_dir():
         if trials := sorted(one for one in path.glob("*/result.json") if one.parent.is_dir()):
             return _harbor(path, trials)
-        samples = sorted([*path.glob("samples_*.jsonl"), *path.glob("*/samples_*.jsonl")])
+        samples = [*path.glob("samples_*.jsonl"), *path.glob("*/samples_*.jsonl")]
         return _lm_eval(path, samples) if samples else None
     if path.suffix == ".eval":
         return _inspect(path, *inspect_archive(path, samples=False))
-    if path.suffix == ".json" and path.is_file() and _is_inspect(path):
-        log = json.loads(path.read_bytes(), object_pairs_hook=_light)
-        return _inspect(path, log, log.get("samples") or [])
+    if path.suffix == ".json" and path.is_file():
+        log = _inspect_document(path)
+        return None if log is None else _inspect(path, log, log.get("samples") or [])
     return _lm_eval(path, [path]) if _SAMPLES.fullmatch(path.stem) and path.suffix == ".jsonl" else None
 
 
-def _is_inspect(path: Path) -> bool:
-    with path.open("rb") as file:
-        head = file.read(400)
-    return head.lstrip().startswith(b"{") and b'"status"' in head and b'"eval"' in head
+def _inspect_document(path: Path) -> dict[str, Any] | None:
+    """Inspect's log in a JSON file; None if it is another document. Its keys may have any order."""
+    text = path.read_bytes()
+    if not text[:100].lstrip().startswith(b"{") or b'"status"' not in text or b'"eval"' not in text:
+        return None
+    log: dict[str, Any] = json.loads(text, object_pairs_hook=_light)
+    return log if {"status", "eval"} <= log.keys() else None
 
 
 def _light(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -136,7 +175,7 @@ def inspect_archive(path: Path, *, samples: bool = True) -> tuple[dict[str, Any]
             header = json.loads(archive.read(start))
             if not samples and "summaries.json" in names:
                 return header, json.loads(archive.read("summaries.json"))
-            parts = sorted(name for name in names if name.startswith("samples/") and name.endswith(".json"))
+            parts = sorted({name for name in names if name.startswith("samples/") and name.endswith(".json")})
             hook = None if samples else _light
             return header, [json.loads(archive.read(name), object_pairs_hook=hook) for name in parts]
     except NotImplementedError:
@@ -150,70 +189,87 @@ def inspect_archive(path: Path, *, samples: bool = True) -> tuple[dict[str, Any]
 
 def _inspect(path: Path, header: Mapping[str, Any], samples: Sequence[Any]) -> ToolLog:
     spec = header["eval"]
-    outcomes = [_sample(path, number, sample) for number, sample in enumerate(samples)]
+    scorers = as_object(header.get("results")).get("scores") or [{}]
+    read = [_sample(path, number, sample, scorers[0].get("name") or "score") for number, sample in enumerate(samples)]
+    size = as_object(spec.get("dataset")).get("samples")
     return ToolLog(
         path=path,
         tool="Inspect",
         benchmarks=frozenset([str(spec["task"]).rpartition("/")[2]]),
         who=str(spec.get("model") or ""),
-        outcomes=outcomes,
-        items=as_object(spec.get("dataset")).get("samples") or 0,
+        outcomes=list({(one.item, one.trial): one for one in read}.values()),  # Inspect counts a sample's last record
+        items=size if isinstance(size, int) else 0,
     )
 
 
-def _sample(path: Path, number: int, sample: Mapping[str, Any]) -> LoggedOutcome:
+def _sample(path: Path, number: int, sample: Mapping[str, Any], scorer: str) -> LoggedOutcome:
+    """A sample. `scorer` is the only scorer of an old log, whose samples have one `score` without a name."""
+    place = f"{path}: samples[{number}]"
     if not isinstance(sample, dict) or "id" not in sample:
-        raise InputError(f"{path}: samples[{number}]: is not a sample")
-    scores, error = sample.get("scores") or {}, sample.get("error")
+        raise InputError(f"{place}: is not a sample")
+    scores = {scorer: sample["score"]} if sample.get("score") else sample.get("scores") or {}
     values: dict[str, float] = {}
+    unread: dict[str, str] = {}
     for name, score in scores.items():
         value = score["value"]
         parts = {f"{name}/{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
-        for scorer, one in parts.items():
-            known = _inspect_value(f"{path}: samples[{number}]: the score {scorer}", one)
-            if math.isfinite(known):  # Inspect's mark of an unscored sample is NaN
-                values[scorer] = known
+        for part, one in parts.items():
+            known = _inspect_value(one)
+            if known is None:
+                shown = json.dumps(one)[:_SHOWN]
+                unread[part] = f"{place}: the score {part} is {shown}, which is not a number, C, I, P or N"
+            elif math.isfinite(known):  # Inspect's mark of an unscored sample is NaN
+                values[part] = known
     first: Mapping[str, Any] = next(iter(scores.values()), {})
-    question = sample.get("input")
-    if not isinstance(question, str):
-        question = json.dumps(question)
-    if error:
+    if error := sample.get("error"):
         reason = str(error["message"] if isinstance(error, dict) else error).strip().partition("\n")[0]
     else:
-        reason = "" if values else "not scored"
+        reason = "" if values or unread else "not scored"
     return LoggedOutcome(
         item=str(sample["id"]),
         trial=int(sample.get("epoch") or 1),
         values=None if reason else values,
-        question=question,
+        question="\n".join(_inspect_texts(sample.get("input"))),
         target=_one_text(sample.get("target")),
         answer=str(first.get("answer") or ""),
         explanation=str(first.get("explanation") or ""),
         error=reason,
-        content=question,
+        content="\n".join(text[:_SUMMARY] for text in _inspect_texts(sample.get("input"))),
+        unread=unread,
     )
+
+
+def _inspect_texts(question: Any) -> Iterator[str]:
+    """The texts of a sample's input. Of a message's other content there is only the type, as in a summary; its id is
+    random.
+    """
+    if isinstance(question, str):
+        yield question
+        return
+    for message in question or ():
+        yield f"{message['role']}:"
+        content = message["content"]
+        for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            yield part["text"] if part["type"] == "text" else f"({part['type'].capitalize()})"
 
 
 def _one_text(value: Any) -> str:
     return " | ".join(map(str, value)) if isinstance(value, list) else str(value or "")
 
 
-def _inspect_value(place: str, value: object) -> float:
-    """A value as Inspect counts it. Raises InputError for one that Inspect cannot count."""
-    if isinstance(value, int | float):
-        return float(value)
-    text = value if isinstance(value, str) else ""
-    known = _WORDS.get(text, _LOWER.get(text.lower()))
-    if known is None:
-        with suppress(ValueError):
-            known = float(text)
-    if known is None:
-        raise InputError(f"{place} is {json.dumps(value)}, which is not a number, C, I, P or N")
-    return known
+def _inspect_value(value: Any) -> float | None:
+    """A value as Inspect counts it; None for one that Inspect cannot count."""
+    if isinstance(value, str):
+        value = _WORDS.get(value, _LOWER.get(value.lower(), value))
+    with suppress(ValueError, OverflowError):
+        return float(value) if isinstance(value, int | float | str) else None
+    return None
 
 
 def _harbor(path: Path, files: Sequence[Path]) -> ToolLog | None:
-    """A job. Its trials are folders with a `result.json`."""
+    """A job. Its trials are folders with a `result.json`. A task's name is unique only within its source, the data
+    set.
+    """
     trials = []
     for file in files:
         trial = read_json(file, anything)
@@ -221,46 +277,64 @@ def _harbor(path: Path, files: Sequence[Path]) -> ToolLog | None:
             trials.append(trial)
     if not trials:
         return None
+    agents = sorted({_agent(trial) for trial in trials})
+    if len(agents) > 1:
+        raise InputError(
+            f"{path}: contains trials of several agents: {', '.join(agents[:_LISTED])}; move the trials of each to a "
+            "folder of its own, and pass that"
+        )
     trials.sort(key=lambda trial: (str(trial.get("started_at") or ""), trial["trial_name"]))
-    numbers: dict[str, int] = {}
+    tasks = [(str(trial.get("source") or ""), str(trial["task_name"])) for trial in trials]
+    sources = Counter(name for _, name in set(tasks))
+    numbers: Counter[tuple[str, str]] = Counter()
     outcomes = []
-    for trial in trials:
-        task = str(trial["task_name"])
-        numbers[task] = numbers.get(task, 0) + 1
-        outcomes.append(_trial(trial, task, numbers[task]))
-    agent = as_object(trials[0].get("agent_info"))
-    names = agent.get("name"), as_object(agent.get("model_info")).get("name")
+    for trial, (source, name) in zip(trials, tasks, strict=True):
+        numbers[source, name] += 1
+        item = f"{source}/{name}" if source and sources[name] > 1 else name
+        outcomes.append(_trial(trial, item, numbers[source, name]))
     return ToolLog(
         path=path,
         tool="Harbor",
-        benchmarks=frozenset(str(trial["source"]) for trial in trials if trial.get("source")),
-        who=" with ".join(str(name) for name in names if name),
+        benchmarks=frozenset(source for source, _ in tasks if source),
+        who=agents[0],
         outcomes=outcomes,
     )
 
 
-def _trial(trial: Mapping[str, Any], task: str, number: int) -> LoggedOutcome:
-    """A trial. Whether its reward counts although an exception ended it is Harbor's decision, which newer versions
-    store; a reward of an older one counts.
-    """
+def _agent(trial: Mapping[str, Any]) -> str:
+    agent = as_object(trial.get("agent_info"))
+    names = agent.get("name"), as_object(agent.get("model_info")).get("name")
+    return " with ".join(str(name) for name in names if name)
+
+
+def _trial(trial: Mapping[str, Any], item: str, number: int) -> LoggedOutcome:
+    """A trial. Whether its reward counts although an exception ended it, or one of its steps, is Harbor's decision."""
     rewards = as_object(as_object(trial.get("verifier_result")).get("rewards"))
-    exception = as_object(trial.get("exception_info"))
-    values = {name: float(value) for name, value in rewards.items() if isinstance(value, int | float)}
-    counts = bool(values) and trial.get("reward_valid", True)
-    reason = str(exception.get("exception_type") or "no reward")
+    ended = [as_object(one.get("exception_info")) for one in (trial, *objects(trial.get("step_results")))]
+    exceptions = [one for one in ended if one.get("exception_type")] or [{}]
+    values = {
+        name: float(value) for name, value in rewards.items() if isinstance(value, int | float) and math.isfinite(value)
+    }
+    counts = bool(values) and trial.get(
+        "reward_valid", _NOT_MEASURED.isdisjoint(str(one.get("exception_type")) for one in exceptions)
+    )
     return LoggedOutcome(
-        item=task,
+        item=item,
         trial=number,
         values=values if counts else None,
         group=str(trial.get("source") or ""),
-        explanation=str(exception.get("exception_message") or ""),
-        error="" if counts else reason,
+        explanation=str(exceptions[0].get("exception_message") or ""),
+        error="" if counts else str(exceptions[0].get("exception_type") or "no reward"),
         content=str(trial.get("task_checksum") or ""),
     )
 
 
 def _lm_eval(path: Path, files: Sequence[Path]) -> ToolLog:
     """Logged samples, one file for each task. If a task was run several times, the last file counts."""
+    folders = sorted({file.parent for file in files})  # one for each model
+    if len(folders) > 1:
+        names = ", ".join(map(str, folders[:_LISTED]))
+        raise InputError(f"{path}: contains samples of several models; pass one of these folders: {names}")
     newest: dict[str, Path] = {}
     for file in sorted(files, key=lambda one: one.stem):
         name = _SAMPLES.fullmatch(file.stem)
@@ -273,7 +347,7 @@ def _lm_eval(path: Path, files: Sequence[Path]) -> ToolLog:
             if before is not None:  # the same sample with another filter
                 outcome = _merged(before, outcome)
             samples[place] = outcome
-    folder = next(iter(newest.values())).parent
+    (folder,) = folders
     return ToolLog(
         path=path,
         tool="lm-evaluation-harness",

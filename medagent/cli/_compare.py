@@ -55,6 +55,7 @@ def command(
     In CI: medagent compare baseline/ results/v2_ci_mine --markdown --junit compared.xml --fail-under -0.02
     """
     import medagent._api as api
+    from medagent._finished import logs_of
     from medagent.core.errors import UserError
     from medagent.core.writing import write_whole
     from medagent.engine.patient_data import shown_elsewhere
@@ -65,9 +66,10 @@ def command(
     if as_json and as_markdown:
         raise UserError("pass --json or --markdown, not both")
     first, *others = runs
-    comparisons = {other: api.compare(first, other, benchmark=benchmark, scorer=scorer, **facts) for other in others}
+    comparisons = api.compare_each(first, others, benchmark=benchmark, scorer=scorer, **facts)
     if as_markdown or junit_file is not None:
-        reports = {other: api.grade(other, benchmark=benchmark, scorer=scorer, **facts) for other in comparisons}
+        logs = zip(others, logs_of(runs, scorer)[1:], strict=True)
+        reports = {one: log.report if log else api.grade(one, benchmark=benchmark, **facts) for one, log in logs}
         reports = {other: shown_elsewhere(one, other) for other, one in reports.items()}
         if junit_file is not None:
             write_whole(junit_file, junit(first, comparisons, reports))

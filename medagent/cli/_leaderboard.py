@@ -34,7 +34,7 @@ def command(
 
     Example: medagent leaderboard results/v2_r2_* > results/leaderboard.md
     """
-    from medagent._finished import is_run, log_of, official_scores
+    from medagent._finished import is_run, logs_of, official_scores
     from medagent.benchmarks.base import of_folder
     from medagent.core.errors import UserError
     from medagent.engine.folder import Run
@@ -42,14 +42,14 @@ def command(
     from medagent.reports.leaderboard import Entry, leaderboard
 
     entries = []
-    for run in runs:
+    for run, log in zip(runs, logs_of(runs, scorer), strict=True):
         if is_run(run):
             known = of_folder(run, benchmark)
             items = len(known.items(known.source(Run(run), {})))
             entries.append(Entry(graded_report(known, run, {}), items))
         elif run.suffix == ".zip":
             entries.append(_of_pack(run, dataset))
-        elif (log := log_of(run, scorer)) is not None:
+        elif log is not None:
             entries.append(Entry(log.report, log.items))
         else:
             raise UserError(f"{run}: not a run's folder (run.json is missing)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from medagent.engine.journal import Journal, JournalFile, ReadOnlyError, last_ro
 from medagent.engine.limits import Account
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import DataRef
-from medagent.engine.rows import R, Row, Spent
+from medagent.engine.rows import R, Row, Spent, merged
 from refsol.schema import fault_text
 
 FORMAT = 1
@@ -331,14 +331,6 @@ def few_collections() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
-
-
-def merged(spents: Sequence[Spent]) -> Spent:
-    """The sum of several accounts."""
-    whole = Spent()
-    for one in spents:
-        whole.merge(one)
-    return whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from medagent.core.options import Setting
 from medagent.core.writing import write_changed
 from medagent.engine.blocks import Dot
 from medagent.engine.notebook import NotebookViews
-from medagent.engine.rows import Spent
+from medagent.engine.rows import Spent, merged
 from medagent.models.base import MadeCall
 from refsol.json_values import unicode_json
 
@@ -209,6 +209,12 @@ class Report(NotebookViews, BaseModel):
     def complete(self) -> bool:
         """Whether all selected items are done and graded, with usable answers."""
         return not (self.owed or self.ungraded or self.stopped or self.unusable)
+
+    @property
+    def model_spent(self) -> Spent:
+        """The calls of the models that answered, without those of judges."""
+        of_models = [spent for name, spent in self.spending.items() if name.partition(" ")[0] != "judge"]
+        return merged(of_models) if self.spending else self.spent
 
     def named(self, group: str) -> str:
         """A group, followed by its name in words, if any: `task5  replace magnesium`."""

@@ -161,6 +161,14 @@ class Spent(CallSpent):
         return [call.finish_reason for call in self.each if call.finish_reason and call.finish_reason not in USUAL]
 
 
+def merged(spents: Sequence[Spent]) -> Spent:
+    """The sum of several accounts."""
+    whole = Spent()
+    for one in spents:
+        whole.merge(one)
+    return whole
+
+
 def _sum(one: int | None, other: int | None) -> int | None:
     """The sum of two numbers, with None for zero."""
     return (one or 0) + (other or 0) or None

@@ -103,10 +103,14 @@ class Score:
             raise ValueError(f"a score's value must be a finite number or None, not {self.value}")
 
     @property
+    def answers(self) -> list[str]:
+        """The expected answer, if it is checked."""
+        return [check.expected for check in self.checks if check.name == "answer"]
+
+    @property
     def expected(self) -> str:
         """The expected answer, if it is checked, and the deciding facts, as one text."""
-        answers = [check.expected for check in self.checks if check.name == "answer"]
-        return "; ".join(text for text in (*answers, self.because) if text)
+        return "; ".join(text for text in (*self.answers, self.because) if text)
 
     @property
     def failed(self) -> list[str]:

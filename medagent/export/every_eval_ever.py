@@ -12,11 +12,13 @@ import re
 import uuid
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from medagent._finished import Code
 from medagent.core.errors import UserError
+from medagent.core.scrub import hide
 from medagent.core.version import versions
 from medagent.core.writing import write_whole, writing
 from medagent.engine.report import Report
@@ -34,14 +36,20 @@ def export_every_eval_ever(folder: Path, out: Path, code: Code | None = None) ->
     report, records = read_records(folder, code)
     if report.overall is None or report.overall.value is None:
         raise UserError(f"{folder}: {' '.join(report.notes) or 'it contains no graded item'}")
-    model = _model(report)
+    first = next(records, None)
+    model = _model(report, getattr(first.row, "model", None) if first else None)
     identity = f"{report.benchmark}/{model['id']}/{report.started}"
     made_from = hashlib.sha256(f"{identity}/{report.journals}".encode()).digest()
     name = uuid.UUID(bytes=made_from[:16], version=4)  # the schema accepts only this version
-    place = Path("data", report.benchmark, *model["id"].split("/", 1))
+    developer, _, model_name = model["id"].partition("/")
+    place = Path("data", report.benchmark, developer, model_name.replace("/", "--"))  # the depth of a path is fixed
     lines = [
-        json.dumps(_sample(one, report, identity, model["id"])) for one in records if one.outcome.value is not None
+        json.dumps(_sample(one, report, identity, model["id"]))
+        for one in chain([first] if first else [], records)
+        if one.outcome.value is not None
     ]
+    if not lines:
+        raise UserError(f"{folder}: it contains no graded item")
     samples = "".join(f"{line}\n" for line in lines)
     target = out / place
     with writing(target):
@@ -112,8 +120,8 @@ def _result(report: Report) -> dict[str, Any]:
             "metric_unit": "score" if report.measure == "score" else "proportion",
             "lower_is_better": False,
             "score_type": "continuous",
-            "min_score": None if report.measure == "score" else 0.0,
-            "max_score": None if report.measure == "score" else 1.0,
+            "min_score": "-Infinity" if report.measure == "score" else 0.0,
+            "max_score": "Infinity" if report.measure == "score" else 1.0,
         },
         "score_details": {
             "score": overall.value,
@@ -146,9 +154,10 @@ def _facts(report: Report) -> dict[str, Any]:
     }
 
 
-def _model(report: Report) -> dict[str, Any]:
-    """The model, or the agent of a run without one. An id is `developer/model`."""
-    agent, model = report.settings.get("agent"), report.settings.get("model")
+def _model(report: Report, answered: str | None) -> dict[str, Any]:
+    """The model, or the agent of a run without one, or who gave the answers of a file. An id is `developer/model`."""
+    agent = report.settings.get("agent")
+    model = report.settings.get("model") or (None if agent else answered)
     name = str(model or agent or "unknown")
     portable = re.sub(r"[^\w./-]", "-", name if model else Path(name).name).strip("/.")
     return {
@@ -157,7 +166,7 @@ def _model(report: Report) -> dict[str, Any]:
         "additional_details": {
             "deployment_type": "unknown",
             "model_availability": "unknown",
-            **_texts({"agent": agent, "served_as": report.spent.served}),
+            **_texts({"agent": agent, "served_as": report.model_spent.served}),
         },
     }
 
@@ -166,7 +175,7 @@ def _sample(record: Record, report: Report, identity: str, model: str) -> dict[s
     one, spent = record.outcome, record.spent
     answer = next((message.content for message in reversed(record.messages) if message.role == "assistant"), "")
     question = record.question or one.item
-    reference = [record.target] if record.target else []
+    reference = _accepted(record)
     agentic = isinstance(record.row, EpisodeRow)
     source, place = ("messages[turn_idx].content", len(record.messages) - 1) if agentic else ("output.raw", 0)
     sample_hash = json.dumps({"raw": question, "reference": reference}, sort_keys=True, separators=(",", ":"))
@@ -220,6 +229,14 @@ def _sample(record: Record, report: Report, identity: str, model: str) -> dict[s
             }
         ),
     }
+
+
+def _accepted(record: Record) -> list[str]:
+    """The accepted answer, without the facts that decide."""
+    scored = record.scored
+    if scored is None or scored.score is None:
+        return []
+    return [scored.item.target] if scored.item.target else [hide(one) for one in scored.score.answers]
 
 
 def _messages(record: Record) -> list[dict[str, Any]]:

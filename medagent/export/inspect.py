@@ -14,8 +14,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
-
 from medagent._finished import Code
 from medagent.benchmarks.base import of_folder
 from medagent.core.errors import UserError
@@ -74,10 +72,11 @@ def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSpec, EvalStats, HeadlineMetric, recompute_metrics
 
     from medagent.integrations.inspect.scorers import HEADLINE, medagent_score, metric_definitions
+    from medagent.integrations.inspect.source import options_of_run
 
     report, records = read_records(folder, code)
     run, benchmark = Run(folder), of_folder(folder, code)
-    options = _options(benchmark, run)
+    options = options_of_run(benchmark, run)
     judged = benchmark.judged(run) or {}
     scorer = medagent_score.__name__
     toolbox = benchmark.toolbox(benchmark.source(run, {})) if isinstance(benchmark, FhirBenchmark) else None
@@ -182,13 +181,6 @@ class _LogContext:
             error=_error(row),
             limit=_limit(row, self.report),
         )
-
-
-def _options(benchmark: Benchmark[Any, Any], run: Run) -> dict[str, Any]:
-    """The options of the benchmark's source that lead to the run's data."""
-    source = benchmark.source(run, {})
-    fields = source.model_dump(mode="json", exclude_defaults=True) if isinstance(source, BaseModel) else {}
-    return {name: value for name, value in fields.items() if name in benchmark.Settings.model_fields}
 
 
 def _messages(record: Record, name: str) -> list[ChatMessage]:

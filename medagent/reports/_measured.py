@@ -11,9 +11,7 @@ from pathlib import Path
 
 from medagent.core.figures import difference, difference_spread
 from medagent.core.options import Setting
-from medagent.engine.folder import merged
 from medagent.engine.report import DataRef, Report
-from medagent.engine.rows import Spent
 from medagent.reports.tables import named
 from medagent.sandbox.base import Limits
 
@@ -81,12 +79,6 @@ def _listed(value: Setting) -> list[str]:
     return value if isinstance(value, list) else []
 
 
-def model_spent(report: Report) -> Spent:
-    """The calls of the models that answered, without those of judges."""
-    of_models = [spent for name, spent in report.spending.items() if name.partition(" ")[0] != "judge"]
-    return merged(of_models) if report.spending else report.spent
-
-
 def protocol(report: Report) -> str:
     """The protocol, if the benchmark has several. Agents without a model use text."""
     return str(report.settings.get("protocol") or ("text" if report.settings.get("loop") else ""))
@@ -121,7 +113,7 @@ def _protocol(report: Report) -> Iterator[str]:
 def _model(report: Report) -> Iterator[str]:
     """The model, how it was asked, and the names that its endpoint gave it."""
     settings = report.settings
-    spent = model_spent(report)
+    spent = report.model_spent
     temperature, limit = settings.get("temperature"), settings.get("max-tokens")
     set_ = isinstance(temperature, int | float) and temperature >= 0
     yield who(report)

@@ -15,7 +15,7 @@ from medagent.core.version import versions
 from medagent.engine.pairs import counting
 from medagent.engine.report import PUBLISHED_FIGURES, Report, TableLine, by_trial, places
 from medagent.engine.scores import Paired
-from medagent.reports._measured import above_blind, measured_on, model_spent, protocol, who
+from medagent.reports._measured import above_blind, measured_on, protocol, who
 from medagent.reports.compare import adjusted, compare_outcomes, item_means
 from medagent.reports.tables import Cell, Table, bounds, grounded_words, markdown_table
 from medagent.reports.tables import markdown_cell as cell
@@ -265,7 +265,7 @@ def _row(entry: Entry) -> list[Cell]:
     prompts = (str(settings[name])[:_SHOWN] for name in _PROMPTS if settings.get(name))
     return [
         who(report) + claimed,
-        ", ".join(model_spent(report).served or ()) or None,
+        ", ".join(report.model_spent.served or ()) or None,
         ", ".join(prompts) or None,
         figure(overall.value, report.measure),
         bounds(Interval(*overall.interval), report.measure) if overall.interval else None,

@@ -65,6 +65,10 @@ def test_every_eval_ever_fits_its_published_schemas(results: Path, tmp_path: Pat
     record = json.loads(log.read_text())
     whole.validate(record)
     (result,) = record["evaluation_results"]
+    assert None not in (result["metric_config"]["min_score"], result["metric_config"]["max_score"]), (
+        "its validator's rule"
+    )
+    assert json.loads(record["model_info"]["additional_details"].get("served_as", "[]")) in ([], ["m"]), "no judge"
     rows = [json.loads(line) for line in lines.read_text().splitlines()]
     for row in rows:
         sample.validate(row)
@@ -82,6 +86,7 @@ def test_every_eval_ever_fits_its_published_schemas(results: Path, tmp_path: Pat
         assert float(details["above_blind"]) == report["above_blind"]["difference"]
         assert result["source_data"]["additional_details"]["sha256"] == report["data"]["digest"]
         assert rows[0]["messages"][-1]["content"].startswith("FINISH(")
+        assert "right answer" not in json.dumps([row["input"]["reference"] for row in rows]), "reasons are no answers"
     again = medagent("export", "every-eval-ever", results / name, tmp_path / "again")
     assert Path(again.out.split()[0]).name == log.name, "the same run has the same name"
 

@@ -54,3 +54,14 @@ def test_what_is_no_run_is_one_line(tmp_path: Path) -> None:
     for words in (["show", tmp_path], ["compare", tmp_path, tmp_path], ["grade", tmp_path / "away"]):
         ran = medagent(*words)
         assert (ran.code, ran.err.count("\n")) == (1, 1)
+
+
+def test_data_sets_of_two_benchmarks_are_no_siblings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("medagentbench", "psb-300"):
+        assert medagent("run", name, "--agent", "nop", "--limit", 2, "--quiet").code == 0
+    first, second = sorted(Path("results").iterdir())
+    for other in (second, second / "results.json"):
+        ran = medagent("compare", first, other)
+        said = f"medagent: {first} is a run of psb-300, and {other} one of medagentbench; compare runs of one benchmark"
+        assert (ran.code, ran.out, ran.err) == (1, "", f"{said}\n")

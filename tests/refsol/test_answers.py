@@ -198,6 +198,27 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, rows: list[Any], m
     assert message in str(raised.value)
 
 
+def test_two_filters_of_an_answer_are_one_answer(tmp_path: Path) -> None:
+    folder = lm_eval(tmp_path)
+    (file,) = folder.iterdir()
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    write(file, *({**row, "filter": name} for name in ("strict", "flexible") for row in rows))
+    assert len(match_answers(read_answers(folder), ITEMS)) == 2
+
+
+@pytest.mark.parametrize("layout", [plain, lm_eval])
+def test_a_line_that_is_cut_loses_no_answer(tmp_path: Path, layout: Callable[[Path], Path]) -> None:
+    """Only our own journal may end inside a line, since a stopped run continues there."""
+    layout(tmp_path)
+    (file,) = tmp_path.rglob("*.jsonl")
+    file.write_text(file.read_text()[:-9])
+    with pytest.raises(InputError, match=":2: is not JSON"):
+        read_answers(file)
+    journal = run(tmp_path) / "episodes.jsonl"
+    journal.write_text(journal.read_text()[:-9])
+    assert len(read_answers(journal.parent).answers) == 1
+
+
 def test_at_most_twenty_faults_are_listed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", *({"id": f"x{n}", "answer": ""} for n in range(50)))
     with pytest.raises(InputError) as raised:
@@ -223,6 +244,8 @@ def test_an_answer_must_say_which_language_it_is(tmp_path: Path) -> None:
         {"0": 1},
         [{"predicted_text": []}],
         {"0": {"gold": 1}},
+        {"eval": {}, "samples": [{"id": 1, "epoch": "one", "output": {"completion": "x"}}]},
+        {"request_states": [{"instance": {"id": "1"}, "train_trial_index": "a"}]},
     ],
     ids=str,
 )

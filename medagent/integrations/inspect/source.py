@@ -16,13 +16,14 @@ from tempfile import mkdtemp
 from typing import Any
 from weakref import finalize
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from medagent.benchmarks.base import find
 from medagent.core.errors import UserError
 from medagent.core.options import checked
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
+from medagent.engine.folder import Run
 from medagent.engine.plan import Plan
 from medagent.engine.rows import Row
 from medagent.engine.scores import Grader, Score, graded, unit_name
@@ -137,6 +138,16 @@ class Source:
     def _units(self, trials: int) -> Sequence[Any]:
         """All units, trial by trial, each trial in the same order."""
         return list(self.plan(trials).stages[0].units())
+
+
+def options_of_run(benchmark: Benchmark[Any, Any], run: Run) -> dict[str, Any]:
+    """The options of a `Source` with a run's data and rules. They do not say who answered: a source uses
+    Inspect's model.
+    """
+    source = benchmark.source(run, {})
+    fields = source.model_dump(mode="json", exclude_defaults=True) if isinstance(source, BaseModel) else {}
+    known = benchmark.Settings.model_fields.keys() - {"agent", "answers"}
+    return {name: value for name, value in fields.items() if name in known}
 
 
 def stored(name: str, options: Mapping[str, Any], row: Row, judged: Judged | None = None) -> dict[str, Any]:

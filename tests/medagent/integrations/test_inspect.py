@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 import medagent
+from medagent.benchmarks.base import of_folder
 from medagent.core.errors import UserError
+from medagent.engine.folder import Run
 from medagent.fhir_episodes.protocol import load_protocol
 from medagent.fhir_episodes.tools import Toolbox
 from medagent.integrations.inspect import source as inspect_source
-from medagent.integrations.inspect.source import source_of, stored
+from medagent.integrations.inspect.source import options_of_run, source_of, stored
 from medagent.judging.judged import Judged, Verdict
 from medagent.models.base import ToolCall
 from tests.command import medagent as command
@@ -91,6 +93,14 @@ def test_rows_in_a_log_are_graded_as_the_run_grades_them(name: str, options: dic
         found.append(None if score is None else score.value)
     assert found == expected
     assert len(set(expected)) > 1
+
+
+@pytest.mark.parametrize(("name", "agent"), [("medagentbench", "reference"), ("psb-300", "nop")])
+def test_the_data_of_a_run_without_a_model_are_a_source(name: str, agent: str, tmp_path: Path) -> None:
+    report = medagent.run_sync(name, agent=agent, results_dir=tmp_path, limit=2)
+    run = Run(tmp_path / Path(report.folder).name)
+    source = source_of(name, options_of_run(of_folder(run.path), run))
+    assert {one.item for one in report.items} <= {item.id for item in source.items}
 
 
 def test_judges_replies_that_a_log_has_are_not_asked_for_again() -> None:

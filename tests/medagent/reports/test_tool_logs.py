@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,53 @@ def archive(log: str, path: str, *, summaries: bool = False) -> str:
             ]
             file.writestr("summaries.json", json.dumps(lines))
     return path
+
+
+def variant(log: str, name: str, change: Callable[[dict[str, Any]], object], **options: Any) -> str:
+    """A changed copy of a log."""
+    document = json.loads(Path(log).read_text())
+    change(document)
+    Path(name).write_text(json.dumps(document, **options))
+    return name
+
+
+def each_sample(change: Callable[[int, dict[str, Any]], object]) -> Callable[[dict[str, Any]], object]:
+    return lambda document: [change(number, one) for number, one in enumerate(document["samples"])]
+
+
+def values_of(name: str, values: list[Any]) -> Callable[[dict[str, Any]], object]:
+    """Adds a scorer to a log."""
+    return each_sample(lambda number, one: one["scores"].update({name: {"value": values[number % len(values)]}}))
+
+
+def job(name: str, trials: list[tuple[str, dict[str, Any]]]) -> Path:
+    """A Harbor job of these tasks, in the order of their start."""
+    whole = json.loads(next(Path("harbor/a").glob("fix-a__x1/result.json")).read_text())
+    for number, (task, fields) in enumerate(trials):
+        trial = {**deepcopy(whole), "task_name": task, "trial_name": f"t{number}", "task_checksum": f"c-{task}"}
+        trial |= {"started_at": f"2026-11-26T10:00:{number:02}Z"} | fields
+        file = Path(name, trial["trial_name"], "result.json")
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps({key: value for key, value in trial.items() if value is not ...}))
+    return Path(name)
+
+
+def reward(value: float, exception: str = "", **fields: Any) -> dict[str, Any]:
+    """The fields of a trial that Harbor 0.25 wrote: it does not store whether the reward is valid."""
+    ended = {"exception_type": exception, "exception_message": "m"} if exception else None
+    return {
+        "verifier_result": {"rewards": {"reward": value}},
+        "exception_info": ended,
+        "reward_valid": ...,
+        **fields,
+    }
+
+
+def graded(*words: object) -> dict[str, Any]:
+    ran = medagent("grade", *words, "--json")
+    assert ran.code == 0, ran.err
+    report: dict[str, Any] = json.loads(ran.out)
+    return report
 
 
 def test_values_of_inspect_are_those_of_inspect() -> None:
@@ -135,6 +184,129 @@ def test_one_of_several_scorers_is_chosen() -> None:
     )
 
 
+def test_questions_of_chats_are_their_texts() -> None:
+    """Inspect gives each message a random id; a summary has 5,120 characters of a text and the type of an image."""
+
+    def chat(ids: str, *, cut: bool = False, ends: str = "?") -> Callable[[dict[str, Any]], object]:
+        end = "...\n(content truncated)" if cut else "x" * 900
+        image = {"type": "text", "text": "(Image)"} if cut else {"type": "image", "image": f"data:{ids}"}
+
+        def ask(number: int, sample: dict[str, Any]) -> None:
+            long = f"{number}{ends}".ljust(5120, "x") + end
+            parts = [{"type": "text", "text": long}, image]
+            first = {"id": f"{ids}{number}", "role": "system", "content": "Be brief."}
+            sample["input"] = [first, {"id": f"{number}{ids}", "role": "user", "content": parts}]
+
+        return each_sample(ask)
+
+    whole = variant(JSON_A, "whole.json", chat("a"))
+    zipped = archive(variant(JSON_A, "cut.json", chat("b", cut=True)), "cut.eval", summaries=True)
+    assert compared(whole, zipped)["items"] == 6
+    other = variant(JSON_A, "other.json", chat("b", ends="!"))
+    assert "different items under the same names: 6 of 6 differ" in refused("compare", whole, other)
+
+
+def test_a_scorer_without_numbers_hides_no_other() -> None:
+    numbers = compared(JSON_A, JSON_A)
+    labels = variant(JSON_A, "labels.json", values_of("category", ["refusal", [1, 0]]))
+    assert compared(JSON_A, labels) == compared(JSON_A, labels, "--scorer", "letter") == numbers
+    said = refused("compare", JSON_A, labels, "--scorer", "category")
+    assert 'samples[0]: the score category is "refusal", which is not a number, C, I, P or N' in said
+    parts = variant(JSON_A, "parts.json", values_of("parts", [{"a": 1, "b": None}]))
+    assert compared(JSON_A, parts, "--scorer", "letter") == numbers
+    assert "choose one with --scorer: letter, parts/a\n" in refused("compare", parts, JSON_A)
+    assert "samples[0]: the score parts/b is null" in refused("grade", parts, "--scorer", "parts/b")
+
+
+def test_the_only_scorer_of_a_log_needs_no_name() -> None:
+    jobs = [job(name, [(f"q{number}", reward(value)) for number in range(6)]) for name, value in (("x", 1), ("y", 0.5))]
+    assert compared(TWO, jobs[0], "--scorer", "letter")["means"][1] == 1
+    ran = medagent("compare", *jobs, TWO, "--scorer", "length", "--markdown")
+    assert ran.code == 0, ran.err
+    assert medagent("leaderboard", *jobs, TWO, "--scorer", "length").code == 0
+    assert "unknown scorer 'size'" in refused("compare", *jobs, TWO, "--scorer", "size")
+    assert "several scorers; choose one with --scorer: letter, length" in refused(
+        "compare", TWO, jobs[0], "--scorer", "reward"
+    )
+
+
+def test_one_log_is_one_model() -> None:
+    """lm-eval writes each model's samples to a folder of its own below --output_path."""
+    for side in "ab":
+        (folder,) = Path("lm-eval", side).iterdir()
+        folder.rename(Path("lm-eval", folder.name))
+        Path("lm-eval", side).rmdir()
+    names = "lm-eval/made-up__model-a, lm-eval/made-up__model-b"
+    said = refused("compare", "lm-eval", "lm-eval", "--scorer", "exact_match")
+    assert f"lm-eval: contains samples of several models; pass one of these folders: {names}" in said
+    agents = [("x", {"agent_info": {"name": name, "version": "1", "model_info": {"name": "m"}}}) for name in ("p", "q")]
+    assert "contains trials of several agents: p with m, q with m; move" in refused("grade", job("two", agents))
+
+
+def test_a_task_of_two_data_sets_is_two_items() -> None:
+    folder = job("sets", [("t", reward(value, source=f"d{value}")) for value in (1, 0)])
+    assert [(one["item"], one["trial"]) for one in graded(folder)["items"]] == [("d1/t", 1), ("d0/t", 1)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "mean", "failed"),
+    [
+        (reward(0, "ApiRateLimitError"), 1, "ApiRateLimitError"),
+        (reward(0, "AgentTimeoutError"), 0.5, None),
+        (reward(0, "SomebodysError"), 0.5, None),
+        (reward(0, step_results=[{"exception_info": {"exception_type": "HealthcheckError"}}]), 1, "HealthcheckError"),
+        (reward(0, "ApiRateLimitError", reward_valid=True), 0.5, None),
+        (reward(float("nan")), 1, "no reward"),
+    ],
+)
+def test_exceptions_of_earlier_versions_of_harbor(fields: dict[str, Any], mean: float, failed: str | None) -> None:
+    """Harbor 0.26 stores whether a reward counts; the names of the exceptions say the same."""
+    report = graded(job("old", [("a", fields), ("b", reward(1))]))
+    assert report["overall"]["value"] == mean
+    assert [one.rpartition(": ")[2] for one in report["failed"]] == [failed][: failed is not None]
+
+
+def test_the_headline_of_epochs_is_inspects_mean_of_samples() -> None:
+    """The first sample fails in three of its four epochs. Inspect's accuracy is 0.5."""
+
+    def epochs(document: dict[str, Any]) -> None:
+        samples = document["samples"][:2]
+        document["samples"] = [{**one, "epoch": epoch} for epoch in range(1, 5) for one in samples]
+        for one in document["samples"]:
+            first = one["id"] == "q0"
+            one["scores"] = {} if first and one["epoch"] > 1 else {"letter": {"value": "C" if first else "I"}}
+
+    assert graded(variant(JSON_A, "epochs.json", epochs))["overall"]["value"] == 0.5
+
+
+def test_samples_that_are_there_twice_count_once() -> None:
+    def again(document: dict[str, Any]) -> None:
+        before = [{**one, "scores": {"letter": {"value": "I"}}} for one in document["samples"]]
+        document["samples"] = [*before, *document["samples"]]
+
+    whole = graded(JSON_A)["overall"]
+    assert graded(variant(JSON_A, "twice.json", again))["overall"] == whole
+    zipped = archive(JSON_A, "twice.eval")
+    with zipfile.ZipFile(zipped, "a") as file, pytest.warns(UserWarning, match="Duplicate name"):
+        file.writestr("samples/q0_epoch_1.json", file.read("samples/q0_epoch_1.json"))
+    assert graded(zipped)["overall"] == whole
+
+
+def test_older_and_sorted_logs_of_inspect() -> None:
+    def old(document: dict[str, Any]) -> None:
+        for one in document["samples"]:
+            one["score"] = one.pop("scores").get("letter")
+
+    for changed in (variant(JSON_A, "old.json", old), variant(JSON_A, "sorted.json", old, sort_keys=True)):
+        assert compared(JSON_A, changed, "--scorer", "letter") == compared(JSON_A, JSON_A)
+
+
+def test_a_log_whose_size_is_a_text_is_shown() -> None:
+    log = variant(JSON_A, "text.json", lambda document: document["eval"]["dataset"].update(samples="4"))
+    (ranked,) = rows(medagent("leaderboard", log).out)
+    assert ranked["rate"] == "0.5833"
+
+
 def test_trials_of_harbor_are_attempts_and_its_errors_are_no_wrong_answers() -> None:
     """fix-d's second attempt in A got no container; fix-e and fix-f are in one job only. A timeout has its reward."""
     found = compared("harbor/a", "harbor/b")
@@ -170,6 +342,8 @@ def test_a_log_and_a_run_over_the_same_items() -> None:
     out = medagent("compare", run, JSON_A, *BENCHMARK, "--full").out
     assert "Not compared: 54 of 60: q6, " in out
     assert "q59" in out.splitlines()[-1]
+    other = variant(JSON_A, "other.json", each_sample(lambda _, one: one.update(input="Who is it?")))
+    assert "different items under the same names: 6 of 6 differ" in refused("compare", run, other, *BENCHMARK)
 
 
 def test_boards_and_pages_take_logs() -> None:
@@ -200,6 +374,12 @@ def test_what_cannot_be_compared_is_one_line() -> None:
     assert 'samples[0]: the score letter is "good", which is not a number, C, I, P or N' in refused(
         "compare", JSON_A, "odd.json"
     )
+
+
+def test_a_number_that_is_too_large_is_one_line() -> None:
+    assert "huge: does not match the format of its tool" in refused("grade", job("huge", [("a", reward(10**400))]))
+    log = variant(JSON_A, "huge.json", values_of("letter", [10**400]))
+    assert "samples[0]: the score letter is 1000" in refused("grade", log)
 
 
 @pytest.mark.parametrize("cut", [60, 3000])

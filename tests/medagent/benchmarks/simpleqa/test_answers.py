@@ -54,6 +54,33 @@ def test_a_run_is_answers_too(tmp_path: Path) -> None:
         assert (ran.code, calls_by_model(server)) == (0, {"m": 6, "strict-j": 6, "j": 6})
 
 
+def test_the_model_of_exported_answers_is_their_logs(tmp_path: Path) -> None:
+    """The path of a record has one folder for the model, however many slashes are in the model's name."""
+    samples = [{"id": "H01", "output": {"completion": json.dumps({"answer": ITEMS[1].answer})}}]
+    log = {"status": "success", "eval": {"model": "accounts/fireworks/models/llama"}, "samples": samples}
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    with ModelServer(reply=Oracle()) as server:
+        words = ("--answers", tmp_path / "log.json", "--lang", "hu", "--ids", "H01")
+        assert grade(server, tmp_path, *words).code == 0
+    (folder,) = (tmp_path / "results").iterdir()
+    done = medagent("export", "every-eval-ever", folder, tmp_path / "out")
+    assert (done.code, done.err) == (0, "")
+    record = Path(done.out.split()[0])
+    model = json.loads(record.read_text())["model_info"]
+    assert model["id"] == "accounts/fireworks/models/llama"
+    assert "served_as" not in model["additional_details"], "the judge is not the model"
+    assert record.parent == tmp_path / "out/data/simpleqa/accounts/fireworks--models--llama"
+
+
+def test_answers_without_a_verdict_are_not_exported(tmp_path: Path) -> None:
+    with ModelServer(reply=lambda call: "no idea") as server:
+        words = ("--answers", answers(tmp_path / "a.jsonl"), "--lang", "hu", "--ids", "H01", "--allow-unread", 1)
+        grade(server, tmp_path, *words)
+    (folder,) = (tmp_path / "results").iterdir()
+    done = medagent("export", "every-eval-ever", folder, tmp_path / "out")
+    assert (done.code, done.out, done.err) == (1, "", f"medagent: {folder}: it contains no graded item\n")
+
+
 def test_items_without_an_answer_are_owed_and_not_wrong(tmp_path: Path) -> None:
     path = answers(tmp_path / "a.jsonl")
     path.write_text("\n".join(path.read_text("utf-8").splitlines()[:30]) + "\n", "utf-8")
