@@ -80,10 +80,11 @@ def error_response(context: RequestContext, error: FhirError) -> Response:
 
 
 def _check(context: RequestContext) -> None:
-    """Refuses bodies that are too large, and formats other than JSON and XML."""
+    """Refuses bodies that are too large, and formats other than JSON and XML. A Binary has any format."""
     if len(context.request.body) > MAX_BODY:
         raise FhirError(413, f"The body is larger than {MAX_BODY} bytes", "too-long")
-    if context.layout.refused:
+    is_content = context.segments[:1] == ("Binary",) and len(context.segments) > 1
+    if context.layout.refused and not is_content:
         problem = f"This server answers in JSON and XML, not in {context.layout.refused}"
         raise FhirError(406, problem, "not-supported")
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from fhir_server.interactions.context import RequestContext
 from fhir_server.resources.references import without_version
+from fhir_server.search import names
 from fhir_server.search.condition import placeholders
 from fhir_server.search.hashing import id_hash, java_order
 from fhir_server.search.indexer import references
@@ -56,32 +57,42 @@ def _rounds(context: RequestContext, matches: Sequence[Version], includes: Seque
 
 def referred(context: RequestContext, rows: Sequence[Version], include: Include) -> list[int]:
     """The numbers of the resources that the rows refer to, in the order of the references."""
-    row_ids = []
-    numbers: dict[str, int | None] = {}
+    row_ids: list[int] = []
+    numbers: dict[tuple[str, bool], list[int]] = {}
     for row in rows:
         if include.source not in ("*", row.type) or row.text is None:
             continue
-        for _, _, reference, _ in references(decode(row.text), context.registry, include.param):
-            literal = without_version(reference)
-            if literal not in numbers:
-                numbers[literal] = _number(context, literal, include.target)
-            number = numbers[literal]
-            if number is not None:
-                row_ids.append(number)
+        for _, _, reference, canonical in references(decode(row.text), context.registry, include.param):
+            named = reference, canonical
+            if named not in numbers:
+                find = _of_url if canonical else _of_reference
+                numbers[named] = find(context, reference, include.target)
+            row_ids += numbers[named]
     return row_ids
 
 
-def _number(context: RequestContext, reference: str, target: str) -> int | None:
-    """The number of the resource that a reference names; None if it does not exist, or is not of the type `target`."""
-    kind, _, resource_id = reference.partition("/")
+def _of_reference(context: RequestContext, reference: str, target: str) -> list[int]:
+    """The number of the resource that a reference names; none if it does not exist, or is not of the type `target`."""
+    kind, _, resource_id = without_version(reference).partition("/")
     if target and kind != target:
-        return None
+        return []
     row = context.store.find(kind, resource_id)
-    return row.row_id if row is not None and row.text is not None else None
+    return [row.row_id] if row is not None and row.text is not None else []
+
+
+def _of_url(context: RequestContext, canonical: str, target: str) -> list[int]:
+    """The numbers of the resources with a canonical URL, of any version, in ascending order."""
+    kinds = (target,) if target else resource_types()
+    params = [number for kind in kinds if (number := context.registry.number(kind, "url"))]
+    sql = f"SELECT DISTINCT row_id FROM uris WHERE param IN ({placeholders(params)}) AND value = ? ORDER BY row_id"
+    url = canonical.partition("|")[0]
+    return [row_id for (row_id,) in context.store.query(sql, (*params, names.number(url)))]
 
 
 def referring(context: RequestContext, rows: Sequence[Version], include: Include) -> list[int]:
-    """The numbers of the resources that refer to one of the rows, in ascending order."""
+    """The numbers of the resources that refer to one of the rows, in ascending order. As in HAPI, `*` does not mean
+    references by a canonical URL.
+    """
     sources = resource_types() if include.source == "*" else (include.source,)
     registry = context.registry
     numbers = [
@@ -90,6 +101,9 @@ def referring(context: RequestContext, rows: Sequence[Version], include: Include
         for name, parameter in registry.parameters(source).items()
         if parameter.kind == "reference" and include.param in ("*", name)
     ]
-    targets = [row.reference for row in rows if not include.target or row.type == include.target]
+    aims = [row for row in rows if not include.target or row.type == include.target]
+    targets = [row.reference for row in aims]
+    if include.param != "*":
+        targets += [url for row in aims if row.text and isinstance(url := decode(row.text).get("url"), str)]
     sql = f"SELECT row_id FROM links WHERE param IN ({placeholders(numbers)}) AND target = ?"
     return sorted({row_id for target in targets for (row_id,) in context.store.query(sql, (*numbers, target))})

@@ -109,9 +109,11 @@ def _answer(context: RequestContext, row: Version) -> Response:
 
 
 def asks_for_fhir(context: RequestContext) -> bool:
-    """Whether the client requests a FHIR format. Otherwise a Binary is sent as its content."""
-    formats = context.value("_format") or context.request.header("accept") or ""
-    return "fhir" in formats or "json" in formats or "xml" in formats
+    """Whether the client requests a format of FHIR by name, not any JSON or XML. Otherwise a Binary is sent as its
+    content.
+    """
+    accepted = context.request.header("accept") or ""
+    return bool(context.value("_format")) or ("fhir" in accepted and ("json" in accepted or "xml" in accepted))
 
 
 def content(context: RequestContext, status: int, text: str, headers: list[tuple[str, str]]) -> Response:

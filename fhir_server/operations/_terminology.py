@@ -82,9 +82,7 @@ def lookup(context: RequestContext, kind: str, resource_id: str) -> Response:
     concept = concepts(code_system).get(code) if code_system is not None else None
     if code_system is None or concept is None:
         raise FhirError(404, f"HAPI-1738: Unable to find code[{code}] in system[{system}]")
-    listed = [{"name": "name", "valueString": code_system.get("name", "")}]
-    if "version" in code_system:
-        listed.append({"name": "version", "valueString": code_system["version"]})
+    listed = [{"name": name, "valueString": code_system[name]} for name in ("name", "version") if name in code_system]
     if concept.display:
         listed.append({"name": "display", "valueString": concept.display})
     return answer(context, [*listed, {"name": "abstract", "valueBoolean": False}])

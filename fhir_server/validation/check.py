@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 
 from fhir_server import definitions
@@ -18,6 +19,8 @@ from fhir_server.validation.structure import Issue, Place, Report, places
 from fhir_server.wire.json_values import Json
 
 _BASE = "(from http://hl7.org/fhir/StructureDefinition/"
+_FORM_OF = re.compile(r"(name|fullUrl)\.(matches|contains)\(")
+"""The beginning of an invariant about the form of an element that may be missing."""
 
 
 def issues(resource: Json, library: StoredLibrary, profiles: Sequence[str] = (), location: str = "") -> list[Issue]:
@@ -198,7 +201,16 @@ def _constraints(path: str, type_name: str) -> tuple[Constraint, ...]:
         declared += definitions.constraints("Quantity")
     if path != type_name:
         declared += definitions.constraints(path)
-    return tuple({one.key: one for one in declared if one.key not in _ELSEWHERE and one.expression}.values())
+    by_key = {one.key: one for one in declared if one.key not in _ELSEWHERE and one.expression}
+    return tuple(map(_of_present, by_key.values()))
+
+
+def _of_present(constraint: Constraint) -> Constraint:
+    """R4 asks for the form of a name or fullUrl without saying that it may be missing. HAPI's validator adds that."""
+    element = _FORM_OF.match(constraint.expression)
+    if element is None:
+        return constraint
+    return replace(constraint, expression=f"{element[1]}.exists() implies {constraint.expression}")
 
 
 def check_invariants(place: Place, root: Node, report: Report) -> None:

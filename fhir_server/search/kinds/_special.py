@@ -24,6 +24,7 @@ _KILOMETRES = {
     "mi_i": 1.609344,
     "[mi_i]": 1.609344,
     "mi_us": 1.609347,
+    "[mi_us]": 1.609347,
     "ft": 0.0003048,
 }
 
@@ -57,8 +58,11 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
             raise FhirError(
                 400, f"HAPI-2229: Invalid position format '{value}'. Required format is 'latitude:longitude'"
             ) from None
-        kilometres = distance * _KILOMETRES.get(rest[1] if len(rest) > 1 else "km", 1.0)
-        height = math.degrees(kilometres / _EARTH_RADIUS)
+        unit = rest[1] if len(rest) > 1 else "km"
+        if unit not in _KILOMETRES:
+            unknown = f"The unit '{unit}' is unknown' at position 0"
+            raise FhirError(400, f"HAPI-2309: Error processing unit '{unit}': {unknown}")
+        height = math.degrees(distance * _KILOMETRES[unit] / _EARTH_RADIUS)
         width = height / max(math.cos(math.radians(north)), 1e-6)
         parts.append("latitude BETWEEN ? AND ? AND longitude BETWEEN ? AND ?")
         args += (north - height, north + height, east - width, east + width)

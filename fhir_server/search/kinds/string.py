@@ -19,7 +19,7 @@ Row: TypeAlias = tuple[str, str, str]
 TEXT_LIMIT: Final = 768
 """Only this many characters of a text are indexed, as in HAPI's columns."""
 _HUMAN_NAME: Final = ("family", "given", "text", "prefix", "suffix")
-_ADDRESS: Final = ("line", "city", "district", "state", "country", "postalCode", "text")
+_ADDRESS: Final = ("line", "city", "district", "state", "country", "postalCode")
 
 
 def fold(text: str) -> str:

@@ -143,3 +143,59 @@ def test_a_reduced_resource_is_hapis(server: Server, query: str, expected: dict[
         rest = {key: value for key, value in reduced.items() if key not in ("resourceType", "id")}
         assert rest == expected
         assert render(decode(answer.text)) == answer.text
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        ("QuestionnaireResponse?_include=QuestionnaireResponse:questionnaire", ["r", "old", "new"]),
+        ("QuestionnaireResponse?_include=QuestionnaireResponse:questionnaire:Questionnaire", ["r", "old", "new"]),
+        ("QuestionnaireResponse?_include=QuestionnaireResponse:questionnaire:Patient", ["r"]),
+        ("QuestionnaireResponse?_include=*", ["r", "old", "new"]),
+        ("Questionnaire?_id=old&_revinclude=QuestionnaireResponse:questionnaire", ["old", "r"]),
+        ("Questionnaire?_id=old&_revinclude=*", ["old"]),
+        ("Questionnaire?_id=other&_revinclude=QuestionnaireResponse:questionnaire", ["other"]),
+    ],
+)
+def test_includes_follow_canonical_urls(query: str, ids: list[str]) -> None:
+    """HAPI leaves the version out, so all versions of a definition are included."""
+    server = Server.open(None)
+    form = {"resourceType": "Questionnaire", "status": "active", "url": "http://example.org/phq"}
+    for name, more in {"old": {"version": "1.0"}, "new": {"version": "1.2"}, "other": {"url": "urn:other"}}.items():
+        put(server, form | {"id": name} | more)
+    response = {"resourceType": "QuestionnaireResponse", "id": "r", "status": "completed"}
+    put(server, response | {"questionnaire": "http://example.org/phq|1.2"})
+    assert sorted(found(server, query)) == sorted(ids)
+    server.close()
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("application/json, text/plain, */*", "text/plain"),
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "text/plain"),
+        ("text/html", "text/plain"),
+        ("application/xml", "text/plain"),
+        ("application/fhir+turtle", "text/plain"),
+        ("application/fhir+json", "application/fhir+json"),
+        ("application/xml+fhir", "application/xml+fhir"),
+    ],
+)
+def test_a_binary_is_its_content_unless_fhir_is_asked_for_by_name(server: Server, accept: str, kind: str) -> None:
+    put(server, {"resourceType": "Binary", "id": "b", "contentType": "text/plain", "data": "aGVsbG8="})
+    answer = server.handle(Request("GET", "/fhir/Binary/b", [("Accept", accept)]))
+    assert (answer.status, (answer.header("content-type") or "").partition(";")[0]) == (200, kind)
+
+
+def test_distances_have_known_units(server: Server) -> None:
+    put(server, {"resourceType": "Location", "id": "l", "position": {"latitude": 47.4, "longitude": 8.5}})
+    assert found(server, "Location?near=47.9|8.5|60|[mi_us]") == ["l"]
+    answer = server.handle(Request("GET", "/fhir/Location?near=47.4|8.5|60|KM"))
+    said = "HAPI-2309: Error processing unit 'KM': The unit 'KM' is unknown' at position 0"
+    assert (answer.status, json.loads(answer.text)["issue"][0]["diagnostics"]) == (400, said)
+
+
+def test_the_text_of_an_address_is_not_searched(server: Server) -> None:
+    put(server, {"resourceType": "Patient", "id": "b", "address": [{"text": "Rainbow Road, Bern", "city": "Bern"}]})
+    assert found(server, "Patient?address=bern") == ["b"]
+    assert found(server, "Patient?address:contains=rainbow") == []
