@@ -76,6 +76,8 @@ def _path(base: str) -> str:
 def error_response(context: RequestContext, error: FhirError) -> Response:
     """The OperationOutcome of an error."""
     headers = [("Last-Modified", http_date(context.now // 1000))] if error.dated else []
+    if error.allow:
+        headers.append(("Allow", error.allow))
     return context.respond(error.status, error_outcome(error), headers)
 
 
@@ -97,7 +99,7 @@ def dispatch(context: RequestContext) -> Response:
     kind = segments[0]
     if kind == "metadata":  # HAPI ignores the rest of the path, and the method for `_history`
         if method != "GET":
-            raise FhirError(405, "HAPI-0388: /metadata request must use HTTP GET")
+            raise FhirError(405, "HAPI-0388: /metadata request must use HTTP GET", allow="GET")
         return capability_statement(context)
     if kind == "_history":
         return history(context)
@@ -130,7 +132,7 @@ def _operation(context: RequestContext, level: Level, kind: str = "", resource_i
         if others and method in ("GET", "POST"):
             allowed = ", ".join(others)
             problem = f"HTTP Method {method} is not allowed for this operation. Allowed method(s): {allowed}"
-            raise FhirError(405, f"HAPI-0426: {problem}")
+            raise FhirError(405, f"HAPI-0426: {problem}", allow=",".join(others))
         raise _unhandled(context)
     return operation.handler(context, kind, resource_id)
 

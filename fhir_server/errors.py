@@ -17,12 +17,16 @@ class WritesElsewhere(Exception):
 class FhirError(Exception):
     """Ends a request with an OperationOutcome: HTTP status, issue code, and HAPI's diagnostics.
 
-    `dated`: HAPI notices the error only when it prints the answer, after the header with its date.
+    `dated`: HAPI notices the error only when it prints the answer, after the header with its date. `allow`: the methods
+    in the header `Allow`.
     """
 
-    def __init__(self, status: int, diagnostics: str, code: str = "processing", *, dated: bool = False) -> None:
+    def __init__(
+        self, status: int, diagnostics: str, code: str = "processing", *, dated: bool = False, allow: str = ""
+    ) -> None:
         super().__init__(diagnostics)
         self.status = status
         self.diagnostics = diagnostics
         self.code = code
         self.dated = dated
+        self.allow = allow

@@ -6,14 +6,15 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+from fhir_server.definitions import fields, is_primitive
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.search import run, understood
 from fhir_server.resources.normalise import Resource
+from fhir_server.resources.references import without_version
 from fhir_server.search.parameters import resource_types
 from fhir_server.store import Version
 from fhir_server.wire.http import parse_query
-from fhir_server.wire.json_values import Json
 
 
 class MatchUrl:
@@ -29,11 +30,16 @@ class MatchUrl:
                 raise FhirError(400, f"HAPI-0488: Failed to parse match URL[{self._shown}] - {problem}")
         parsed, self._planned = understood(context, kind, pairs)
         self._criteria = parsed.criteria
-        if not parsed.criteria:
+
+    def check_selective(self) -> None:
+        """Raises HAPI-0518 for a condition without search parameters, which any resource meets."""
+        if not self._criteria:
             raise FhirError(400, f"HAPI-0518: Invalid match URL[{self._shown}] - URL has no search parameters")
 
     def numbers(self, limit: int = 2) -> list[int]:
-        """The numbers of the first resources that match."""
+        """The numbers of the first resources that match; of all with -1."""
+        if limit > 0:
+            self.check_selective()
         return list(run(self._context, self._planned, limit))
 
     def only(self, operation: str) -> Version | None:
@@ -58,10 +64,11 @@ class MatchUrl:
                 return
             if one.name.startswith("_has") or one.name == "_lastUpdated":
                 return
-        # When HAPI checks `_id`, there is no id yet.
-        if all(one.name != "_id" for one in self._criteria) and self.numbers(1):
+        # When HAPI checks `_id` outside of a Bundle, there is no id yet.
+        in_bundle = self._context.in_transaction
+        if (in_bundle or all(one.name != "_id" for one in self._criteria)) and self.numbers(1):
             return
-        if self._context.in_transaction:
+        if in_bundle:
             problem = f'Invalid conditional URL "{self._shown}". The given resource is not matched by this URL.'
             raise FhirError(412, f"HAPI-0539: {problem}")
         problem = "Failed to process conditional create. The supplied resource did not satisfy the conditional URL."
@@ -102,21 +109,25 @@ def is_placeholder(address: str) -> bool:
 @lru_cache(maxsize=1024)
 def source(address: str) -> str:
     """The key of a Bundle entry: its placeholder, otherwise type and id, without base and version."""
-    match = None if address.startswith("urn:") else _ADDRESS.fullmatch(address)
-    return match[1] if match else address
+    match = _ADDRESS.fullmatch(address)
+    return address if address.startswith("urn:") else match[1] if match else ""
 
 
 def resolved(context: RequestContext, resource: Resource, known: Mapping[str, str] | None = None) -> Resource:
     """Replaces references in the resource and returns it.
 
-    Conditional references are replaced by the resource that matches. In a Bundle, references to other entries are
-    replaced by `known`, which maps to their new references by `source`.
+    Conditional references are replaced by the resource that matches. In a Bundle, references to other entries, and URIs
+    that are equal to one, are replaced by `known`, which maps to their new references by `source`.
 
     Raises:
         FhirError: HAPI-0541 for an unknown placeholder; HAPI-1091 or HAPI-2207 if not exactly one resource matches.
     """
-    _Walk(context, str(resource.get("resourceType")), known).through(resource)
+    kind = str(resource["resourceType"])
+    _Walk(context, kind, known).through(resource, kind)
     return resource
+
+
+_URIS = frozenset(("canonical", "oid", "uri", "url", "uuid"))
 
 
 class _Walk:
@@ -124,28 +135,31 @@ class _Walk:
         self._exchange, self._kind, self._known = context, kind, known or {}
         self._in_bundle = known is not None
 
-    def through(self, value: dict[str, Json], name: str = "") -> None:
-        """Replaces the references in an object, which is the value of the element `name`."""
+    def through(self, value: Resource, kind: str, name: str = "") -> None:
+        """Replaces the references and URIs in an object of type `kind`, which is the value of the element `name`.
+
+        Like HAPI, skips extensions of primitives and the resources in a Bundle.
+        """
+        known, types = self._known, fields(kind)
         for key, item in value.items():
-            kind = type(item)
-            if kind is str:
-                if key == "reference":
-                    value[key] = self._reference(item, name)
-                elif item[:4] == "urn:":
-                    value[key] = self._known.get(item, item)
-            elif kind is dict:
-                self.through(item, key)
-            elif kind is list:
-                for inner in item:
-                    if type(inner) is dict:
-                        self.through(inner, key)
+            field = types.get(key)
+            if field is None:
+                continue
+            declared = field.type_name
+            if declared in _URIS:
+                value[key] = [known.get(one, one) for one in item] if type(item) is list else known.get(item, item)
+            elif key == "reference" and type(item) is str:
+                value[key] = self._reference(item, name)
+            elif not is_primitive(declared) and (declared != "Resource" or key == "contained"):
+                for inner in item if type(item) is list else (item,):
+                    self.through(inner, inner["resourceType"] if key == "contained" else declared, key)
 
     def _reference(self, reference: str, name: str) -> str:
-        if "?" in reference:
-            return self._known.get(reference) or matched(self._exchange, reference)
-        replacement = self._known.get(reference) or self._known.get(source(reference))
+        replacement = self._known.get(without_version(reference))
         if replacement:
             return replacement
+        if "?" in reference:
+            return matched(self._exchange, reference)
         if self._in_bundle and is_placeholder(reference):
             raise FhirError(
                 400,

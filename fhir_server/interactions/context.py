@@ -19,7 +19,7 @@ from fhir_server.search.parameters import ParameterRegistry, resource_types
 from fhir_server.store import Store, Version
 from fhir_server.terminology import HL7
 from fhir_server.wire.bundle import Bundle
-from fhir_server.wire.http import Pairs, Request, Response, parse_query, path_segments, split_target
+from fhir_server.wire.http import Pairs, Request, Response, by_name, link, parse_query, path_segments, split_target
 from fhir_server.wire.json_text import compact, decode
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.xml import to_xml
@@ -70,6 +70,8 @@ class RequestContext:
     """The URL of the server, with the host of the request."""
     path: str = ""
     """The path below the base, not decoded."""
+    unused: Pairs = ()
+    """Parameters of a read in a Bundle that do not affect its response, except for the self link."""
     in_transaction: bool = False
     announced: set[str] = field(default_factory=set)
     """References that are known to resolve: to resources of the current Bundle, and to existing ones."""
@@ -91,6 +93,11 @@ class RequestContext:
     def address(self) -> str:
         """The URL of the request without its query."""
         return self.base + self.path
+
+    @property
+    def self_link(self) -> str:
+        """The URL of the request, with its parameters sorted by name."""
+        return link(self.address, by_name([*self.pairs, *self.unused]))
 
     @property
     def layout(self) -> Layout:

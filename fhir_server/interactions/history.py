@@ -16,7 +16,7 @@ from fhir_server.search.paging import DEFAULT_COUNT
 from fhir_server.search.query import integer, subset, whole
 from fhir_server.store import Version
 from fhir_server.wire.bundle import Bundle, entry, joined, size_of
-from fhir_server.wire.http import Response, by_name, link
+from fhir_server.wire.http import Response
 from fhir_server.wire.outcome import quoted
 
 
@@ -41,8 +41,7 @@ def history(context: RequestContext, kind: str | None = None, resource_id: str |
     offset = max(whole("_offset", context.value("_offset") or "") or 0, 0)
     rows = context.store.history(where, values, count, offset)
     total = context.store.history_count(where, values)
-    address = context.address
-    links = [("self", link(address, by_name(context.pairs)))] if count else []
+    links = [("self", context.self_link)] if count else []
     links += page_links(partial(offset_link, context, count), count, offset, more=0 < count < total - offset)
     entries = joined(_entry(row, _address(context, row, in_type=kind is not None), selected) for row in rows)
     if context.store.meter is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fhir_server.errors import FhirError
 from fhir_server.interactions._matching import MatchUrl
 from fhir_server.interactions.context import RequestContext
-from fhir_server.interactions.read import etag, gone_response, not_known
+from fhir_server.interactions.read import expected_version, gone_response, not_known
 from fhir_server.interactions.write import Written, put, versioned, written_response
 from fhir_server.patch.fhirpath_patch import apply_fhir_patch
 from fhir_server.patch.json_patch import apply_json_patch, operations
@@ -31,7 +31,7 @@ def patch(context: RequestContext, kind: str, resource_id: str) -> Response:
         raise not_known(kind, resource_id)
     if row.text is None:
         return gone_response(context, row)
-    version = etag(context.request.header("if-match"))
+    version = expected_version(context.request.header("if-match"))
     if version and version != str(row.version):
         problem = f"Version {version} is not the most recent version of this resource, unable to apply patch"
         raise FhirError(409, f"HAPI-0550: HAPI-0974: {problem}")
@@ -42,15 +42,20 @@ def patch_by_condition(context: RequestContext, kind: str) -> Response:
     """`PATCH Type?…`: patches the match, if it is the only one."""
     content_type = _checked_type(context)
     _, query = split_target(context.request.target)
+    return _patched(context, only_match(context, kind, query), content_type, f"{kind}?{query}")
+
+
+def only_match(context: RequestContext, kind: str, query: str) -> Version:
+    """The resource that matches the condition of a patch. Raises HAPI's error if there is not exactly one."""
     row = MatchUrl(context, kind, query).only("PATCH")
     if row is None:
         raise FhirError(404, f'HAPI-0973: Invalid match URL "{kind}?{query}" - No resources match this search')
-    return _patched(context, row, content_type)
+    return row
 
 
-def _patched(context: RequestContext, row: Version, content_type: str) -> Response:
+def _patched(context: RequestContext, row: Version, content_type: str, condition: str = "") -> Response:
     with context.store.transaction():
-        written, stored = patch_resource(context, row, content_type, context.request.body)
+        written, stored = patch_resource(context, row, content_type, context.request.body, condition)
     return written_response(context, written, stored, "ETag Location")
 
 
@@ -73,17 +78,20 @@ def _checked_type(context: RequestContext) -> str:
     return kind
 
 
-def patch_resource(context: RequestContext, row: Version, content_type: str, body: bytes) -> tuple[Written, Stored]:
-    """Applies a patch and stores the result as the next version."""
+def patch_resource(
+    context: RequestContext, row: Version, content_type: str, body: bytes, condition: str = ""
+) -> tuple[Written, Stored]:
+    """Applies a patch and stores the result as the next version. The report repeats the condition."""
     target = row.resource
     if content_type == JSON_PATCH:
         resource = _strictly_parsed(apply_json_patch(target, operations(body.decode("utf-8", "replace"))), row)
     else:
         resource = normalise(apply_fhir_patch(target, _parameters(body, content_type)), expected_type=row.type)
     written = put(context, {**resource, "id": row.id}, row, row.id)  # HAPI ignores a change of the id
-    reference = versioned(written.row)
-    same = written.change == "same"
-    return written, outcome.patched_without_change(reference) if same else outcome.patched(reference)
+    changed, same = outcome.patched, outcome.patched_without_change
+    if condition:
+        changed, same = outcome.patched_conditionally, outcome.patched_conditionally_without_change
+    return written, (same if written.change == "same" else changed)(versioned(written.row), condition)
 
 
 def _strictly_parsed(changed: Json, row: Version) -> Json:

@@ -72,6 +72,14 @@ def etag(header: str | None) -> str:
     return match.group(1) if match else ""
 
 
+def expected_version(if_match: str | None) -> str:
+    """The version in `If-Match`; "" if there is none. Raises 400 for several: HAPI answers 500."""
+    version = etag(if_match)
+    if if_match and not version:
+        raise FhirError(400, 'If-Match must be one version, such as W/"1"')
+    return version
+
+
 def not_known(kind: str, resource_id: str, version: str = "") -> FhirError:
     """The error for an id that was never used. HAPI words it differently for ids of digits."""
     if resource_id.isascii() and resource_id.isdigit():

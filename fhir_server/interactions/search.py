@@ -57,7 +57,7 @@ def _next_link(context: RequestContext, stored: Search, count: int) -> list[tupl
 
 def _self_link(context: RequestContext) -> str:
     """The link of the search to itself. For a search by POST, it does not contain parameters."""
-    return context.address if context.request.method == "POST" else link(context.address, by_name(context.pairs))
+    return context.address if context.request.method == "POST" else context.self_link
 
 
 def at_once(context: RequestContext) -> int | None:
@@ -109,7 +109,7 @@ def _total(context: RequestContext, planned: Planned) -> int:
 def first_page(context: RequestContext, stored: Search, count: int, total: int | None, selected: Subset) -> Response:
     """The first page of an operation's results. The search is stored if there are further pages."""
     stored.total_at(count)
-    links = [("self", link(context.address, by_name(context.pairs))), *_next_link(context, stored, count)]
+    links = [("self", context.self_link), *_next_link(context, stored, count)]
     entries = entries_of(context, stored.row_ids[:count], (), selected)
     return context.bundle(Bundle(stored.id, "searchset", context.now, total, links, entries))
 

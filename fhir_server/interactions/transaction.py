@@ -26,7 +26,7 @@ from fhir_server.resources.normalise import Resource
 from fhir_server.search.kinds.kind import ReferenceRow
 from fhir_server.search.parameters import resource_types
 from fhir_server.wire.bundle import Bundle, entry, joined, members
-from fhir_server.wire.http import Pairs, Request, Response, parse_query, path_segments, split_target
+from fhir_server.wire.http import Request, Response, parse_query, path_segments, split_target
 from fhir_server.wire.json_text import render
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.outcome import (
@@ -141,7 +141,7 @@ def _entry(number: int, item: Json) -> Entry:
         request.get("ifNoneMatch"),
     )
     path, parsed.query = split_target(parsed.url)
-    segments = path_segments(path.partition("/fhir/")[2] if "://" in path and method != "POST" else path)
+    segments = path_segments(path)
     parsed.kind = segments[0] if segments else ""
     parsed.id = segments[1] if len(segments) > 1 else ""
     parsed.rest = segments[2:]
@@ -164,7 +164,7 @@ def _check_entry(one: Entry) -> None:
             raise FhirError(400, f"HAPI-2006: Unable to perform {one.method}, URL provided is invalid: {one.url}")
         if one.rest and one.rest[0] != "_history":
             raise FhirError(400, f"HAPI-1742: Invalid FHIR resource URL: {one.url}")
-        if one.method == "PUT" and not one.id and not one.query:
+        if one.method in ("PUT", "PATCH") and not one.id and not one.query:
             shown = f"{one.kind}?{one.kind}"
             raise FhirError(400, f"HAPI-0518: Invalid match URL[{shown}] - URL has no search parameters")
     if one.method == "POST" and one.resource is not None:
@@ -194,6 +194,7 @@ def _together(context: RequestContext, entries: list[Entry], dispatch: Dispatch)
     order = sorted(entries, key=lambda one: (ORDER[one.method], one.condition or (one.query and one.url) or ""))
     known = _announce(context, order)
     context.announced = {f"{one.kind}/{one.id or one.row_id}" for one in order if one.method in ("POST", "PUT")}
+    context.announced.update(known.values())
     for one in order:
         if one.resource is not None:
             one.resource = resolved(context, one.resource, known)
@@ -213,7 +214,7 @@ def _together(context: RequestContext, entries: list[Entry], dispatch: Dispatch)
             references += written.references
     _check(context, references)
     check_deleted(context)
-    return [texts[one.number] for one in entries]
+    return [texts[one.number] for one in entries if one.number in texts]
 
 
 def _check(context: RequestContext, references: list[ReferenceRow]) -> None:
@@ -234,27 +235,42 @@ def _check_twice(entries: list[Entry]) -> None:
 
 
 def _announce(context: RequestContext, order: list[Entry]) -> dict[str, str]:
-    """Assigns numbers to new resources before the first write. Returns the new reference of each entry by `source`."""
+    """Assigns numbers to new resources before the first write. Returns the new reference of each entry by `source`.
+
+    Removes from `order` the entries with a `fullUrl` that repeat the method and condition of an earlier entry.
+    """
     known: dict[str, str] = {}
-    for one in order:
+    conditions: set[tuple[str, str]] = set()
+    for one in order.copy():
         if one.method not in ("POST", "PUT"):
             continue
-        kind = (one.resource or {})["resourceType"]
+        resource = one.resource or {}
+        kind = resource["resourceType"]
         if kind != one.kind:
             raise FhirError(400, f"HAPI-0996: Incorrect resource type ({one.kind}) for this DAO, wanted: {kind}")
         if one.method == "PUT" and one.id:
-            known[one.source] = known[source(one.full_url)] = f"{one.kind}/{one.id}"
+            known[one.source] = f"{one.kind}/{one.id}"
             continue
         query = (one.condition or "").rpartition("?")[2] if one.method == "POST" else one.query
+        condition = f"{one.kind}?{query}"
+        if one.full_url and (one.method, condition) in conditions:
+            order.remove(one)
+        if condition in known:
+            known[one.source] = known[condition]
+            continue
         matches = MatchUrl(context, one.kind, query).numbers() if query else []
+        own_id = write.own_id(context, resource) if one.method == "PUT" else None
         if matches:
             reference = context.store.rows(matches)[0].reference
+        elif own_id:
+            reference = f"{one.kind}/{own_id}"
         else:
             one.row_id = context.store.next_row_id()
             reference = f"{one.kind}/{one.row_id}"
         known[one.source] = reference
         if query:
-            known[f"{one.kind}?{query}"] = reference
+            known[condition] = reference
+            conditions.add((one.method, condition))
     known.pop("", None)
     return known
 
@@ -312,14 +328,14 @@ def _patch(context: RequestContext, one: Entry) -> tuple[Fields, Written | None]
     resource = one.resource or {}
     if resource.get("resourceType") not in ("Binary", "Parameters"):
         raise FhirError(400, "HAPI-0537: Unable to determine PATCH body from request")
-    row = context.store.find(one.kind, one.id)
+    row = context.store.find(one.kind, one.id) if one.id else patch.only_match(context, one.kind, one.query)
     if row is None or row.text is None:
         raise not_known(one.kind, one.id)
     if resource.get("resourceType") == "Binary":
         body, kind = base64.b64decode(str(resource.get("data", ""))), patch.JSON_PATCH
     else:
         body, kind = render(resource).encode(), "application/fhir+json"
-    written, stored = patch.patch_resource(context, row, kind, body)
+    written, stored = patch.patch_resource(context, row, kind, body, "" if one.id else one.url)
     return _written(context, written, untimed(stored)), written
 
 
@@ -329,11 +345,14 @@ def _read(context: RequestContext, one: Entry, dispatch: Dispatch) -> Fields:
         check_type(one.kind)
     target = f"{urlsplit(context.base).path}/{one.url.lstrip('/')}"
     path, query = split_target(one.url)
+    pairs = parse_query(query)
+    unused = tuple([pair for pair in pairs if _is_unused(*pair)])
     inner = replace(
         context,
         request=Request("GET", target, [("If-None-Match", one.if_none_match)] if one.if_none_match else ()),
         segments=path_segments(path),
-        pairs=_of_json(parse_query(query)),
+        pairs=tuple([pair for pair in pairs if pair not in unused]),
+        unused=unused,
         path=f"/{path.lstrip('/')}",
         in_transaction=False,
         _layout=None,
@@ -351,13 +370,9 @@ def _read(context: RequestContext, one: Entry, dispatch: Dispatch) -> Fields:
     return [*fields, ("response", members([("status", quoted(_status(response.status)))]))]
 
 
-def _of_json(pairs: Pairs) -> Pairs:
-    """The pairs without those that would make the response something else than a resource in JSON."""
-    return tuple(
-        (name, value)
-        for name, value in pairs
-        if name != "_format" and not (name == "_summary" and value.lower() == "text")
-    )
+def _is_unused(name: str, value: str) -> bool:
+    """Whether HAPI ignores a parameter of a read in a Bundle (or its response would not be a resource in JSON)."""
+    return name in ("_elements", "_format", "_pretty") or (name == "_summary" and value.lower() == "text")
 
 
 def _status(number: int) -> str:

@@ -14,7 +14,7 @@ from fhir_server.interactions import subscriptions
 from fhir_server.interactions._matching import MatchUrl, resolved, several_match
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.integrity import check_not_referred_to, check_references, leads_somewhere
-from fhir_server.interactions.read import asks_for_fhir, content, etag, location
+from fhir_server.interactions.read import asks_for_fhir, content, expected_version, location
 from fhir_server.resources.normalise import Resource, labels, normalise
 from fhir_server.resources.primitives import VALID_ID
 from fhir_server.resources.references import check_targets
@@ -70,7 +70,7 @@ def put(
     if resource["resourceType"] == "Subscription":
         resource = subscriptions.checked(context.server, resource)
     version = 1 if old is None else old.version + 1
-    before = old.resource if old is not None else {}
+    before = _before(context, old)
     full = with_meta(resource, version, context, before)
     _check_storable(context, full, old)
     if "contained" in full:
@@ -105,6 +105,13 @@ def put(
     if old is None:
         return Written(row, "created", shown, index["reference"])
     return Written(row, "created" if old.text is None else "updated", shown, index["reference"])
+
+
+def _before(context: RequestContext, old: Version | None) -> Resource:
+    """The last content before a write. Like in HAPI, a deleted resource comes back with its labels."""
+    if old is not None and old.text is None:
+        old = context.store.version(old.type, old.id, old.version - 1)
+    return old.resource if old is not None else {}
 
 
 _STORABLE = ("collection", "document", "message")
@@ -288,7 +295,7 @@ def update_resource(
 
 def check_version(row: Version | None, if_match: str | None) -> None:
     """Raises HAPI-0989 if `If-Match` is not the current version."""
-    expected = etag(if_match)
+    expected = expected_version(if_match)
     if row is not None and expected and expected != str(row.version):
         raise FhirError(
             409,
@@ -319,13 +326,20 @@ def conditional_update(
         written = put(context, {**resource, "id": row.id}, row, row.id)
         report = outcome.unchanged_conditionally if written.change == "same" else outcome.updated_conditionally
         return written, report(versioned(written.row), shown)
-    body_id = resource.get("id")
-    if body_id is not None and VALID_ID.fullmatch(str(body_id)) and not str(body_id).isdigit():
-        written, _ = update_resource(context, resource, str(body_id), None)
+    chosen = own_id(context, resource)
+    if chosen:
+        written, _ = update_resource(context, resource, chosen, None)
     else:
         written = put(context, resource, None, row_id=row_id)
     url.check_satisfied()
     return written, outcome.created_by_conditional_update(versioned(written.row), shown)
+
+
+def own_id(context: RequestContext, resource: Resource) -> str | None:
+    """The id in the body, if a conditional update that creates the resource uses it: only in a Bundle."""
+    body_id = str(resource.get("id", ""))
+    usable = context.in_transaction and VALID_ID.fullmatch(body_id) and not body_id.isdigit()
+    return body_id if usable else None
 
 
 def body_resource(context: RequestContext, kind: str, operation: str) -> Resource:
@@ -374,7 +388,10 @@ def body_json(context: RequestContext, operation: str) -> Json:
     kind, _, parameters = content_type.partition(";")
     name = kind.strip().lower()
     latin = "latin1" in parameters.lower() or "8859-1" in parameters
-    text = context.request.body.decode("latin-1" if latin else "utf-8", "replace")
+    try:
+        text = context.request.body.decode()  # like HAPI, whatever charset the header names
+    except UnicodeDecodeError:
+        text = context.request.body.decode("latin-1" if latin else "utf-8", "replace")
     if name in FHIR_XML:
         return parse_xml(text)
     if name not in FHIR_JSON:
@@ -451,15 +468,15 @@ def delete_by_condition(context: RequestContext, kind: str) -> Response:
 
 
 def delete_matches(context: RequestContext, kind: str, query: str) -> Stored:
-    """Deletes the one resource that matches a condition. In a Bundle without a condition, deletes none."""
+    """Deletes the one resource that matches a condition. Unlike HAPI, deletes none without search parameters."""
     shown = f"{kind}?{query or 'null'}"
-    number = context.store.count().get(kind, 0)
-    matches = MatchUrl(context, kind, query).numbers(-1) if query or number == 1 else ()
-    number = len(matches) if query else number
-    if number > 1:
-        raise several_match("DELETE", kind, shown, number)
+    url = MatchUrl(context, kind, query)
+    matches = url.numbers(-1)
+    if len(matches) > 1:
+        raise several_match("DELETE", kind, shown, len(matches))
     if not matches:
         return outcome.nothing_matched(shown)
+    url.check_selective()
     row = context.store.rows(matches)[0]
     _mark(context, row)
     return outcome.deleted(1)

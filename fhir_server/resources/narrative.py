@@ -7,16 +7,14 @@ XHTML namespace is added to the `div`) is observed behaviour of HAPI FHIR 7.6.0.
 from __future__ import annotations
 
 import re
-from html.entities import html5
 from typing import Final
 from xml.parsers import expat
 
 from fhir_server.errors import FhirError
+from fhir_server.wire.xml import with_characters
 
 NAMESPACE: Final = "http://www.w3.org/1999/xhtml"
-_ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]*;)")
 _ATTRIBUTE = re.compile(r"=\"[^\"]*\"|='[^']*'")
-_OWN_ENTITIES: Final = frozenset(("amp;", "lt;", "gt;", "quot;", "apos;"))
 _ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 _ELEMENTS: Final = frozenset(
     "p br div h1 h2 h3 h4 h5 h6 a span b em i strong small big tt dfn q var abbr acronym cite blockquote hr address bdo"  # noqa: SIM905  # words: as a list they are harder to read
@@ -73,7 +71,7 @@ def normalise(text: str) -> str:
     try:
         # An XML parser turns a line feed in an attribute into a space; HAPI keeps it.
         escaped = _ATTRIBUTE.sub(lambda match: match[0].replace("\n", "&#10;"), text)
-        parser.Parse(_ENTITY.sub(_character, escaped), True)
+        parser.Parse(with_characters(escaped), True)
     except expat.ExpatError as error:
         reason = expat.errors.messages[error.code]
         where = f"line {error.lineno} column {error.offset}"
@@ -88,15 +86,10 @@ def is_valid_div(text: str) -> bool:
     parser.StartElementHandler = checker.start
     parser.CharacterDataHandler = checker.characters
     try:
-        parser.Parse(_ENTITY.sub(_character, text), True)
+        parser.Parse(with_characters(text), True)
     except expat.ExpatError:
         return False
     return checker.is_valid and checker.has_content
-
-
-def _character(match: re.Match[str]) -> str:
-    name = match[1]
-    return match[0] if name in _OWN_ENTITIES else html5.get(name, match[0])
 
 
 class _Checker:

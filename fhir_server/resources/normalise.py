@@ -294,6 +294,9 @@ def _extension(value: Json) -> Json:
     if type(value) is not dict:
         return None
     cleaned = _type_cleaner("Extension").clean(value)
+    if value.get("extension") and any(key.lstrip("_").startswith("value") for key in cleaned):
+        problem = f"Extension (URL='{cleaned.get('url', 'null')}') must not have both a value and other contained"
+        raise _refusal(f"HAPI-1811: {problem} extensions")
     if "url" in cleaned or not cleaned:
         return cleaned or None
     identity = {"id": cleaned.pop("id")} if "id" in cleaned else {}

@@ -129,6 +129,19 @@ patched_without_change = Stored(
     'Successfully patched resource "{0}" with no changes detected. Took 1ms.',
 )
 """A PATCH that changed nothing."""
+patched_conditionally = Stored(
+    "SUCCESSFUL_CONDITIONAL_PATCH",
+    "Conditional patch succeeded.",
+    "Successfully conditionally patched resource. Existing resource {0} matched URL: {1}. Took 1ms.",
+)
+"""A conditional PATCH that created a new version."""
+patched_conditionally_without_change = Stored(
+    "SUCCESSFUL_CONDITIONAL_PATCH_NO_CHANGE",
+    "Conditional patch succeeded: No changes were detected so no action was taken.",
+    "Successfully conditionally patched resource with no changes detected."
+    " Existing resource {0} matched URL: {1}. Took 1ms.",
+)
+"""A conditional PATCH that changed nothing."""
 deleted = Stored("SUCCESSFUL_DELETE", "Delete succeeded.", "Successfully deleted {0} resource(s). Took 1ms.")
 """A DELETE."""
 already_deleted = Stored(

@@ -1,8 +1,8 @@
 """Reads FHIR XML into the JSON of a resource, and writes a resource as XML in HAPI's layout.
 
 R4's definitions decide whether an element is a list, and whether it is a primitive or an object. Elements that R4 does
-not define are dropped, as in HAPI's lenient parser. Document types are refused, and so are entities other than XML's
-own.
+not define are dropped, as in HAPI's lenient parser. Document types are refused, and so are entities other than those of
+XML and HTML.
 
 The JSON of a resource is sufficient for writing it. An object with a `resourceType` is a resource, and its id is an
 element, not an attribute. The url of an extension is an attribute. `_name` contains the id and extensions of the
@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from html.entities import html5
 from xml.parsers import expat
 
 from fhir_server import definitions
@@ -24,6 +25,8 @@ from fhir_server.wire.json_values import DEPTH_LIMIT, Json
 _FHIR, _XHTML = "http://hl7.org/fhir", "http://www.w3.org/1999/xhtml"
 _NUMBERS = ("decimal", "integer", "positiveInt", "unsignedInt")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,18})?")
+_ENTITY = re.compile(r"<!\[CDATA\[.*?\]\]>|&([A-Za-z][A-Za-z0-9]*;)", re.DOTALL)
+_XML_ENTITIES = frozenset(("amp;", "lt;", "gt;", "quot;", "apos;", "AMP;", "LT;", "GT;", "QUOT;"))
 _REFUSED = "HAPI-0450: Failed to parse request body as XML resource. Error was: "
 
 
@@ -49,11 +52,16 @@ def parse_xml(text: str) -> Json:
     first = text.lstrip()[:1]
     if first != "<":
         raise _refusal(_no_element(text, first))
-    reader = _TreeReader(text.encode())
+    reader = _TreeReader(with_characters(text).encode())
     root = reader.root
     if not definitions.is_resource_type(root.name):
         raise _refusal(f'HAPI-1684: Unknown resource name "{root.name}" (this name is not known in FHIR version "R4")')
     return _read_resource(root)
+
+
+def with_characters(text: str) -> str:
+    """XML with characters instead of HTML's entities (`&nbsp;`), except those that are markup."""
+    return _ENTITY.sub(lambda one: one[0] if one[1] in _XML_ENTITIES else html5.get(one[1], one[0]), text)
 
 
 def _no_element(text: str, first: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -30,14 +31,197 @@ def entry(method: str, url: str, resource: dict[str, Any] | None = None, full_ur
 
 
 @pytest.mark.parametrize("full_url", ["", "http://x.example/fhir/Patient/7"])
-@pytest.mark.parametrize("reference", ["Patient/7", "http://x.example/fhir/Patient/7"])
-def test_an_entry_is_known_by_its_own_id(server: Server, full_url: str, reference: str) -> None:
+def test_an_entry_is_known_by_its_own_id(server: Server, full_url: str) -> None:
     person = {"resourceType": "Patient", "id": "7", "active": True}
-    answer = transact(server, entry("POST", "Patient", person, full_url), entry("POST", "Observation", seen(reference)))
+    about = entry("POST", "Observation", seen("Patient/7"))
+    answer = transact(server, entry("POST", "Patient", person, full_url), about)
     assert answer.status == 200, answer.text
     locations = [one["response"]["location"] for one in json.loads(answer.text)["entry"]]
     stored = json.loads(send(server, "GET", locations[1].partition("/_history")[0]).text)
     assert stored["subject"]["reference"] == locations[0].partition("/_history")[0]
+
+
+def test_a_transaction_replaces_references_and_uris_only(server: Server) -> None:
+    name = "urn:uuid:9d3b0c1e-1111-4222-8333-000000000001"
+    values = {"Uri": name, "Canonical": name, "Oid": "urn:oid:1.2", "String": name, "Markdown": name, "Code": name}
+    about = seen(name) | {
+        "meta": {"profile": [name]},
+        "extension": [{"url": "http://u", f"value{kind}": value} for kind, value in values.items()],
+        "identifier": [{"system": name, "value": name}],
+        "note": [{"text": name}],
+    }
+    person = {"resourceType": "Patient", "identifier": [{"system": "urn:ietf:rfc:3986", "value": name}]}
+    holder = {"resourceType": "Bundle", "type": "collection", "entry": [{"fullUrl": name, "resource": seen(name)}]}
+    answer = transact(
+        server,
+        *(entry("POST", str(one["resourceType"]), one) for one in (about, holder)),
+        entry("POST", "Patient", person, name),
+        entry("POST", "Patient", PEOPLE[0], "urn:oid:1.2"),
+    )
+    assert answer.status == 200, answer.text
+    stored, kept, who, other = (
+        json.loads(send(server, "GET", one["response"]["location"]).text) for one in json.loads(answer.text)["entry"]
+    )
+    new, second = f"Patient/{who['id']}", f"Patient/{other['id']}"
+    assert who["identifier"] == person["identifier"]
+    assert (stored["subject"]["reference"], stored["meta"]["profile"]) == (new, [new])
+    assert stored["identifier"] == [{"system": new, "value": name}]
+    assert stored["note"] == [{"text": name}]
+    assert [list(one.values())[1] for one in stored["extension"]] == [new, new, second, name, name, name]
+    assert (kept["entry"][0]["fullUrl"], kept["entry"][0]["resource"]["subject"]["reference"]) == (new, name)
+
+
+@pytest.mark.parametrize("full_url", ["http://x.example/fhir/Patient/7", "http://localhost:8080/fhir/Patient/7"])
+@pytest.mark.parametrize(("method", "url"), [("POST", "Patient"), ("PUT", "Patient/7x")])
+def test_a_reference_with_an_address_is_external(server: Server, full_url: str, method: str, url: str) -> None:
+    person = {"resourceType": "Patient", "active": True}
+    answer = transact(server, entry(method, url, person, full_url), entry("POST", "Observation", seen(full_url)))
+    assert said(answer)[0] == 400
+    assert said(answer)[1].startswith(f'HAPI-0507: Resource contains external reference to URL "{full_url}"')
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "words"),
+    [
+        ("GET", 404, "HAPI-0302: Unknown resource type 'http:'"),
+        *((method, 400, f"HAPI-2006: Unable to perform {method}") for method in ("PUT", "DELETE", "PATCH")),
+    ],
+)
+def test_the_url_of_an_entry_is_relative(server: Server, method: str, status: int, words: str) -> None:
+    resource = PEOPLE[0] if method in ("PUT", "PATCH") else None
+    answer = said(transact(server, entry(method, "http://localhost:8080/fhir/Patient/p7", resource)))
+    assert (answer[0], answer[1][: len(words)]) == (status, words)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_a_condition_that_is_repeated_counts_once(server: Server, method: str) -> None:
+    condition = "identifier=urn:new|1"
+    entries = []
+    for number, gender in enumerate(("male", "female")):
+        person = {"resourceType": "Patient", "gender": gender, "identifier": [{"system": "urn:new", "value": "1"}]}
+        made = entry(method, "Patient" if method == "POST" else f"Patient?{condition}", person, f"urn:uuid:{number}")
+        if method == "POST":
+            made["request"]["ifNoneExist"] = condition
+        entries += [made, entry("POST", "Observation", seen(f"urn:uuid:{number}"))]
+    for status in ("201 Created", "200 OK"):
+        answer = transact(server, *entries)
+        assert answer.status == 200, answer.text
+        first, *others = (one["response"] for one in json.loads(answer.text)["entry"])
+        assert (first["status"], len(others)) == (status, 2)
+    (person,) = resources(server, f"Patient?{condition}")
+    assert person["gender"] == "male"
+    assert len(found(server, f"Observation?subject=Patient/{person['id']}")) == 4
+
+
+JSON_PATCH = {
+    "resourceType": "Binary",
+    "contentType": "application/json-patch+json",
+    "data": base64.b64encode(b'[{"op": "replace", "path": "/gender", "value": "other"}]').decode(),
+}
+PARTS = {"type": {"valueCode": "replace"}, "path": {"valueString": "Patient.gender"}, "value": {"valueCode": "other"}}
+FHIR_PATCH = {
+    "resourceType": "Parameters",
+    "parameter": [{"name": "operation", "part": [{"name": name, **value} for name, value in PARTS.items()]}],
+}
+
+
+@pytest.mark.parametrize("patch", [JSON_PATCH, FHIR_PATCH])
+def test_a_patch_with_a_condition_in_a_transaction(server: Server, patch: dict[str, Any]) -> None:
+    url = "Patient?identifier=urn:z7|X"
+    for code in ("SUCCESSFUL_CONDITIONAL_PATCH", "SUCCESSFUL_CONDITIONAL_PATCH_NO_CHANGE"):
+        (one,) = json.loads(transact(server, entry("PATCH", url, patch)).text)["entry"]
+        assert one["response"]["location"] == "Patient/p7/_history/2"
+        (issue,) = one["response"]["outcome"]["issue"]
+        assert issue["details"]["coding"][0]["code"] == code
+        assert issue["diagnostics"].endswith(f"Existing resource Patient/p7/_history/2 matched URL: {url}.")
+    assert json.loads(send(server, "GET", "Patient/p7").text)["gender"] == "other"
+    for query, expected in (("?identifier=urn:no|1", (404, "HAPI-0973")), ("", (400, "HAPI-0518"))):
+        status, words = said(transact(server, entry("PATCH", f"Patient{query}", patch)))
+        assert (status, words[:9]) == expected
+
+
+def test_a_conditional_update_keeps_the_id_in_a_transaction_only(server: Server) -> None:
+    def body(value: str) -> dict[str, Any]:
+        return {"resourceType": "Patient", "id": f"own{value}", "identifier": [{"system": "urn:c", "value": value}]}
+
+    assert json.loads(send(server, "PUT", "Patient?identifier=urn:c|1", body("1")).text)["id"].isdigit()
+    assert said(send(server, "PUT", "Patient?_id=own2", body("2")))[1].startswith("HAPI-0929: ")
+    by_identifier = entry("PUT", "Patient?identifier=urn:c|3", body("3"), "urn:uuid:3")
+    answer = transact(
+        server,
+        by_identifier,
+        entry("PUT", "Patient?_id=own4", body("4")),
+        entry("PUT", "Observation/n", seen("urn:uuid:3")),
+    )
+    assert answer.status == 200, answer.text
+    assert json.loads(send(server, "GET", "Observation/n").text)["subject"]["reference"] == "Patient/own3"
+    assert found(server, "Patient?_id=own2,own3,own4&_sort=_id") == ["own3", "own4"]
+
+
+@pytest.mark.parametrize("query", ["?_id=p7&_elements=id&_pretty=false", "/p7?_elements=id&_pretty=false"])
+def test_a_read_in_a_transaction_is_whole(server: Server, query: str) -> None:
+    text = transact(server, entry("GET", f"Patient{query}")).text
+    answer = json.loads(text)["entry"][0]["resource"]
+    person = answer
+    if "entry" in answer:
+        assert answer["link"][0]["url"].endswith("Patient?_elements=id&_id=p7&_pretty=false")
+        person = answer["entry"][0]["resource"]
+    assert person == json.loads(send(server, "GET", "Patient/p7").text)
+    assert '"birthDate": ' in text
+
+
+def test_a_resource_that_comes_back_has_its_labels(server: Server) -> None:
+    label = [{"system": "urn:s", "code": "1"}]
+    meta = {"tag": label, "security": label, "profile": ["http://p"]}
+    plain = {"resourceType": "Patient", "id": "t", "active": True}
+    assert send(server, "PUT", "Patient/t", plain | {"meta": meta}).status == 201
+    assert send(server, "DELETE", "Patient/t").status == 200
+    stored = json.loads(send(server, "PUT", "Patient/t", plain).text)["meta"]
+    assert (stored["tag"], stored["security"], "profile" in stored) == (label, label, False)
+    assert found(server, "Patient?_tag=urn:s|1") == ["t"]
+
+
+def test_a_delete_without_search_parameters_deletes_nothing(server: Server) -> None:
+    assert said(send(server, "DELETE", "Patient?_count=1")) == (
+        412,
+        'HAPI-0962: Failed to DELETE Patient with match URL "Patient?_count=1" because this search matched 3 resources',
+    )
+    assert said(send(server, "DELETE", "Slot?_count=1"))[0] == 200
+    assert send(server, "PUT", "Basic/b", {"resourceType": "Basic", "id": "b", "code": {"text": "x"}}).status == 201
+    assert said(send(server, "DELETE", "Basic?_count=1"))[1].startswith("HAPI-0518: ")
+    assert send(server, "GET", "Basic/b").status == 200
+
+
+def test_an_extension_has_a_value_or_extensions(server: Server) -> None:
+    both = {"extension": [{"url": "u", "valueString": "x", "extension": [{"url": "v", "valueInteger": 1}]}]}
+    expected = "HAPI-1811: Extension (URL='u') must not have both a value and other contained extensions"
+    for holder in (both, {"birthDate": "1980", "_birthDate": both}, {"name": [both]}):
+        status, words = said(send(server, "POST", "Patient", {"resourceType": "Patient", **holder}))
+        assert (status, words.partition("Error was: ")[2]) == (400, expected)
+
+
+@pytest.mark.parametrize(
+    ("charset", "encoding"), [("ISO-8859-1", "utf-8"), ("ISO-8859-1", "latin-1"), ("utf-8", "utf-8")]
+)
+def test_a_body_in_utf_8_is_read_as_such(server: Server, charset: str, encoding: str) -> None:
+    body = '{"resourceType": "Patient", "name": [{"family": "Müller"}]}'.encode(encoding)
+    answer = send(server, "POST", "Patient", body, Content_Type=f"application/fhir+json;charset={charset}")
+    assert json.loads(answer.text)["name"][0]["family"] == "Müller"
+
+
+@pytest.mark.parametrize("header", ['W/"1", W/"2"', 'W/"1"x'])
+def test_if_match_is_one_version(server: Server, header: str) -> None:
+    changed = PEOPLE[0] | {"active": True}
+    expected = (400, 'If-Match must be one version, such as W/"1"')
+    assert said(send(server, "PUT", "Patient/p7", changed, If_Match=header)) == expected
+    assert said(send(server, "PATCH", "Patient/p7", FHIR_PATCH, If_Match=header)) == expected
+    assert "active" not in json.loads(send(server, "GET", "Patient/p7").text)
+
+
+@pytest.mark.parametrize(("method", "target"), [("POST", "metadata"), ("GET", "Patient/p7/$meta-add")])
+def test_a_method_that_is_not_allowed_names_the_allowed(server: Server, method: str, target: str) -> None:
+    answer = send(server, method, target)
+    assert (answer.status, dict(answer.headers)["Allow"]) == (405, "GET" if method == "POST" else "POST")
 
 
 @pytest.mark.parametrize("url", ["", "Patient/x", "Observation"])

@@ -53,6 +53,16 @@ def test_ids_and_extensions_of_primitives() -> None:
     assert normalise(parse_xml(to_xml(source)), expected_type=None) == normalise(source, expected_type=None)
 
 
+def test_entities_of_html_are_characters() -> None:
+    div = "<div xmlns='http://www.w3.org/1999/xhtml'>a&nbsp;&lt;&ndash;<![CDATA[&nbsp;]]></div>"
+    text = (
+        f'<Patient xmlns="http://hl7.org/fhir"><text>{div}</text><name><family value="&eacute;&amp;"/></name></Patient>'
+    )
+    resource = normalise(parse_xml(text), expected_type=None)
+    assert resource["name"] == [{"family": "é&"}]
+    assert resource["text"]["div"].partition(">")[2] == "a\xa0&lt;–&amp;nbsp;</div>"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -60,6 +70,8 @@ def test_ids_and_extensions_of_primitives() -> None:
         "{}",
         "<Patient>",
         "<Foo/>",
+        "<Patient>&unknown;</Patient>",
+        "<Patient>&LT;active/></Patient>",
         '<!DOCTYPE Patient [<!ENTITY a "b">]><Patient xmlns="http://hl7.org/fhir"/>',
         "<Patient>" + "<contact>" * 300 + "</contact>" * 300 + "</Patient>",
     ],
