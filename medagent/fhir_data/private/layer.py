@@ -66,7 +66,7 @@ class Layer:
         return key in self._before and self._before[key] is None
 
     def alone(self, key: Key) -> bool:
-        """Whether all versions of a written resource are the layer's: the hospital has never had it."""
+        """Whether all versions of a written resource are the layer's: the hospital never stored it."""
         return all(one.startswith(PREFIX) for one in self._versions[key].values())
 
     def has(self, key: Key) -> bool:
@@ -94,7 +94,7 @@ class Layer:
         return key
 
     def bury(self, key: Key) -> None:
-        """Let the engine know that the hospital has deleted a resource, unless it knows the resource."""
+        """Let the engine know that the hospital deleted a resource, unless it knows the resource."""
         if not self.has(key):
             with self._store.transaction():
                 number, now = self._store.next_row_id(), self._server.context.clock.now()
@@ -145,20 +145,20 @@ class Layer:
         return next((str(number) for number, one in self._versions[key].items() if one == shown), shown)
 
     def if_match(self, key: Key, condition: str) -> str:
-        """An `If-Match` with the engine's number of the version; for a resource that only the layer has, it may be that
-        number. Raises NotMergedError.
+        """An `If-Match` with the engine's number of the version. For a resource that only the layer contains, it may be
+        that number. Raises NotMergedError.
         """
-        asked, versions = etag(condition), self._versions.get(key)
-        if not asked or not versions:
+        stated, versions = etag(condition), self._versions.get(key)
+        if not stated or not versions:
             return condition
         number, current = next(reversed(versions.items()))
         if not current:
             raise NotMergedError("If-Match for a resource whose version the server does not state")
-        fits = asked == current or (self.alone(key) and asked == str(number))
-        return f'W/"{number}"' if fits else f'W/"{asked}{_STALE}"'
+        fits = stated == current or (self.alone(key) and stated == str(number))
+        return f'W/"{number}"' if fits else f'W/"{stated}{_STALE}"'
 
     def keeps(self, key: Key, parameters: Sequence[str]) -> bool:
-        """Whether a written resource has the same values of these search parameters as before the episode."""
+        """Whether these search parameters find the same values in a written resource as before the episode."""
         now, before = self._store.find(*key), self._before[key]
         if now is None or now.text is None or before is None or "_lastUpdated" in parameters:
             return False

@@ -272,7 +272,7 @@ def _counts(name: str, value: str) -> bool:
 
 
 def _parts_shown(kind: str, pairs: Pairs) -> str:
-    """The parameters that select a part of each resource. Elements without a type are those of the searched type."""
+    """The parameters that select a part of each resource. Elements without a type belong to the searched one."""
     shows = [
         (name, ",".join(one if one[:1].isupper() else f"{kind}.{one}" for one in value.split(",") if one.strip()))
         if name == "_elements"
@@ -455,7 +455,7 @@ def _included(entry: Entry) -> Entry:
 
 
 def check_new(link: str, links: Sequence[str]) -> None:
-    """Raises FhirUnavailableError if a search has this page already, and NotMergedError if it has too many pages."""
+    """Raises FhirUnavailableError if a search contains this page already, and NotMergedError for too many pages."""
     if link in links:
         raise FhirUnavailableError("the FHIR server's links to next pages lead back to an earlier page")
     if len(links) >= MOST_PAGES:

@@ -276,7 +276,7 @@ class _PrivateSession:
 
 
 def _check_deletion(layer: Layer, part: Part, keys: Sequence[Key], others: Sequence[Part]) -> None:
-    """Raises NotMergedError for a deletion of anything that the episode has not created."""
+    """Raises NotMergedError for a deletion of anything that the episode did not create."""
     if any(not layer.created(key) for key in keys) or not (part.id or part.search):
         raise NotMergedError("the deletion of a resource of the hospital, to which others may refer")
     if part.search and any(one.kind == part.kind for one in others):
