@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import json
 import random
 import re
@@ -73,66 +74,108 @@ def made(count: int, charts: dict[str, list[dict[str, Any]]], seed: int = 51) ->
 
 
 def _made(dice: random.Random, charts: dict[str, list[dict[str, Any]]]) -> Iterator[FhirRequest]:
-    patient = dice.choice(charts["Patient"])["id"]
+    patient = dice.choice(charts["Patient"])
     for _ in range(dice.randint(3, 7)):
-        kind = dice.choice(KINDS)
-        one = dice.choice(charts[kind])
-        place, version = f"/{kind}/{one['id']}", dice.choice(["1", "1", "2"])
-        condition = dice.choice([(), (), (("If-Match", f'W/"{version}"'),)])
-        note = {
-            "resourceType": "Observation",
-            "status": dice.choice(["final", "preliminary"]),
-            "code": {"text": "note"},
-            "subject": {"reference": f"Patient/{patient}"},
-            "effectiveDateTime": f"2023-11-{dice.randint(1, 28):02}",
-            "identifier": [{"system": "http://x", "value": str(dice.randint(1, 3))}],
-        }
+        one = dice.choice(charts[dice.choice(KINDS)])
         status = dice.choice(["stopped", "active", "completed", "final", "amended"])
-        body = json.dumps(note)
-        search = f"identifier=http://x|{dice.randint(1, 3)}"
-        match dice.randint(0, 9):
-            case 0 | 1:
-                yield FhirRequest("POST", "/Observation", body)
-            case 2:
-                yield FhirRequest("PUT", place, json.dumps({**one, "status": status}), condition)
-            case 3:
-                patch = json.dumps([{"op": "replace", "path": "/status", "value": status}])
-                yield FhirRequest("PATCH", place, patch, condition)
-            case 4:
-                yield FhirRequest("POST", "/Observation", body, (("If-None-Exist", search),))
-            case 5:
-                yield FhirRequest("PUT", f"/Observation?{search}", body)
-            case 6:
-                yield FhirRequest("DELETE", f"/Observation?{search}")
-            case 7:
-                if dice.random() < 0.3:
-                    yield FhirRequest("DELETE", place)
-            case 8:
-                entries = [
-                    {"request": {"method": "POST", "url": "Observation", "ifNoneExist": search}, "resource": note},
-                    {"request": {"method": "PUT", "url": place[1:]}, "resource": {**one, "status": status}},
-                ]
-                kinds = dice.choice(["transaction", "batch"])
-                yield FhirRequest("POST", "", json.dumps({"resourceType": "Bundle", "type": kinds, "entry": entries}))
-            case _:
-                pass
-        subject = one.get("subject", {}).get("reference", "")
-        yield from dice.sample(
-            [
-                FhirRequest("GET", place),
-                FhirRequest("GET", f"{place}/_history"),
-                FhirRequest("GET", f"{place}/_history/1"),
-                FhirRequest("GET", f"/{kind}?subject={subject}&_count=50"),
-                FhirRequest("GET", f"/{kind}?subject={subject}&status={status}"),
-                FhirRequest("GET", f"/Observation?subject=Patient/{patient}&_sort=-date&_count=4"),
-                FhirRequest("GET", f"/Observation?patient={patient}&date=ge2023-11-10&_sort=date"),
-                FhirRequest("GET", "/Observation?identifier=http://x|1&_summary=count"),
-                FhirRequest("GET", f"/{kind}?_id={one['id']}&_include={kind}:subject"),
-                FhirRequest("GET", f"/Patient?_id={patient}&_revinclude=Observation:subject"),
-                FhirRequest("GET", f"/{kind}?subject={subject}&_elements=status&_count=30"),
-            ],
-            2,
-        )
+        yield from _writes(dice, one, patient, status)
+        yield from dice.sample(_reads(dice, one, patient["id"], status), 3)
+
+
+def _writes(dice: random.Random, one: dict[str, Any], patient: dict[str, Any], status: str) -> Iterator[FhirRequest]:
+    """At most one write, of a new note, of a resource, or of a patient."""
+    place, version, other = f"/{one['resourceType']}/{one['id']}", dice.choice(["1", "1", "2"]), dice.randint(1, 3)
+    condition = dice.choice([(), (), (("If-Match", f'W/"{version}"'),)])
+    subject = f"Patient/{patient['id']}"
+    note = {
+        "resourceType": "Observation",
+        "status": dice.choice(["final", "preliminary"]),
+        "code": {"text": "note"},
+        "subject": {"reference": subject},
+        "effectiveDateTime": f"2023-11-{dice.randint(1, 28):02}",
+        "identifier": [{"system": "http://x", "value": str(dice.randint(1, 3))}],
+    }
+    body, search = json.dumps(note), f"identifier=http://x|{other}"
+    moved = [{"op": "replace", "path": "/subject/reference", "value": subject}]
+    match dice.randint(0, 13):
+        case 0 | 1:
+            yield FhirRequest("POST", "/Observation", body)
+        case 2:
+            yield FhirRequest("PUT", place, json.dumps({**one, "status": status}), condition)
+        case 3:
+            patch = json.dumps([{"op": "replace", "path": "/status", "value": status}])
+            yield FhirRequest("PATCH", place, patch, condition)
+        case 4:
+            yield FhirRequest("POST", "/Observation", body, (("If-None-Exist", search),))
+        case 5:
+            yield FhirRequest("PUT", f"/Observation?{search}", body)
+        case 6:
+            yield FhirRequest("DELETE", f"/Observation?{search}")
+        case 7:
+            if dice.random() < 0.3:
+                yield FhirRequest("DELETE", place)
+        case 8:
+            put = {"method": "PUT", "url": dice.choice([place, place[1:]])}
+            stated = put | dice.choice([{}, {"ifMatch": f'W/"{version}"'}])
+            yield _bundle(
+                dice.choice(["transaction", "batch"]),
+                {"request": {"method": "POST", "url": "Observation", "ifNoneExist": search}, "resource": note},
+                {"request": stated, "resource": {**one, "status": status}},
+            )
+        case 9:
+            yield FhirRequest("PATCH", place, json.dumps(moved), condition)
+        case 10:
+            yield FhirRequest("PATCH", place, json.dumps(_fhir_patch(one["resourceType"], subject)))
+        case 11:
+            data = base64.b64encode(json.dumps(moved).encode()).decode()
+            binary = {"resourceType": "Binary", "contentType": "application/json-patch+json", "data": data}
+            yield _bundle("transaction", {"request": {"method": "PATCH", "url": place[1:]}, "resource": binary})
+        case 12:
+            named = {**patient, "name": [{"family": dice.choice(["Smith", "Other"])}]}
+            yield FhirRequest("PUT", f"/{subject}", json.dumps(named))
+
+
+def _bundle(kind: str, *entries: dict[str, Any]) -> FhirRequest:
+    return FhirRequest("POST", "", json.dumps({"resourceType": "Bundle", "type": kind, "entry": entries}))
+
+
+def _fhir_patch(kind: str, subject: str) -> dict[str, Any]:
+    """A FHIRPath Patch that moves a resource to a patient."""
+    part = [
+        {"name": "type", "valueCode": "replace"},
+        {"name": "path", "valueString": f"{kind}.subject"},
+        {"name": "value", "valueReference": {"reference": subject}},
+    ]
+    return {"resourceType": "Parameters", "parameter": [{"name": "operation", "part": part}]}
+
+
+def _reads(dice: random.Random, one: dict[str, Any], patient: str, status: str) -> list[FhirRequest]:
+    kind, place = one["resourceType"], f"/{one['resourceType']}/{one['id']}"
+    subject = one.get("subject", {}).get("reference", "")
+    targets = [
+        place,
+        f"{place}/_history",
+        f"{place}/_history?_count={dice.randint(1, 2)}&_offset={dice.randint(0, 1)}",
+        f"{place}/_history/1",
+        f"{place}/_history/99",
+        f"/{kind}?subject={subject}&_count=50",
+        f"/{kind}?subject={subject}&status={status}",
+        f"/{kind}?subject={subject}&status:not={status}&_sort=-_lastUpdated",
+        f"/{kind}?subject={subject}&_sort={dice.choice(['-', ''])}{dice.choice(['code', 'patient', 'patient.name'])}",
+        f"/{kind}?subject={subject}&_offset=2&_count=3",
+        f"/Observation?subject=Patient/{patient}&_sort=-date&_count=4",
+        f"/Observation?patient={patient}&date=ge2023-11-10&_sort=date",
+        "/Observation?identifier=http://x|1&_summary=count",
+        f"/{kind}?_id={one['id']}&_include={kind}:subject",
+        f"/{kind}?subject={subject}&_include={kind}:subject&_sort=code",
+        f"/{kind}?_id={one['id']}&patient.name=Smith",
+        f"/Patient?_id={patient}&_revinclude=Observation:subject",
+        f"/Patient?_id={patient}&_revinclude=Observation:subject:{dice.choice(['Group', 'Patient'])}",
+        f"/Patient?_id={patient}&_revinclude=Observation:subject&_elements=name",
+        f"/Patient?_id={patient}&_has:Observation:patient:encounter.status=finished",
+        f"/{kind}?subject={subject}&_elements=status&_count=30",
+    ]
+    return [FhirRequest("GET", target) for target in targets]
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ decides which way reads fewer rows. So a short query of the index chooses the wa
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from sqlite3 import Cursor
 from typing import Protocol
@@ -271,8 +271,29 @@ def sorted_sql(
     """The SQL that sorts `matches`, and the arguments to add after its own.
 
     `matches` is SQL for the columns `row_id` and `tie`. Resources without a value come last. Equal ones are in the
-    order of `tie`, then of insertion. The values of all keys are collected and grouped by resource, which reads the
-    rows of each key once. With joins, SQLite (without statistics) would read all rows of a key again for each match.
+    order of `tie`, then of insertion.
+    """
+    rows, order, args = _keyed(resource_type, matches, sort, registry)
+    newest = sort[-1] == ("_lastUpdated", True)  # in HAPI no two writes are in the same millisecond
+    order += ["row_id DESC"] if newest else ["max(tie)", "row_id"]
+    return f"{rows('row_id')} ORDER BY {', '.join(order)}", args
+
+
+def ranked_sql(
+    resource_type: str, matches: str, sort: Sequence[tuple[str, bool]], registry: ParameterRegistry
+) -> tuple[str, tuple[object, ...]]:
+    """As `sorted_sql`, but the SQL selects each number with its rank. Equal resources have the same rank."""
+    rows, order, args = _keyed(resource_type, matches, sort, registry)
+    return rows(f"row_id, dense_rank() OVER (ORDER BY {', '.join(order) or '0'})"), args
+
+
+def _keyed(
+    resource_type: str, matches: str, sort: Sequence[tuple[str, bool]], registry: ParameterRegistry
+) -> tuple[Callable[[str], str], list[str], tuple[object, ...]]:
+    """SQL that selects columns of each of the matches, the terms of their order, and the arguments to add.
+
+    The values of all keys are collected and grouped by resource, which reads the rows of each key once. With joins,
+    SQLite (without statistics) would read all rows of a key again for each match.
     """
     sources: list[tuple[str, tuple[object, ...]]] = []
     order: list[str] = []
@@ -282,8 +303,6 @@ def sorted_sql(
             best, direction = ("max", "DESC") if descending else ("min", "ASC")
             order.append(f"{best}(k{len(sources)}) {direction} NULLS LAST")
             sources.append(source)
-    newest = sort[-1] == ("_lastUpdated", True)  # in HAPI no two writes are in the same millisecond
-    order += ["row_id DESC"] if newest else ["max(tie)", "row_id"]
     empty = [f"NULL AS k{position}" for position in range(len(sources))]
     rows = [", ".join(["SELECT row_id, tie", *empty]) + " FROM matches"]
     for position, (sql, _) in enumerate(sources):
@@ -291,11 +310,9 @@ def sorted_sql(
         rows.append(
             ", ".join(["SELECT row_id, NULL", *columns]) + f" FROM ({sql}) WHERE row_id IN (SELECT row_id FROM matches)"
         )
-    sql = (
-        f"WITH matches AS MATERIALIZED ({matches}) SELECT row_id FROM ({' UNION ALL '.join(rows)})"
-        f" GROUP BY row_id ORDER BY {', '.join(order)}"
-    )
-    return sql, tuple(arg for _, args in sources for arg in args)
+    together = f"FROM ({' UNION ALL '.join(rows)}) GROUP BY row_id"
+    args = tuple(arg for _, args in sources for arg in args)
+    return lambda columns: f"WITH matches AS MATERIALIZED ({matches}) SELECT {columns} {together}", order, args
 
 
 def streamed(

@@ -21,6 +21,7 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from medagent.core.errors import FhirUnavailableError, UserError
 from medagent.core.paths import cache_dir, file_state
@@ -155,7 +156,7 @@ class _OverlaySession:
         from fhir_server import Request
         from fhir_server.bounds import OverBoundsError
 
-        request = Request(sent.method, "/fhir" + sent.target, sent.headers, sent.body.encode())
+        request = Request(sent.method, urlsplit(overlay.base).path + sent.target, sent.headers, sent.body.encode())
         try:
             response = await self._ehr.answer(overlay, request)
         except OverBoundsError as error:

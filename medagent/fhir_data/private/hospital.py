@@ -46,11 +46,11 @@ class Hospital:
             raise UserError(f"FHIR server {self._ehr.shown_url}: serves FHIR {version}; --writes private needs 4.0")
 
     async def get(self, target: str) -> Reply:
-        """The reply to a GET from the list. Raises StopRunError if the server refuses the token, and
-        FhirUnavailableError for a good reply that is not JSON.
+        """The reply to a GET from the list. Raises NotMergedError for any other, StopRunError if the server refuses the
+        token, and FhirUnavailableError for a good reply that is not JSON.
         """
-        path = target.partition("?")[0]
-        assert _READS.fullmatch(path) is not None, path
+        if _READS.fullmatch(target.partition("?")[0]) is None:
+            raise NotMergedError("this address is not passed on to the hospital's server")
         return await self._send(target)
 
     async def follow(self, link: str) -> Reply:

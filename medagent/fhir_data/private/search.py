@@ -7,6 +7,7 @@ that no write can have changed is passed on page by page.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -25,7 +26,8 @@ from medagent.fhir_data.private.hospital import (
     resource_text,
     split_bundle,
 )
-from medagent.fhir_data.private.layer import Key, Layer, references
+from medagent.fhir_data.private.layer import Key, Layer
+from medagent.fhir_data.private.writes import references
 from medagent.fhir_data.record import Reply, diagnostics
 
 MOST_MATCHES = 10_000
@@ -36,10 +38,10 @@ _IDS_AT_ONCE = 50
 """The number of ids in one question about old versions, so that no address is too long."""
 _COMPARED = 10
 """The number of matches with which a written one is compared at once."""
-_RESULT = ("_count", "_include", "_revinclude", "_total", "_format", "_pretty", "_getpages", "_getpagesoffset")
+_RESULT = ("_count", "_include", "_offset", "_revinclude", "_total", "_format", "_pretty")
 _SHOWS = ("_summary", "_elements")
-_UNKNOWN = ("_list", "_query", "_text", "_content", "_contained", "_containedType", "_filter", "_type")
-"""Parameters that our engine does not decide as each server does."""
+_BY_TERMS = ("in", "not-in", "above", "below")
+"""Modifiers for which a value set, a code system or a hierarchy of resources decides."""
 Pairs = list[tuple[str, str]]
 
 
@@ -92,25 +94,27 @@ async def open_search(hospital: Hospital, live: Live, kind: str, query: str, cop
     reply = await hospital.get(f"/{kind}?{query}" if query else f"/{kind}")
     if not reply.ok:
         return reply
+    count_of(parse_qsl(query))
     head, entries = bundle_of(reply)
     shown = link_of(head, "self")
     pairs = parse_qsl((shown or "?" + query).partition("?")[2], keep_blank_values=True)
     layer = live()
-    passed_on = PassedOn(hospital, live, pairs, (head, entries))
+    passed_on = PassedOn(hospital, live, kind, pairs, (head, entries))
     if layer is None or not layer.written:
         return passed_on
-    _check_chains(kind, pairs, {one for one, _ in layer.written})
+    _check_deciders(kind, pairs, {one for one, _ in layer.written})
     if not layer.of(kind):
         return passed_on
-    if unknown := next((name for name, _ in pairs if _base(name) in _UNKNOWN), None):
-        raise NotMergedError(f"{unknown} is not decided for resources that this episode wrote")
     before = await _old_matches(hospital, layer, kind, query)
     after = _new_matches(layer, kind, pairs)
     if not before and not after:
         return passed_on
-    if any(_base(name) in ("_include", "_revinclude") for name, _ in pairs):
-        _check_includes(layer, before, [one.key for one in after])
+    names = {_base(name) for name, _ in pairs}
+    if names & {"_include", "_revinclude"}:
+        _check_includes(layer, pairs, before, [one.key for one in after])
         return passed_on
+    if "_offset" in names:
+        raise NotMergedError("_offset in a search whose matches this episode changed")
     return Merged(hospital, layer, kind, pairs, (head, entries), before, after, copy)
 
 
@@ -139,49 +143,111 @@ def _base(name: str) -> str:
     return name.partition(":")[0].partition(".")[0]
 
 
-def _check_chains(kind: str, pairs: Pairs, types: set[str]) -> None:
-    """Raises NotMergedError for a chain or `_has` that a written resource, of one of these types, may decide."""
+def criteria_of(query: str) -> str:
+    """A query without the parameters that only shape its result."""
+    return urlencode([one for one in parse_qsl(query, keep_blank_values=True) if _is_criterion(one[0])])
+
+
+def _is_criterion(name: str) -> bool:
+    return _base(name) not in (*_RESULT, *_SHOWS, "_sort")
+
+
+def count_of(pairs: Pairs) -> int | None:
+    """The number of matches on a page, if it is stated. Raises NotMergedError for a negative number."""
+    value = next((value for name, value in pairs if name == "_count"), "")
+    if not re.fullmatch(r"[0-9]{0,10}", value):
+        raise NotMergedError("a _count that is not a natural number")
+    return int(value) if value else None
+
+
+def _sorted_by(pairs: Pairs) -> list[str]:
+    """The parameters by which a search sorts."""
+    return [one.removeprefix("-") for name, value in pairs if _base(name) == "_sort" for one in value.split(",") if one]
+
+
+def _check_deciders(kind: str, pairs: Pairs, types: set[str]) -> None:
+    """Raises NotMergedError for a parameter that a written resource, of one of these types, may decide for others."""
+    names = [name for name, _ in pairs]
     for name, value in pairs:
-        through: set[str] | None = None
-        if name.startswith("_has"):
-            through = {kind, *name.split(":")[1::3]}
-        elif "." in name:
-            first, _, modifier = name.partition(".")[0].partition(":")
-            parameter = parameters(kind).get(first) if is_resource_type(kind) else None
-            targets = () if parameter is None else parameter.targets
-            deep = name.count(".") > 1 or not (modifier or targets)
-            through = types if deep else {kind, *([modifier] if modifier else targets)}
-        elif _base(name) == "_revinclude":
-            through = types if "*" in value or ":" in name else {kind}
-        elif _base(name) == "_include" and (":iterate" in name or ":recurse" in name):
-            through = types
-        if through is not None and (both := sorted(types & through)):
-            raise NotMergedError(f"{name} goes through {', '.join(both)}, which this episode wrote")
+        if name == "_sort" and names.count("_sort") == 1:
+            keys = [(key, _deciders(kind, key, types)) for key in _sorted_by(pairs)]
+            through = set[str]().union(*(one for _, one in keys), *({kind} for key, _ in keys if _is_link(kind, key)))
+        elif _base(name) == "_sort":
+            through = {kind}
+        elif _base(name) in ("_include", "_revinclude"):
+            source, _, parameter = value.partition(":")
+            reverse = {kind, source} if "_include" in names else {kind}  # what it adds includes others
+            through = reverse if name.startswith("_revinclude") else set()
+            if ":" in name or (through and "*" in (source, parameter)):
+                through = types
+        elif name in (*_RESULT, *_SHOWS):
+            continue
+        else:
+            through = _deciders(kind, name, types)
+        if both := sorted(types & (through and {kind, *through})):
+            shown = f"{name}={value}" if _base(name) == "_sort" else name
+            raise NotMergedError(f"{shown} goes through {', '.join(both)}, which this episode wrote")
 
 
-def _check_includes(layer: Layer, before: Sequence[Key], after: Sequence[Key]) -> None:
-    """Raises NotMergedError if the written matches do not include the same resources as before."""
+def _deciders(kind: str, name: str, types: set[str]) -> set[str]:
+    """The types of the resources that decide a criterion of a type, besides the one that it is about: `types` if they
+    are unknown, none if it decides alone.
+    """
+    if name.startswith("_has:"):
+        _, source, *rest = name.split(":", 3)
+        return {source} | _deciders(source, rest[1], types) if len(rest) == 2 else types
+    first, dot, rest_of_chain = name.partition(".")
+    base, _, modifier = first.partition(":")
+    parameter = parameters(kind).get(base) if is_resource_type(kind) else None
+    targets = set(parameter.targets) if parameter else set()
+    if dot:
+        targets = {modifier} if modifier else targets
+        return targets.union(*(_deciders(one, rest_of_chain, types) for one in targets)) or types
+    if base == "_list":
+        return {"List"}
+    if (base.startswith("_") and parameter is None) or (base == "_id" and modifier):  # HAPI's `_id:not` finds all types
+        return types
+    if modifier in _BY_TERMS and (parameter is None or parameter.kind in ("token", "reference")):
+        return {"CodeSystem", "ValueSet", *targets}
+    return set()
+
+
+def _is_link(kind: str, name: str) -> bool:
+    """Whether a parameter is a reference. HAPI sorts by the numbers of the targets, which the engine does not know."""
+    parameter = parameters(kind).get(name) if is_resource_type(kind) else None
+    return parameter is not None and parameter.kind == "reference"
+
+
+def _kept(layer: Layer, pairs: Pairs, before: Sequence[Key]) -> set[Key]:
+    """The former matches that also stay where they were among equal ones, if they match. A search of a whole type, or
+    of all except some (`:not`), may put them last.
+    """
+    if not any(_is_criterion(name) and ":" not in name for name, _ in pairs):
+        return set()
+    return {key for key in before if layer.keeps(key, _sorted_by(pairs))}
+
+
+def _check_includes(layer: Layer, pairs: Pairs, before: Sequence[Key], after: Sequence[Key]) -> None:
+    """Raises NotMergedError if the written matches do not include the same resources as before, in the same order."""
     changed = {change.name.replace(" ", "/"): change for change in layer.changes()}
     for kind, name in {*before, *after}:
         change = changed.get(f"{kind}/{name}")
-        same = change is None or sorted(references(change.before)) == sorted(references(change.after))
+        same = change is None or set(references(change.before)) == set(references(change.after))
         if ((kind, name) in before) != ((kind, name) in after) or not same:
             raise NotMergedError("_include with a match that this episode wrote")
+    if _sorted_by(pairs) and set(before) != _kept(layer, pairs, before):
+        raise NotMergedError("_include and _sort with a match that this episode wrote")
 
 
 async def _old_matches(hospital: Hospital, layer: Layer, kind: str, query: str) -> list[Key]:
     """The written resources whose version at the hospital matches."""
     ids = [name for name in layer.of(kind) if not layer.created((kind, name))]
-    pairs = [
-        (name, value)
-        for name, value in parse_qsl(query, keep_blank_values=True)
-        if _base(name) not in (*_RESULT, *_SHOWS, "_sort")
-    ]
+    criteria = criteria_of(query)
     matches: list[Key] = []
     for start in range(0, len(ids), _IDS_AT_ONCE):
         part = ids[start : start + _IDS_AT_ONCE]
-        own = (("_id", ",".join(part)), ("_elements", "id"), ("_count", str(len(part))), ("_format", "json"))
-        reply = await hospital.get(f"/{kind}?{urlencode([*pairs, *own])}")
+        own = {"_id": ",".join(part), "_elements": "id", "_count": str(len(part))}
+        reply = await hospital.get(f"/{kind}?{criteria}{'&' if criteria else ''}{urlencode(own)}")
         if not reply.ok:
             raise NotMergedError(f"the server does not say which old versions match: {diagnostics(reply)}")
         head, entries = bundle_of(reply)
@@ -193,25 +259,40 @@ async def _old_matches(hospital: Hospital, layer: Layer, kind: str, query: str) 
 
 def _new_matches(layer: Layer, kind: str, pairs: Pairs) -> list[Entry]:
     """The written resources that match now, in the order of the search."""
-    criteria = urlencode(
-        [(name, value) for name, value in pairs if _base(name) not in _RESULT and (name, value) != _COUNTED]
-    )
+    criteria = urlencode([one for one in pairs if _base(one[0]) not in _RESULT and not _counts(*one)])
     reply = layer.search(kind, criteria, layer.of(kind))
     if not reply.ok:
         raise NotMergedError(f"the search is not decided for resources that this episode wrote: {diagnostics(reply)}")
     return [one for one in bundle_of(reply)[1] if one.match]
 
 
-_COUNTED = ("_summary", "count")
+def _counts(name: str, value: str) -> bool:
+    """Whether a parameter asks for the total only."""
+    return name == "_summary" and value.lower() == "count"
+
+
+def _parts_shown(kind: str, pairs: Pairs) -> str:
+    """The parameters that select a part of each resource. Elements without a type belong to the searched one."""
+    shows = [
+        (name, ",".join(one if one[:1].isupper() else f"{kind}.{one}" for one in value.split(",") if one.strip()))
+        if name == "_elements"
+        else (name, value)
+        for name, value in pairs
+        if name in _SHOWS
+    ]
+    return urlencode(shows)
 
 
 class PassedOn:
     """A search whose matches no write has changed, page by page. Written resources on it are replaced."""
 
-    def __init__(self, hospital: Hospital, live: Live, pairs: Pairs, first: tuple[Members, list[Entry]]) -> None:
+    def __init__(
+        self, hospital: Hospital, live: Live, kind: str, pairs: Pairs, first: tuple[Members, list[Entry]]
+    ) -> None:
         self._hospital, self._live, self._first = hospital, live, first
-        self._shows = urlencode([(name, value) for name, value in pairs if name in _SHOWS])
-        self._reverse = [tuple(value.split(":")[:2]) for name, value in pairs if name == "_revinclude"]
+        self._shows = _parts_shown(kind, pairs)
+        reverse = [f"{value}::".split(":")[:3] for name, value in pairs if name == "_revinclude"]
+        self._reverse = [(source, parameter) for source, parameter, target in reverse if target in ("", kind)]
         self._links: list[str] = []
 
     async def page(self, offset: int) -> Page:
@@ -267,16 +348,16 @@ class Merged:
         self._hospital, self._layer, self._kind, self._copy = hospital, layer, kind, copy
         self._head, entries = first
         self._sort = next((value for name, value in pairs if name == "_sort"), "")
-        counted = _COUNTED in pairs or ("_count", "0") in pairs
+        self._kept = _kept(layer, pairs, before)
+        count = count_of(pairs)
+        counted = count == 0 or any(_counts(*one) for one in pairs)
         self._waiting = [] if counted else list(after)
-        self._shows = urlencode([(name, value) for name, value in pairs if name in _SHOWS])
-        """The parameters that select a part of each resource."""
+        self._shows = _parts_shown(kind, pairs)
         self._written = set(layer.written)
         self._items: list[Entry] = []
         self._next, self._links = link_of(self._head, "next"), list[str]()
         total = self._head.get("total")
         self._total = total - len(before) + len(after) if isinstance(total, int) else None
-        count = next((int(value) for name, value in pairs if name == "_count" and value.isdigit()), 0)
         self._count = count or (len(entries) if self._next else MOST_MATCHES)
         self._unread: list[Entry] | None = entries
 
@@ -303,28 +384,26 @@ class Merged:
             head, entries = bundle_of(await _followed(self._hospital, self._next))
             self._next = link_of(head, "next")
         last = self._next is None
-        if self._sort:
-            new = [one for one in entries if one.match and one.key not in self._written]
-            self._items += await self._sorted_in(new, last=last)
-        else:
-            self._items += [one for entry in entries if entry.match and (one := self._in_place(entry)) is not None]
-            if last:
-                self._items += self._waiting
+        placed = [one for entry in entries if entry.match and (one := self._in_place(entry)) is not None]
+        self._items += await self._sorted_in(placed, last=last) if self._sort else placed
+        if last:
+            self._items += self._waiting
         if len(self._items) > MOST_MATCHES:
             raise NotMergedError(f"a search with more than {MOST_MATCHES:,} matches")
 
     def _in_place(self, entry: Entry) -> Entry | None:
-        """The entry; for a written resource, its new version, None if that does not match."""
+        """The entry; for a written resource, its new version, None if that does not match or is elsewhere."""
         if entry.key not in self._written:
             return entry
-        new = next((one for one in self._waiting if one.key == entry.key), None)
+        fixed = self._kept if self._sort else {entry.key}
+        new = next((one for one in self._waiting if one.key == entry.key and one.key in fixed), None)
         if new is not None:
             self._waiting.remove(new)
         return new
 
     async def _sorted_in(self, entries: list[Entry], *, last: bool) -> list[Entry]:
         """A page of the hospital with the written matches that belong on it; the others wait for the next page."""
-        for new in list(self._waiting):
+        for new in [one for one in self._waiting if last or one.key not in self._kept]:
             place = await self._place(new, entries)
             if place == len(entries) and not last:
                 break  # the waiting ones are in order
@@ -333,41 +412,31 @@ class Merged:
         return entries
 
     async def _place(self, new: Entry, entries: list[Entry]) -> int:
-        """The place of a written match among sorted matches: after all that are before it or equal."""
+        """The place of a written match among sorted matches: after all that are before it or equal. Raises
+        NotMergedError for one of the hospital's with equal ones, whose order only the hospital knows.
+        """
         low, high = 0, len(entries)
         while low < high:
             places = range(low, high, max(1, (high - low) // _COMPARED))
-            order = await self._order(self._sort, new, [entries[place] for place in places])
-            later = order[order.index(new.key) + 1 :]
-            first = next((place for place in places if entries[place].key in later), None)
+            ranks = await self._ranks([new, *(entries[place] for place in places)])
+            later = zip(places, ranks[1:], strict=True)
+            first = next((place for place, rank in later if rank > ranks[0]), None)
             low = (places[-1] if first is None else max(first - places.step, low - 1)) + 1
             high = high if first is None else first
-        names = self._sort.split(",")
-        opposite = ",".join(one.removeprefix("-") if one.startswith("-") else f"-{one}" for one in names)
-        while equal := entries[low : low + _COMPARED]:
-            order = await self._order(opposite, new, equal)
-            later = order[: order.index(new.key)]
-            first = next((n for n, one in enumerate(equal) if one.key in later), None)
-            if first is not None:
-                return low + first
-            low += len(equal)
+        last = entries[low - 1 : low] or self._items[-1:]
+        if last and not self._layer.created(new.key) and len(set(await self._ranks([new, *last]))) == 1:
+            raise NotMergedError(f"_sort={self._sort} with equal matches, one of which this episode changed")
         return low
 
-    async def _order(self, sort: str, new: Entry, others: Sequence[Entry]) -> list[Key]:
-        """A written match and other matches as our engine sorts them; equal ones in the order of their first copies."""
-        for other in others:
-            if other.key in self._written:
-                continue
+    async def _ranks(self, entries: Sequence[Entry]) -> list[int]:
+        """The ranks of matches among each other."""
+        for one in entries:
             if not self._shows:
-                self._layer.copy(resource_text(other.text))
-            elif not await self._copy(other.key):
+                self._layer.copy(resource_text(one.text))
+            elif not await self._copy(one.key):
                 raise NotMergedError("the server does not show a match by its id")
-        keys = [new.key, *(other.key for other in others)]
-        reply = self._layer.search(self._kind, urlencode({"_sort": sort}), [name for _, name in keys])
-        entries = bundle_of(reply)[1] if reply.ok else []
-        if len(entries) != len(keys):
-            raise NotMergedError(f"_sort={sort} is not decided for resources that this episode wrote")
-        return [one.key for one in entries]
+        ranks = self._layer.ranks(self._kind, self._sort, [one.key[1] for one in entries])
+        return [ranks[one.key[1]] for one in entries]
 
 
 def current_entry(layer: Layer, entry: Entry, shows: str) -> Entry | None:
@@ -381,15 +450,16 @@ def current_entry(layer: Layer, entry: Entry, shows: str) -> Entry | None:
 
 def _included(entry: Entry) -> Entry:
     """A match as an included resource."""
-    return Entry(entry.key, entry.text.replace('"mode": "match"', '"mode": "include"'), match=False)
+    before, _, after = entry.text.rpartition('"mode": "match"')
+    return Entry(entry.key, f'{before}"mode": "include"{after}', match=False)
 
 
 def check_new(link: str, links: Sequence[str]) -> None:
-    """Raises FhirUnavailableError if a search has this page already, or too many pages."""
+    """Raises FhirUnavailableError if a search contains this page already, and NotMergedError for too many pages."""
     if link in links:
         raise FhirUnavailableError("the FHIR server's links to next pages lead back to an earlier page")
     if len(links) >= MOST_PAGES:
-        raise FhirUnavailableError(f"the FHIR server's search returns more than {MOST_PAGES:,} pages")
+        raise NotMergedError(f"a search with more than {MOST_PAGES:,} pages")
 
 
 async def _followed(hospital: Hospital, link: str) -> Reply:

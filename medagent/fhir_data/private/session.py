@@ -6,31 +6,34 @@ import json
 import re
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_plus, urlencode
 
+from fhir_server.search.condition import escaped
+from fhir_server.search.paging import DEFAULT_COUNT
+from fhir_server.wire.json_text import render
 from medagent.core.errors import UserError
 from medagent.fhir_data.http import HttpEhr, ambiguous
 from medagent.fhir_data.private.hospital import Hospital, NotMergedError, link_of
-from medagent.fhir_data.private.layer import PREFIX, Key, Layer, references
-from medagent.fhir_data.private.search import Page, Pages, bundle_of, open_search
+from medagent.fhir_data.private.layer import PREFIX, Key, Layer
+from medagent.fhir_data.private.search import Page, Pages, bundle_of, criteria_of, open_search
+from medagent.fhir_data.private.writes import ID, TYPE, Part, bundle_in, conditions, parts_of, references, unique_url
 from medagent.fhir_data.record import ONLY_EMBEDDED, EhrSession, FhirRequest, Reply
 from refsol.changes import Change
 from refsol.clinical.sources import Amendment
-from refsol.json_values import as_object, json_value, objects
 
 MOST_WRITES, MOST_BYTES = 1_000, 50_000_000
 """The most writes of an episode, and the most characters of their bodies."""
 MOST_SEARCHES, PAGES_S = 50, 900.0
 """The most open searches of an episode, and the seconds after which a link to a next page expires."""
-_TYPE = re.compile(r"[A-Z][A-Za-z]+")
-_ID = re.compile(r"[A-Za-z0-9.-]{1,64}")
-_REFERENCE = re.compile(r"([A-Z][A-Za-z]+)/([A-Za-z0-9.-]{1,64})(/_history/.*)?")
-_ABSENT = (404, 410)
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_VERSIONS = 1_000
+"""The most versions that the hospital is asked for at once."""
+_OWN_VERSION = f'"etag": "W/\\"{PREFIX}'
 
 
 class PrivateEhr:
@@ -64,17 +67,6 @@ class _RefusedError(Exception):
         self.reply = reply
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One write: of a request, or of an entry of a Bundle."""
-
-    method: str
-    kind: str
-    id: str = ""
-    search: str = ""
-    resource: Any = None
-
-
 class _PrivateSession:
     fixed = False
 
@@ -102,26 +94,29 @@ class _PrivateSession:
         if problem := ambiguous(target):
             return Reply(400, "", problem)
         path, _, query = target.partition("?")
-        pairs = [one for one in query.split("&") if one and one.partition("=")[0] not in ("_format", "_pretty")]
         try:
-            return await self._read([part for part in path.split("/") if part], "&".join(pairs))
+            return await self._read([part for part in path.split("/") if part], _in_json(query))
         except NotMergedError as error:
             return _refused(501, "not-supported", str(error))
+        except _RefusedError as error:
+            return error.reply
 
     async def write(self, request: FhirRequest) -> Reply:
         if problem := ambiguous(request.target):
             return Reply(400, "", problem)
         try:
-            parts = list(_parts(request))
-            self._writes += len(parts)
-            self._bytes += len(request.body)
-            if self._writes > MOST_WRITES or self._bytes > MOST_BYTES:
+            bundle = bundle_in(request)
+            parts = parts_of(request, bundle)
+            writes, size = self._writes + len(parts), self._bytes + len(request.body)
+            if writes > MOST_WRITES or size > MOST_BYTES:
                 limits = f"{MOST_WRITES:,} writes and {MOST_BYTES // 10**6} MB"
                 return _refused(413, "too-costly", f"an episode may make {limits}")
             layer = self._own_layer()
-            for part in parts:
-                await self._prepare(layer, part)
-            return layer.send(_in_layer(layer, request))
+            await self._prepare(layer, parts, in_turn=bundle is not None and bundle.get("type") == "batch")
+            reply = layer.send(_in_layer(layer, request, bundle or {}))
+            if reply.ok:
+                self._writes, self._bytes = writes, size
+            return reply
         except NotMergedError as error:
             return _refused(501, "not-supported", str(error))
         except _RefusedError as error:
@@ -137,56 +132,60 @@ class _PrivateSession:
             case []:
                 return await self._next_page(query)
             case ["metadata"]:
-                return await self._hospital.get(_with_format("/metadata", query))
-            case [kind] if _TYPE.fullmatch(kind):
-                opened = await open_search(
-                    self._hospital, lambda: self._layer, kind, f"{query}&_format=json".lstrip("&"), self._copy
-                )
+                return await self._hospital.get(_with("/metadata", query))
+            case [kind] if TYPE.fullmatch(kind):
+                opened = await open_search(self._hospital, lambda: self._layer, kind, query, self._copy)
                 return opened if isinstance(opened, Reply) else await self._page(self._remember(opened), 0)
-            case [kind, name] if _TYPE.fullmatch(kind) and _ID.fullmatch(name):
-                return await self._resource((kind, name), _with_format(f"/{kind}/{name}", query))
-            case [kind, name, "_history"] if _TYPE.fullmatch(kind) and _ID.fullmatch(name):
+            case [kind, name] if TYPE.fullmatch(kind) and ID.fullmatch(name):
+                return await self._resource((kind, name), query)
+            case [kind, name, "_history"] if TYPE.fullmatch(kind) and ID.fullmatch(name):
                 return await self._history((kind, name), query)
-            case [kind, name, "_history", version] if _ID.fullmatch(name) and _ID.fullmatch(version):
-                return await self._version((kind, name), version, query)
+            case [kind, name, "_history", version] if all(map(ID.fullmatch, parts[1::2])) and TYPE.fullmatch(kind):
+                return await self._resource((kind, name), query, version)
         reason = "an operation" if any(part.startswith("$") for part in parts) else "this address"
         if parts[-1:] == ["_history"]:
             reason = "the history of a type or of the system"
         raise NotMergedError(f"{reason} is not passed on to the hospital's server")
 
-    async def _resource(self, key: Key, target: str) -> Reply:
-        if self._layer is not None and key in self._layer.written:
-            return self._layer.send(FhirRequest("GET", target))
-        return await self._hospital.get(target)
-
-    async def _version(self, key: Key, version: str, query: str) -> Reply:
-        target = f"/{key[0]}/{key[1]}/_history/"
-        if self._layer is not None and (version.startswith(PREFIX) or self._layer.created(key)):
-            own = self._layer.version(key, version)
-            return self._layer.send(FhirRequest("GET", _with_format(target + own, query)))
-        return await self._hospital.get(_with_format(target + version, query))
+    async def _resource(self, key: Key, query: str, version: str = "") -> Reply:
+        """A resource, or one version of it."""
+        if any(name == "_summary" and value.lower() == "text" for name, value in parse_qsl(query)):
+            raise NotMergedError("_summary=text of one resource, which is not JSON")
+        layer, target = self._layer, f"/{key[0]}/{key[1]}"
+        if layer is not None and key in layer.written:
+            if not version:
+                return layer.send(FhirRequest("GET", _with(target, query)))
+            if version.startswith(PREFIX) or layer.alone(key):
+                own = f"{target}/_history/{layer.version(key, version)}"
+                return layer.send(FhirRequest("GET", _with(own, query)))
+        return await self._hospital.get(_with(f"{target}/_history/{version}" if version else target, query))
 
     async def _history(self, key: Key, query: str) -> Reply:
         """The history of a resource: the versions of this episode, then the hospital's."""
         target = f"/{key[0]}/{key[1]}/_history"
         if self._layer is None or key not in self._layer.written:
-            return await self._hospital.get(_with_format(target, query))
-        own = self._layer.send(FhirRequest("GET", target))
-        if self._layer.created(key):
-            return own
-        if query:
-            raise NotMergedError("parameters of the history of a resource that this episode wrote")
-        theirs = await self._hospital.get(f"{target}?_format=json")
-        if not theirs.ok:
-            raise _RefusedError(theirs)
+            return await self._hospital.get(_with(target, query))
+        if self._layer.alone(key):
+            return self._layer.send(FhirRequest("GET", _with(target, query)))
+        values = dict(parse_qsl(query, keep_blank_values=True))
+        count, offset = values.pop("_count", str(DEFAULT_COUNT)), values.pop("_offset", "0")
+        if values or not all(map(_NUMBER.fullmatch, (count, offset))) or not int(count):
+            raise NotMergedError("these parameters in the history of a resource that this episode wrote")
+        own = self._layer.send(FhirRequest("GET", f"{target}?_count={2 * MOST_WRITES}"))
+        theirs = await self._hospital.get(f"{target}?_count={_VERSIONS}")
+        if not own.ok or not theirs.ok:
+            raise NotMergedError(f"the history is not shown: HTTP status {theirs.status if own.ok else own.status}")
         head, entries = bundle_of(own)
         old_head, old = bundle_of(theirs)
         if link_of(old_head, "next") is not None:
             raise NotMergedError("a history of several pages of a resource that this episode wrote")
-        mine = [one for one in entries if f'"versionId": "{PREFIX}' in one.text or '"DELETE"' in one.text]
-        total = old_head.get("total")
-        known = total + len(mine) if isinstance(total, int) else None
-        return Reply(200, Page(head, [*mine, *old], known, None).text(None))
+        mine = [one for one in entries if _OWN_VERSION in one.text]
+        total, known = old_head.get("total"), [*mine, *old]
+        start, end = int(offset), int(offset) + int(count)
+        head["link"] = [{"relation": "self", "url": _with(f"{self._shown}{target}", query)}]
+        following = f"{self._shown}{target}?_count={count}&_offset={end}" if end < len(known) else None
+        shown = total + len(mine) if isinstance(total, int) else None
+        return Reply(200, Page(head, known[start:end], shown, None).text(following))
 
     def _remember(self, pages: Pages) -> str:
         """Keep a search for its further pages; returns its name."""
@@ -198,13 +197,16 @@ class _PrivateSession:
         return name
 
     async def _next_page(self, query: str) -> Reply:
-        values = dict(parse_qsl(query))
-        name, offset = values.get("_getpages", ""), values.get("_getpagesoffset", "")
+        values = dict(parse_qsl(query, keep_blank_values=True))
+        name, offset = values.pop("_getpages", ""), values.pop("_getpagesoffset", "0")
         if not name:
             raise NotMergedError("a search of all types is not passed on to the hospital's server")
-        opened, _ = self._searches.get(name, (0.0, None))
-        if not offset.isdigit() or time.monotonic() - opened > PAGES_S:
+        if values:
+            raise NotMergedError(f"{', '.join(sorted(values))} in a link to a next page; use the link as it is")
+        if name not in self._searches or time.monotonic() - self._searches[name][0] > PAGES_S:
             return _refused(410, "not-found", f'Search ID "{name}" does not exist and may have expired')
+        if not _NUMBER.fullmatch(offset):
+            return _refused(400, "processing", f"Invalid _getpagesoffset value: {offset}")
         return await self._page(name, int(offset))
 
     async def _page(self, name: str, offset: int) -> Reply:
@@ -214,94 +216,93 @@ class _PrivateSession:
             following = f"{self._shown}?_getpages={name}&_getpagesoffset={page.more}"
         return Reply(200, page.text(following))
 
-    async def _prepare(self, layer: Layer, part: _Part) -> None:
-        """Give the layer what a write needs. Raises NotMergedError, _RefusedError."""
-        keys = [(part.kind, part.id)] if part.id and await self._copy((part.kind, part.id)) else []
-        if part.search:
-            keys = await self._copy_matches(layer, part.kind, part.search)
-        if part.method == "DELETE" and any(not layer.created(key) for key in keys):
-            raise NotMergedError(_DELETION)
-        patched = [layer.current(key) for key in keys] if part.method == "PATCH" else []
-        for reference in references([part.resource, *patched]):
-            kind, _, search = reference.partition("?")
-            relative = reference.removeprefix(f"{self._shown}/")
-            if search and _TYPE.fullmatch(kind):
-                await self._copy_matches(layer, kind, search)
-            elif (match := _REFERENCE.fullmatch(relative)) and not layer.has((match[1], match[2])):
-                await self._copy((match[1], match[2]))
+    async def _prepare(self, layer: Layer, parts: Sequence[Part], *, in_turn: bool) -> None:
+        """Give the layer what the writes need, which are carried out one by one or, in a transaction, deletions first.
+        Raises NotMergedError, _RefusedError.
+        """
+        most = len(parts) + 1  # each of the other writes may change one of the matches
+        values = []
+        for part in parts:
+            keys = [(part.kind, part.id)] if part.id and await self._copy((part.kind, part.id)) else []
+            if part.search:
+                keys = await self._copy_matches(layer, part.kind, part.search, most)
+            if part.method == "DELETE":
+                _check_deletion(layer, part, keys, [one for one in parts if in_turn and one != part])
+            values += [part.resource, *(layer.current(key) for key in keys if part.method == "PATCH")]
+            if url := unique_url(part):
+                await self._copy_matches(layer, part.kind, urlencode({"url": escaped(url)}), most)
+        for kind, search in dict.fromkeys(conditions(values)):
+            await self._copy_matches(layer, kind, search, most)
+        for key in dict.fromkeys(references(values)):
+            if not layer.has(key):
+                await self._copy(key)
 
     async def _copy(self, key: Key) -> bool:
-        """Give the layer the hospital's current version of a resource; returns whether there is one."""
+        """Give the layer the hospital's current version of a resource; returns whether the hospital knows it."""
         layer = self._own_layer()
-        if key in layer.written or not (_TYPE.fullmatch(key[0]) and _ID.fullmatch(key[1])):
+        if key in layer.written or not (TYPE.fullmatch(key[0]) and ID.fullmatch(key[1])):
             return True
-        reply = await self._hospital.get(f"/{key[0]}/{key[1]}?_format=json")
-        if reply.status in _ABSENT:
+        reply = await self._hospital.get(f"/{key[0]}/{key[1]}")
+        if reply.status == 404:
             return False
-        if not reply.ok:
+        if reply.status == 410:
+            layer.bury(key)
+        elif reply.ok:
+            layer.copy(reply.text)
+        else:
             raise _RefusedError(reply)
-        layer.copy(reply.text)
         return True
 
-    async def _copy_matches(self, layer: Layer, kind: str, search: str) -> list[Key]:
-        """Give the layer the matches of a condition; returns up to two of them, which is all that it depends on."""
-        opened = await open_search(self._hospital, lambda: layer, kind, f"{search}&_count=2&_format=json", self._copy)
-        if isinstance(opened, Reply):
-            raise _RefusedError(opened)
-        keys = [one.key for one in (await opened.page(0)).entries if one.match][:2]
-        for key in keys:
-            await self._copy(key)
-        own = layer.send(FhirRequest("GET", f"/{kind}?{search}&_count=3"))
+    async def _copy_matches(self, layer: Layer, kind: str, search: str, most: int) -> list[Key]:
+        """Give the layer the first matches of a condition, which is all that it depends on; returns them."""
+        criteria = criteria_of(search)
+        if not criteria:
+            return []  # the engine refuses such a condition
+        query = f"{criteria}&_count={most}"
+        opened = await open_search(self._hospital, lambda: layer, kind, query, self._copy)
+        keys: list[Key] = []
+        if not isinstance(opened, Reply):
+            keys = [one.key for one in (await opened.page(0)).entries if one.match][:most]
+            for key in keys:
+                await self._copy(key)
+        own = layer.send(FhirRequest("GET", f"/{kind}?{query}"))
+        if isinstance(opened, Reply) and not own.ok:
+            return []  # both refuse the condition, so the engine refuses the write
         ours = [one.key for one in bundle_of(own)[1] if one.match] if own.ok else []
-        if (set(keys) != set(ours) and len(keys) < 2) or not own.ok or not set(keys) <= set(ours):
+        agree = set(keys) == set(ours) or min(len(keys), len(ours)) == most
+        if isinstance(opened, Reply) or not own.ok or not agree:
             raise NotMergedError("the server and the layer disagree about what matches the condition")
         return keys
 
 
-_DELETION = "the deletion of a resource of the hospital, to which others may refer"
+def _check_deletion(layer: Layer, part: Part, keys: Sequence[Key], others: Sequence[Part]) -> None:
+    """Raises NotMergedError for a deletion of anything that the episode did not create."""
+    if any(not layer.created(key) for key in keys) or not (part.id or part.search):
+        raise NotMergedError("the deletion of a resource of the hospital, to which others may refer")
+    if part.search and any(one.kind == part.kind for one in others):
+        raise NotMergedError("a conditional deletion in a batch that also writes what it may delete")
 
 
-def _parts(request: FhirRequest) -> Iterator[_Part]:
-    """The writes of a request. Raises NotMergedError if it is none, or if a Bundle contains other entries."""
-    names = [part for part in request.target.partition("?")[0].split("/") if part]
-    body = json_value(request.body)
-    if not names and request.method == "POST":
-        for entry in objects(as_object(body).get("entry")):
-            stated = as_object(entry.get("request"))
-            method, url = str(stated.get("method")), str(stated.get("url"))
-            if method not in ("POST", "PUT", "PATCH", "DELETE"):
-                raise NotMergedError("a read in a Bundle")
-            yield _part(method, url, entry.get("resource"), str(stated.get("ifNoneExist") or ""))
-        return
-    condition = next((value for name, value in request.conditions if name == "If-None-Exist"), "")
-    yield _part(request.method, request.target, body, condition)
+def _in_layer(layer: Layer, request: FhirRequest, bundle: dict[str, Any]) -> FhirRequest:
+    """A request with the layer's own versions in the entries of its Bundle."""
+    stated = [entry["request"] for entry in bundle.get("entry", []) if "ifMatch" in entry["request"]]
+    for one in stated:
+        kind, _, name = one["url"].partition("?")[0].strip("/").partition("/")
+        one["ifMatch"] = layer.if_match((kind, name), one["ifMatch"])
+    return replace(request, body=render(bundle)) if stated else request
 
 
-def _part(method: str, url: str, resource: Any, condition: str) -> _Part:
-    path, _, search = url.partition("?")
-    kind, _, name = path.strip("/").partition("/")
-    if not _TYPE.fullmatch(kind) or not (name == "" or _ID.fullmatch(name)) or (method == "POST" and name):
-        raise NotMergedError("an operation, or a write that is not below the base")
-    if method == "POST":
-        return _Part(method, kind, search=condition.partition("?")[2] or condition, resource=resource)
-    return _Part(method, kind, name, search, resource)
+def _in_json(query: str) -> str:
+    """A query without its format, as replies are indented JSON. Raises NotMergedError for another format."""
+    parts = [(unquote_plus(one.partition("=")[0]), one) for one in query.split("&") if one]
+    formats = [unquote_plus(one.partition("=")[2]) for name, one in parts if name == "_format"]
+    if other := next((one for one in formats if one and "json" not in one), None):
+        raise NotMergedError(f"replies in {other}")
+    return "&".join(one for name, one in parts if name not in ("_format", "_pretty"))
 
 
-def _in_layer(layer: Layer, request: FhirRequest) -> FhirRequest:
-    """A request with the layer's own versions in the entries of a Bundle."""
-    if request.target.strip("/"):
-        return request
-    bundle = as_object(json_value(request.body))
-    for entry in objects(bundle.get("entry")):
-        stated = as_object(entry.get("request"))
-        if stated.get("ifMatch"):
-            kind, _, name = str(stated.get("url")).partition("/")
-            stated["ifMatch"] = f'W/"{layer.own_version((kind, name), str(stated["ifMatch"]))}"'
-    return replace(request, body=json.dumps(bundle, ensure_ascii=False)) if bundle else request
-
-
-def _with_format(target: str, query: str) -> str:
-    return f"{target}?{query}&_format=json" if query else f"{target}?_format=json"
+def _with(target: str, query: str) -> str:
+    return f"{target}?{query}" if query else target
 
 
 def _refused(status: int, code: str, reason: str) -> Reply:

@@ -46,11 +46,12 @@ def hospital(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Server]]:
     server.close()
 
 
-def agent(folder: Path) -> str:
+def agent(folder: Path, base: str = API_BASE) -> str:
     """An agent that acts, and answers with what it read."""
+    actions = [one.replace(API_BASE, base) for one in ACTIONS]
     (folder / "mine.py").write_text(
         "import medagent\nclass Mine(medagent.Agent):\n    async def play(self, task, prompt):\n"
-        f"        for message in {ACTIONS!r}:\n            reply = yield message\n"
+        f"        for message in {actions!r}:\n            reply = yield message\n"
         '        yield \'FINISH(["Zyxomark", "1911-09-17"])\'\n'
     )
     return f"{folder / 'mine.py'}:Mine"
@@ -105,6 +106,16 @@ def test_a_private_run_writes_nothing_to_the_server_and_its_texts_stay_in_its_fo
     assert "Zyxomark" in json.dumps(unpacked(page))
     assert command("export", "jsonl", folder, lines, "--with-patient-data").code == 0
     assert marked(lines.read_text()) == list(MARKERS)
+
+
+def test_the_shown_base_may_have_another_path(tmp_path: Path, hospital: tuple[str, Server]) -> None:
+    base = "https://ehr.example/api/FHIR/R4/"
+    mine = agent(tmp_path, base)
+    ran = run(tmp_path, hospital[0], "--agent", mine, "--send-patient-data", "nowhere", "--shown-base", base)
+    assert ran.code == 0, ran.err
+    (row,) = rows(next(tmp_path.glob("v1_*")))
+    assert [one["kind"] for one in row["changes"]] == ["changed"]
+    assert f'"fullUrl": "{base}Observation/o1"' in row["transcript"][-2]["content"]
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,14 @@ def differences(row: dict[str, Any]) -> list[tuple[str, str | None, str | None]]
     ]
 
 
+@pytest.mark.parametrize("writes", ["ack", "execute"])
+def test_the_shown_base_may_have_another_path(tmp_path: Path, writes: str) -> None:
+    base = "https://ehr.example/api/FHIR/R4"
+    ran = run(tmp_path, "--agent", "reference", "--types", "task5", "--writes", writes, "--shown-base", base)
+    assert ran.code == 0, ran.err
+    assert "Score 100.0% (1 of 1)" in ran.out
+
+
 def test_every_write_is_carried_out_and_the_row_has_the_state_difference(tmp_path: Path, ward: Path) -> None:
     ran = run(tmp_path, "--agent", agent(tmp_path, *ALL[:5]), "--ehr", ward, "--writes", "execute")
     assert ran.code == 0, ran.err
