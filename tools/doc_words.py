@@ -25,7 +25,7 @@ PARTS: dict[str, dict[str, int]] = {
         "models.md": 1_200,
         "comparable.md": 700,
         "read-results.md": 1_200,
-        "other-tools.md": 600,
+        "other-tools.md": 650,
         "report.md": 500,
         "grade.md": 800,
         "judging.md": 700,
