@@ -24,7 +24,7 @@ from medagent._finished import (
     is_run,
     log_of,
     official_score,
-    outcomes_of,
+    checked_report,
     write_page,
 )
 from medagent.benchmarks.base import DEFAULT, find, find_fhir, of_folder
@@ -259,19 +259,19 @@ def compare(
         if is_run(path):
             check_options(of_folder(path, benchmark), path, values)
     logs = [log_of(path, scorer) for path in (first, second)]
-    outcomes = [
-        outcomes_of(path, benchmark, values) if log is None else log.report.items
+    reports = [
+        checked_report(path, benchmark, values) if log is None else log.report
         for path, log in zip((first, second), logs, strict=True)
     ]
     if scorer is not None and not any(logs):
         raise UserError(f"--scorer chooses a score of another tool's log, but {a} and {b} are runs: leave it out")
     if any(logs):
         check_same_benchmark(first, second, logs)
-        return compare_outcomes(*outcomes)
+        return compare_outcomes(*(one.items for one in reports))
     if are_siblings(first, second):
-        return compare_sets(*outcomes)
+        return compare_sets(*reports)
     check_same_items(first, second, benchmark)
-    comparison = compare_outcomes(*outcomes)
+    comparison = compare_outcomes(*(one.items for one in reports))
     return comparison if comparison.kind == "verdicts" else comparison.by(official_score(first, second, benchmark))
 
 

@@ -15,7 +15,7 @@ from fhir_server.app import create_app
 from medagent import episode
 from tests.command import Ran, medagent
 from tests.medagent.benchmarks.ward.ward3 import NOW, resources, write
-from tests.medagent.reports.test_report import block, items
+from tests.medagent.reports.test_report import block, items, unpacked
 from tests.serving import serving
 
 
@@ -59,7 +59,7 @@ def test_the_reference_agent_is_right_and_grounded(ward: Ward, protocol: str) ->
     table = rates(report)
     assert table["sodium_again"] == (10, 10)
     assert table["stop_gentamicin"] == (9, 9), "4 patients with something due, and half of ten others"
-    assert table["colonoscopy colonoscopy within ten years"] == (10, 10)
+    assert table["colonoscopy"] == (10, 10)
     assert table["an order was due"] == (14, 14)
     assert table["overall"] == table["grounded"] == (29, 29)
 
@@ -204,10 +204,19 @@ def test_a_right_guess_without_reading_is_not_grounded(ward: Ward) -> None:
 
 def test_runs_can_be_shown_graded_compared_and_reported(ward: Ward) -> None:
     nop, right = ward.run("nop"), ward.run("reference")
+    assert nop["group_names"] == {
+        "sodium_again": "sodium again",
+        "stop_gentamicin": "stop gentamicin",
+        "colonoscopy": "colonoscopy within ten years",
+    }
     first, second, code = ward.folder_of(nop), ward.folder_of(right), ("--benchmark", str(ward.code))
     low = next(item for item, texts in solutions(ward).items() if item.startswith("sodium_again") and posts(texts))
     shown = medagent("show", second, low, *code).out
     assert "because: last sodium 124 mmol/L" in shown or "below 130 → order 500 mL of sodium chloride" in shown
+    for words in (("show", first), ("grade", first), ("grade", first, "--full")):
+        table = medagent(*words, *code).out
+        assert re.search(r"^ *colonoscopy +colonoscopy within ten years  ", table, re.MULTILINE)
+        assert re.search(r"^ *sodium_again  ", table, re.MULTILINE), "its words say the same"
     assert (
         "order-missing" in medagent("show", first, *code).out or "reading-missed" in medagent("show", first, *code).out
     )
@@ -218,6 +227,9 @@ def test_runs_can_be_shown_graded_compared_and_reported(ward: Ward) -> None:
     page = ward.folder / "page.html"
     assert medagent("report", second, *code, "--output", page).code == 0
     blocks = items(page)[f"{low}.1"][1]
+    shown = unpacked(page)[0]
+    types = next(one for one in shown["runs"][0]["panels"] if one.get("title") == "By task type")
+    assert {line[0] for line in types["lines"]} == nop["group_names"].keys() == shown["groups"].keys()
     drawn = block(blocks, "chart")
     assert (drawn["title"][:15], drawn["unit"], len(drawn["readings"])) == ("sodium (2951-2)", "mmol/L", 2)
     placed = block(blocks, "orders")["orders"]

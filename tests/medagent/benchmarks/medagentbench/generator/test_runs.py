@@ -108,6 +108,7 @@ def test_sibling_sets_are_compared_by_type(shift: Path, tmp_path: Path) -> None:
     assert medagent(*run, "--agent", "nop").code == 0
     ran = medagent("compare", tmp_path / "v1_r1_reference", tmp_path / "v1_r1_nop")
     assert (ran.code, "sibling sets" in ran.out) == (0, True)
+    assert "  task5   replace magnesium  " in ran.out
     assert "Other types: 95% " in ran.out
     last = next(line for line in ran.out.splitlines() if line.strip().startswith("overall")).split()
     assert last[:5] == ["overall", "20", "of", "20", "8"]
