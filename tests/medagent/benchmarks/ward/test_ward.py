@@ -227,9 +227,9 @@ def test_runs_can_be_shown_graded_compared_and_reported(ward: Ward) -> None:
     page = ward.folder / "page.html"
     assert medagent("report", second, *code, "--output", page).code == 0
     blocks = items(page)[f"{low}.1"][1]
-    shown = unpacked(page)[0]
-    types = next(one for one in shown["runs"][0]["panels"] if one.get("title") == "By task type")
-    assert {line[0] for line in types["lines"]} == nop["group_names"].keys() == shown["groups"].keys()
+    index = unpacked(page)[0]
+    types = next(one for one in index["runs"][0]["panels"] if one.get("title") == "By task type")
+    assert {line[0] for line in types["lines"]} == nop["group_names"].keys() == index["groups"].keys()
     drawn = block(blocks, "chart")
     assert (drawn["title"][:15], drawn["unit"], len(drawn["readings"])) == ("sodium (2951-2)", "mmol/L", 2)
     placed = block(blocks, "orders")["orders"]
@@ -287,6 +287,28 @@ def test_a_set_has_patients_and_no_code(ward: Ward) -> None:
     (folder / "own_tasks.json").write_text("[]", "utf-8")
     changed = medagent("run", ward.code, "--dataset", folder, "--agent", "nop")
     assert "is not the file that dataset.json next to it lists" in changed.err
+
+
+def test_one_type_of_a_file_runs_its_tasks_of_a_set(ward: Ward) -> None:
+    assert made(ward, "--per-type", 4).code == 0
+    run = ("--dataset", ward.folder / "set", "--agent", "reference", "--results-dir", ward.folder, "--quiet")
+    ran = medagent("run", f"{ward.code}:Colonoscopy", *run, "--json")
+    assert rates(json.loads(ran.out))["overall"] == (4, 4), ran.err
+    ward.code.write_text(ward.code.read_text("utf-8").replace('"sodium_again"', '"other"'), "utf-8")
+    unknown = medagent("run", f"{ward.code}:Colonoscopy", *run, "--round", "unknown").err
+    assert "sodium_again_1: the file does not contain the task type 'sodium_again'; its types: colonoscopy" in unknown
+
+
+def test_a_set_without_a_task_is_not_made(ward: Ward) -> None:
+    for number in (0, -3):
+        words = f"medagent: --per-type: {number} is too low; at least 1 task of each type is needed\n"
+        assert made(ward, "--per-type", number).err == words
+    source = ward.code.read_text("utf-8")
+    ward.code.write_text(source.replace("chart):\n", "chart):\n        raise c.DataFault('no data')\n"), "utf-8")
+    none = made(ward)
+    assert (none.code, none.out) == (1, "")
+    assert "no patient's chart allows a task: sodium_again: 0 patients" in none.err
+    assert not any((ward.folder / "set").iterdir())
 
 
 FAULTS = {

@@ -23,6 +23,7 @@ from tests.medagent.benchmarks.medagentbench.generator.made import (
     small,
     too_frequent,
 )
+from tests.shared_data import ROOT
 
 RECALL = """
 from dataclasses import replace
@@ -100,6 +101,20 @@ def test_an_episode_over_a_made_set(shift: Path) -> None:
         e.act(f"POST {PUBLISHED.base}Observation\n{json.dumps(resource)}")
         e.act("FINISH([])")
         assert e.verdict().correct
+
+
+def test_a_set_has_patients_for_own_types(shift: Path, tmp_path: Path) -> None:
+    types = ROOT / "tests" / "own_types.py"
+    run = ("run", types, "--dataset", shift, "--agent", "reference", "--per-type", 4, "--quiet", "--json")
+    report = json.loads(medagent(*run, "--results-dir", tmp_path).out)
+    assert report["overall"]["counts"]["right"] == report["overall"]["n"] > 0
+    tasks = json.loads((tmp_path / "own_types_r1_reference" / "own_tasks.json").read_text("utf-8"))
+    patients = (shift / "hospital.ndjson").read_text("utf-8")
+    assert all(f'{{"resourceType":"Patient","id":"{one["patient"]}"' in patients for one in tasks)
+    (tmp_path / "dataset.json").write_text((shift / "dataset.json").read_text("utf-8"), "utf-8")
+    alone = medagent("run", types, "--dataset", tmp_path, "--agent", "nop")
+    assert (alone.code, alone.err.count("\n")) == (1, 1)
+    assert "hospital.ndjson: cannot be read: No such file or directory" in alone.err
 
 
 def test_sibling_sets_are_compared_by_type(shift: Path, tmp_path: Path) -> None:
