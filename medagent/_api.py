@@ -22,10 +22,10 @@ from medagent._finished import (
     check_logs,
     check_options,
     check_same_items,
+    checked_report,
     is_run,
     logs_of,
     official_score,
-    outcomes_of,
     write_page,
 )
 from medagent.benchmarks.base import DEFAULT, find, find_fhir, of_folder
@@ -269,31 +269,31 @@ def compare_each(
     if scorer is not None and not any(logs):
         names = " and ".join(map(str, paths))
         raise UserError(f"--scorer chooses a score of another tool's log, but {names} are runs: leave it out")
-    outcomes = [
-        outcomes_of(path, benchmark, values) if log is None else log.report.items
+    reports = [
+        checked_report(path, benchmark, values) if log is None else log.report
         for path, log in zip(paths, logs, strict=True)
     ]
     return {
-        path: _compared((first, path), (logs[0], log), (outcomes[0], items), benchmark, values)
-        for path, log, items in zip(others, logs[1:], outcomes[1:], strict=True)
+        path: _compared((first, path), (logs[0], log), (reports[0], report), benchmark, values)
+        for path, log, report in zip(others, logs[1:], reports[1:], strict=True)
     }
 
 
 def _compared(
     paths: tuple[Path, Path],
     logs: tuple[LoggedRun | None, LoggedRun | None],
-    outcomes: tuple[Sequence[ItemOutcome], Sequence[ItemOutcome]],
+    reports: tuple[Report, Report],
     benchmark: Code | None,
     options: Mapping[str, Any],
 ) -> Comparison | SetComparison:
     first, second = paths
     if any(logs):
         check_logs(first, second, logs, benchmark, options)
-        return compare_outcomes(*outcomes)
+        return compare_outcomes(*(one.items for one in reports))
     if are_siblings(first, second):
-        return compare_sets(*outcomes)
+        return compare_sets(*reports)
     check_same_items(first, second, benchmark)
-    comparison = compare_outcomes(*outcomes)
+    comparison = compare_outcomes(*(one.items for one in reports))
     return comparison if comparison.kind == "verdicts" else comparison.by(official_score(first, second, benchmark))
 
 

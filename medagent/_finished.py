@@ -20,7 +20,7 @@ from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import Journals, Run
 from medagent.engine.patient_data import has_patient_data, shown_elsewhere
 from medagent.engine.plan import JOURNAL
-from medagent.engine.report import ItemOutcome
+from medagent.engine.report import Report
 from medagent.engine.results import GradedFile, GradedRun, graded_report, last_report, report_of
 from medagent.engine.scores import SCORES, Paired, StoredScores
 from medagent.reports.tool_logs import (
@@ -63,8 +63,8 @@ def logs_of(paths: Sequence[Path], scorer: str | None) -> list[LoggedRun | None]
     return logged_runs([None if is_run(path) else path for path in paths], scorer)
 
 
-def outcomes_of(path: Path, code: Code | None, options: Mapping[str, Any]) -> Sequence[ItemOutcome]:
-    """The outcomes of a run or a results file. Raises UserError if nothing in it is graded."""
+def checked_report(path: Path, code: Code | None, options: Mapping[str, Any]) -> Report:
+    """The report of a run or a results file. Raises UserError if nothing in it is graded."""
     if not is_run(path) or not (path / JOURNAL).is_file():
         report = graded_file(path, options).report
     else:
@@ -72,8 +72,7 @@ def outcomes_of(path: Path, code: Code | None, options: Mapping[str, Any]) -> Se
         report = graded_report(benchmark, path, options) if options else report_of(benchmark, path)
     if all(item.value is None for item in report.items):
         raise UserError(f"{path}: {' '.join(report.notes) or 'it contains no graded item'}")
-    items: Sequence[ItemOutcome] = report.items
-    return items
+    return report
 
 
 def official_score(a: Path, b: Path, code: Code | None) -> Paired | None:

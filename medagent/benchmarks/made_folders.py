@@ -50,6 +50,8 @@ class Order:
     def __post_init__(self) -> None:
         if self.seed is not None and not self.seed.strip():
             raise UserError("--seed is empty; leave it out for a secret one")
+        if self.per_type < 1:
+            raise UserError(f"--per-type: {self.per_type} is too low; at least 1 task of each type is needed")
         if self.patients < LEAST_PATIENTS:
             raise UserError(f"--patients: {self.patients} is too low; at least {LEAST_PATIENTS} are needed")
 

@@ -8,7 +8,7 @@ is computed from the journals and the scores. Benchmarks may add fields, such as
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -217,10 +217,8 @@ class Report(NotebookViews, BaseModel):
         return merged(of_models) if self.spending else self.spent
 
     def named(self, group: str) -> str:
-        """A group, followed by its name in words, if any: `task5  replace magnesium`."""
-        words = self.group_names.get(group)
-        width = max(map(len, self.group_names), default=0)
-        return f"{group:{width}}  {words}" if words else group
+        """A group, followed by its name in words. See `named`."""
+        return named(group, self.group_names)
 
     def error_of(self, item: ItemOutcome) -> str:
         """The error of an item whose unit failed; empty for any other item."""
@@ -232,6 +230,13 @@ class Report(NotebookViews, BaseModel):
     def details(self) -> dict[str, Any]:
         """The benchmark's own fields."""
         return self.model_extra or {}
+
+
+def named(group: str, names: Mapping[str, str]) -> str:
+    """A group, followed by its name in words if that says more: `task5  replace magnesium`."""
+    words = names.get(group, "")
+    width = max(map(len, names), default=0)
+    return group if words in ("", group.replace("_", " ")) else f"{group:{width}}  {words}"
 
 
 _OUTCOME = TypeAdapter(ItemOutcome)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Literal
 
 from medagent.core.errors import UserError
 from medagent.core.figures import natural
 from medagent.engine.pairs import counting
-from medagent.engine.report import ItemOutcome, Measure, by_trial, places, unit_of
+from medagent.engine.report import ItemOutcome, Measure, Report, by_trial, places, unit_of
 from medagent.engine.scores import Paired
 from refsol.intervals import Steps, other_types_difference, paired_difference, strata, stratified_newcombe
 from refsol.stats import Clusters, Interval, holm
@@ -154,6 +154,8 @@ class SetComparison:
     overall: Drop
     other_types: Interval | None = None
     """The interval of the difference for other types; None below five."""
+    group_names: Mapping[str, str] = field(default_factory=dict)
+    """The groups in words."""
 
     @property
     def difference(self) -> float:
@@ -295,16 +297,16 @@ def _shared(first: Mapping[str, object], second: Mapping[str, object]) -> list[s
     return shared
 
 
-def compare_sets(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> SetComparison:
+def compare_sets(first: Report, second: Report) -> SetComparison:
     """Compare the graded trials of two runs by group. Raises UserError if no group is in both."""
-    ours, theirs = _by_group(counting(first)), _by_group(counting(second))
+    ours, theirs = _by_group(counting(first.items)), _by_group(counting(second.items))
     shared = sorted((group for group in ours if group in theirs), key=natural)
     if not shared:
         raise UserError("the two runs do not share a graded task type; compare runs with the same types")
     groups = {group: _drop([ours[group]], [theirs[group]]) for group in shared}
     overall = _drop(*([outcomes[group] for group in shared] for outcomes in (ours, theirs)))
     steps = [(drop.difference, 1.0) for drop in groups.values()]
-    return SetComparison(groups, overall, other_types_difference(steps, overall.interval))
+    return SetComparison(groups, overall, other_types_difference(steps, overall.interval), first.group_names)
 
 
 def _by_group(items: Sequence[ItemOutcome]) -> dict[str, Clusters]:

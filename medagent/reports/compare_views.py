@@ -16,6 +16,7 @@ from medagent.core.errors import UserError
 from medagent.core.figures import difference, difference_spread, natural
 from medagent.core.scrub import printable
 from medagent.engine.report import Measure, Report
+from medagent.engine.report import named as group_words
 from medagent.engine.scores import Paired
 from medagent.reports.compare import (
     Comparison,
@@ -71,7 +72,7 @@ def _print_sets(a: Path, b: Path, one: SetComparison) -> None:
 def _set_rows(one: SetComparison) -> list[list[Cell]]:
     return [
         [
-            name,
+            group_words(name, one.group_names),
             *(f"{right} of {n}" for right, n in (drop.first, drop.second)),
             difference(drop.difference),
             _ends(drop.interval),

@@ -60,9 +60,12 @@ class Checked:
 def check(kind: type[TaskType], resources: Sequence[Resource], *, patient: str, now: datetime) -> Checked:
     """Test a task type on some resources. `patient` is the id of the Patient.
 
-    Raises AssertionError if the right reply is not right or a wrong one is, RuleError if the type is at fault, and
-    DataFault if the resources lack what the rule needs. Warns if the ruling changes at a limit that was not recorded.
+    Raises AssertionError if the right reply is not right or a wrong one is, RuleError if the type is at fault,
+    DataFault if the resources lack what the rule needs, and ValueError if `now` lacks a time zone. Warns if the ruling
+    changes at a limit that was not recorded.
     """
+    if now.utcoffset() is None:
+        raise ValueError(f"now={now.isoformat()} lacks a time zone; write datetime(…, tzinfo=UTC)")
     own = created(kind)
 
     def make(source: Source) -> Chart:

@@ -9,7 +9,7 @@ import json
 import linecache
 import string
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import date
 from inspect import cleandoc, iscoroutinefunction, unwrap
 from types import CodeType, FrameType, FunctionType, ModuleType
@@ -128,21 +128,28 @@ def _line_in_rule(frame: FrameType | None, code: CodeType) -> int:
 
 def types_of(module: ModuleType, path: str) -> tuple[TaskType, ...]:
     """The task types that a file defines. Raises RuleError."""
-    own = [
-        one
-        for one in vars(module).values()
-        if isinstance(one, type) and issubclass(one, TaskType) and one.__module__ == module.__name__ and one.text
-    ]
+    own = _defined(module)
     if not own:
         raise RuleError(f"{path}: contains no task types; write a subclass of medagent.clinical.TaskType with a text")
     types: dict[str, TaskType] = {}
-    for one in dict.fromkeys(own):
+    for one in own:
         kind = created(one)
         if kind.name in types:
             other = type(types[kind.name]).__name__
             raise RuleError(f"{_place(one, 'name')}: {other} uses the name {kind.name!r} too")
         types[kind.name] = kind
     return tuple(types.values())
+
+
+def other_names(types: Collection[TaskType]) -> set[str]:
+    """The names of the other task types in the files of some types."""
+    files = {sys.modules[type(one).__module__] for one in types}
+    return {one.name for file in files for one in _defined(file)} - {one.name for one in types}
+
+
+def _defined(module: ModuleType) -> dict[type[TaskType], None]:
+    own = (one for one in vars(module).values() if isinstance(one, type) and issubclass(one, TaskType) and one.text)
+    return dict.fromkeys(one for one in own if one.__module__ == module.__name__)
 
 
 def created(kind: type[TaskType]) -> TaskType:

@@ -114,6 +114,11 @@ def test_another_unit_is_a_fault_of_the_data() -> None:
         checked(RepeatLactate, reading(2.4, unit="mg/dL"))
 
 
+def test_now_needs_a_time_zone() -> None:
+    with pytest.raises(ValueError, match=r"^now=2024-03-05T14:00:00 lacks a time zone; write datetime\(…, "):
+        c.check(RepeatLactate, [reading(2.4)], patient="P1", now=NOW.replace(tzinfo=None))
+
+
 class PlainNumber(RepeatLactate):
     """Compares a plain number, which the chart cannot record."""
 

@@ -36,7 +36,7 @@ def figures(scores: Sequence[Scored]) -> Figures:
     return replace(
         means,
         table=[
-            TableSection(lines=tuple(mean_line(type_words(some[0]), some) for some in types.values())),
+            TableSection(lines=tuple(mean_line(name, some) for name, some in types.items())),
             TableSection(lines=tuple(queries), detail=True),
             TableSection(lines=tuple(chain.from_iterable(branches.values()))),
             TableSection(lines=tuple(baselines), detail=True),
@@ -45,14 +45,9 @@ def figures(scores: Sequence[Scored]) -> Figures:
         notes=list(conduct_notes(scores)),
         background=[*_above_blind(scores, overall), *means.background, *kind_notes(scores)],
         count="of",
+        group_names={name: some[0].item.kind.words for name, some in types.items()},
         baselines={line.name.removeprefix("baseline "): line.value for line in baselines},
     )
-
-
-def type_words(one: Scored) -> str:
-    """A type's id, and its name in words if that says more."""
-    words, name = one.item.kind.words, one.item.group
-    return name if words == name.replace("_", " ") else f"{name} {words}"
 
 
 def _baselines(scores: Sequence[Scored]) -> Iterator[TableLine]:

@@ -24,8 +24,8 @@ from medagent.benchmarks.ward.tasks import (
     TaskSet,
     WardItem,
     hospital_reads,
+    own_manifest,
     patients_file,
-    read_manifest,
     task_set,
     tasks_text,
     try_rule,
@@ -125,7 +125,8 @@ class Ward(ClinicalBenchmark[WardSettings]):
         return self.items(source)[0], self.grader(source, "")
 
     def canary(self, source: WardSettings) -> str:
-        return "" if source.dataset is None else read_manifest(source.dataset).made.canary
+        manifest = own_manifest(source.dataset)
+        return "" if manifest is None else manifest.made.canary
 
     def solver(self, settings: WardSettings) -> Solver:
         reads = hospital_reads(settings.dataset)

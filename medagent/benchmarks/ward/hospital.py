@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TextIO
 
 from medagent.benchmarks.made_folders import Made, Order, file_digests, write_manifest
-from medagent.benchmarks.ward.made import VERSION, MadeSet
+from medagent.benchmarks.ward.made import VERSION, MadeSet, missing
 from medagent.benchmarks.ward.reads import (
     READS,
     Origin,
@@ -183,8 +183,7 @@ class FromServer:
                 ruling_text(kind, charts[task.patient]())
         tasks = [one.model_copy(update={"mrn": shown[one.patient]}) for some in of_types.values() for one in some]
         if not tasks:
-            missing = "; ".join(f"{name}: {words}" for name, one in dealt.items() for words in one.missing)
-            raise UserError(f"no chart of {len(shown)} patients allows a task: {missing}")
+            raise UserError(f"no chart of {len(shown)} patients allows a task: {missing(dealt)}")
         write_whole(folder / READS, results_text(origin, known.used))
         write_whole(folder / TASKS, tasks_text(tasks))
         counts = Counter(str(one.get("resourceType")) for some in known.used.values() for one in some)

@@ -30,6 +30,7 @@ from medagent.benchmarks.made_folders import (
 from medagent.benchmarks.ward.settings import WardSettings
 from medagent.benchmarks.ward.tasks import TASKS, Task, TaskSet, WardManifest, read_manifest, tasks_of, tasks_text
 from medagent.benchmarks.ward.twins import case_of
+from medagent.core.errors import UserError
 from medagent.fhir_data.embedded import imported_file
 from medagent.fhir_data.store import stored_lines
 from refsol.clinical.task_type import TaskType
@@ -81,6 +82,8 @@ def _write(types: Sequence[TaskType], folder: Path, order: Order, seed: str, ehr
     patients = TaskSet(WardSettings(ehr=folder / HOSPITAL), {})
     dealt = {kind.name: patients.deal(kind, order.per_type, seed) for kind in types}
     tasks = [task for kind in types for task in tasks_of(kind, dealt[kind.name])]
+    if not tasks:
+        raise UserError(f"no patient's chart allows a task: {missing(dealt)}")
     if order.injected:
         tasks = _with_instructions(tasks, types, patients, folder, order.injected, seed)
     (folder / TASKS).write_text(tasks_text(tasks), encoding="utf-8", newline="\n")
@@ -90,6 +93,11 @@ def _write(types: Sequence[TaskType], folder: Path, order: Order, seed: str, ehr
     manifest = WardManifest(name=seed_digest(seed)[:12], now=patients.now, files=files, made=made)
     write_manifest(folder, manifest)
     return MadeSet(manifest, tasks, dealt)
+
+
+def missing(dealt: Mapping[str, Dealt]) -> str:
+    """What is missing of each type."""
+    return "; ".join(f"{name}: {words}" for name, one in dealt.items() for words in one.missing)
 
 
 def _with_instructions(

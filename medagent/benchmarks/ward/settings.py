@@ -20,7 +20,9 @@ class WardSettings(FhirSettings):
 
     agents: ClassVar[tuple[str, ...]] = AGENTS
     dataset: Annotated[Path | None, Option(WHICH, kind="path", for_=ALL_USES)] = None
-    """A folder made by medagent data new --from FILE.py (default: items dealt from the patients' data)."""
+    """A folder made by medagent data new: its tasks, if it was made with --from FILE.py, otherwise only its patients
+    (default: the bundled hospital's patients).
+    """
     per_type: Annotated[Count | None, Option(WHICH, kind="value")] = None
     """The number of items of each type, half of them with something due where the charts allow it (default: 10, or all
     of the data set).

@@ -34,10 +34,10 @@ from refsol.clinical.chart import Chart
 from refsol.clinical.meanings import CLINICAL
 from refsol.clinical.sources import PAGE, Amendment, SearchEhr, Source
 from refsol.clinical.task_type import RuleError, TaskType
-from refsol.clinical.trial import instruction, tried
+from refsol.clinical.trial import instruction, other_names, tried
 from refsol.clinical.twins import changed
 from refsol.errors import DataFault, FactsError
-from refsol.files import read_json
+from refsol.files import json_object, read_json
 from refsol.json_values import as_object
 from refsol.resources import FhirSearches
 from refsol.schema import validator
@@ -108,15 +108,15 @@ class TaskSet:
     def __init__(self, source: WardSettings, types: Mapping[str, TaskType]) -> None:
         self._types, self.missing = types, list[str]()
         self._base = source.api_base.rstrip("/") + "/"
-        manifest = None if source.dataset is None else read_manifest(source.dataset)
+        manifest = own_manifest(source.dataset)
         self.facts, self.digest, newest = _facts(source)
         self.now = source.now or (manifest.now if manifest else newest())
         file = source.tasks if isinstance(source, WardGrading) else None
         if file is None and source.dataset is not None and manifest is not None:
             file = checked_file(source.dataset, manifest.files, TASKS)
-        self.items = [
-            self._item(one) for one in (read_tasks(file, Task) if file else self._dealt(source.per_type or PER_TYPE))
-        ]
+        tasks = read_tasks(file, Task) if file else self._dealt(source.per_type or PER_TYPE)
+        others = other_names(types.values())
+        self.items = [self._item(one) for one in tasks if one.type not in others]
         self.name = manifest.name if manifest else ""
 
     def chart(self, patient: str, change: Amendment = ()) -> Chart:
@@ -176,9 +176,11 @@ def try_rule(item: WardItem) -> None:
 def task_set(source: WardSettings, types: tuple[TaskType, ...]) -> TaskSet:
     """The tasks of a source. Raises UserError, FactsError, RuleError."""
     opened = TaskSet(source, {kind.name: kind for kind in types})
-    if not opened.items:
+    if opened.items:
+        return opened
+    if opened.missing:
         raise RuleError(f"no patient's chart allows a task: {'; '.join(opened.missing)}")
-    return opened
+    raise UserError(f"{source.dataset}: contains no task of {', '.join(one.name for one in types)}")
 
 
 def is_living(patient: Mapping[str, Any]) -> bool:
@@ -227,15 +229,29 @@ def read_manifest(folder: Path) -> WardManifest:
     return manifest
 
 
+def own_manifest(dataset: Path | None) -> WardManifest | None:
+    """The manifest of a set of own task types. None for another benchmark's set: only its patients are used. Raises
+    UserError.
+    """
+    if dataset is None:
+        return None
+    expected = "a folder made by medagent data new is expected"
+    listed = read_json(dataset / MANIFEST, json_object, expected=expected, error=UserError).get("files")
+    return read_manifest(dataset) if TASKS in as_object(listed) else None
+
+
 def patients_file(source: WardSettings, say: Say = lambda _: None) -> EhrFile:
     """The patients for the embedded server: a user's file, the set's own, or the bundled hospital. Raises UserError."""
     if source.ehr is not None:
         return imported_file(source.ehr, say)
     if hospital_reads(source.dataset) is not None:
         raise UserError(_OF_A_HOSPITAL.format(source.dataset))
-    if source.dataset is not None:
-        return imported_file(checked_file(source.dataset, read_manifest(source.dataset).files, HOSPITAL), say)
-    return bundled_file(say)
+    if source.dataset is None:
+        return bundled_file(say)
+    manifest = own_manifest(source.dataset)
+    if manifest is not None:
+        return imported_file(checked_file(source.dataset, manifest.files, HOSPITAL), say)
+    return imported_file(source.dataset / HOSPITAL, say)
 
 
 def hospital_reads(dataset: Path | None) -> Path | None:

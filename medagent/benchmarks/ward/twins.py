@@ -12,8 +12,8 @@ from medagent.benchmarks.ward.tasks import (
     Task,
     TaskSet,
     WardManifest,
+    own_manifest,
     patients_file,
-    read_manifest,
     task_set,
     tasks_text,
 )
@@ -37,7 +37,7 @@ def write(source: WardSettings, types: tuple[TaskType, ...], folder: Path) -> Tw
     ]
     (folder / TASKS).write_text(tasks_text(halves), encoding="utf-8", newline="\n")
     files = file_digests(folder, (HOSPITAL, TASKS))
-    manifest = read_manifest(source.dataset) if source.dataset else _manifest(tasks, len(hospital.patients))
+    manifest = own_manifest(source.dataset) or _manifest(tasks, len(hospital.patients))
     name = f"twins-{files[TASKS][:12]}"
     write_manifest(folder, manifest.model_copy(update={"name": name, "now": tasks.now, "files": files}))
     return twins

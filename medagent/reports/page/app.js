@@ -21,8 +21,8 @@ class App {
 
   letter(place) { return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[place % 26]; }
   link(item) { return `#${encodeURIComponent(item.label)}`; }
-  /* A type of items with its name in words. */
-  named(group) { return this.head.groups[group] ? `${group} ${this.head.groups[group]}` : group; }
+  /* A type of items with its name in words, if that says more. */
+  named(group) { const words = this.head.groups[group]; return words && words !== group.replaceAll("_", " ") ? `${group} ${words}` : group; }
   context(run) { return { width: 560, named: (group) => this.named(group), measure: this.runs[run].measure, preamble: this.head.preambles[run], filter: (wanted) => { this.filter(wanted); byId("items").scrollIntoView({ block: "start" }); } }; }
 
   start() {

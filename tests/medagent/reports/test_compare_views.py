@@ -105,7 +105,7 @@ def test_many_lost_items_are_counted() -> None:
 
 def test_sibling_sets_have_no_items_to_list() -> None:
     first, second = outcomes("xy"), outcomes("a", "b")
-    compared, reports = {Path("b"): compare_sets(first, second)}, {Path("b"): report(second)}
+    compared, reports = {Path("b"): compare_sets(report(first), report(second))}, {Path("b"): report(second)}
     assert "| overall | 2 of 2 | 1 of 2 | −50.0 points |" in markdown(Path("a"), compared, reports)
     with pytest.raises(UserError, match="--junit lists items, and a and b have different ones"):
         junit(Path("a"), compared, reports)

@@ -191,9 +191,9 @@ def test_a_rule_at_fault_is_named_without_what_it_read(hospital: Hospital) -> No
         command("grade", "results/ward3_one_reference", "--benchmark", "ward3.py"),
     ]
     unmarked(*ran)
-    for one in ran[:2]:
+    for one in ran:
         assert one.code == 1
-        assert "the rule of sodium_again failed: KeyError" in one.err
+        assert "the rule of sodium_again failed: KeyError (its text is not shown" in one.err
 
 
 def test_forms_with_conversations_need_the_users_word(hospital: Hospital) -> None:

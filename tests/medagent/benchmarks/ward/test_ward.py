@@ -15,7 +15,7 @@ from fhir_server.app import create_app
 from medagent import episode
 from tests.command import Ran, medagent
 from tests.medagent.benchmarks.ward.ward3 import NOW, resources, write
-from tests.medagent.reports.test_report import block, items
+from tests.medagent.reports.test_report import block, items, unpacked
 from tests.serving import serving
 
 
@@ -59,7 +59,7 @@ def test_the_reference_agent_is_right_and_grounded(ward: Ward, protocol: str) ->
     table = rates(report)
     assert table["sodium_again"] == (10, 10)
     assert table["stop_gentamicin"] == (9, 9), "4 patients with something due, and half of ten others"
-    assert table["colonoscopy colonoscopy within ten years"] == (10, 10)
+    assert table["colonoscopy"] == (10, 10)
     assert table["an order was due"] == (14, 14)
     assert table["overall"] == table["grounded"] == (29, 29)
 
@@ -214,10 +214,19 @@ def test_a_right_guess_without_reading_is_not_grounded(ward: Ward) -> None:
 
 def test_runs_can_be_shown_graded_compared_and_reported(ward: Ward) -> None:
     nop, right = ward.run("nop"), ward.run("reference")
+    assert nop["group_names"] == {
+        "sodium_again": "sodium again",
+        "stop_gentamicin": "stop gentamicin",
+        "colonoscopy": "colonoscopy within ten years",
+    }
     first, second, code = ward.folder_of(nop), ward.folder_of(right), ("--benchmark", str(ward.code))
     low = next(item for item, texts in solutions(ward).items() if item.startswith("sodium_again") and posts(texts))
     shown = medagent("show", second, low, *code).out
     assert "because: last sodium 124 mmol/L" in shown or "below 130 → order 500 mL of sodium chloride" in shown
+    for words in (("show", first), ("grade", first), ("grade", first, "--full")):
+        table = medagent(*words, *code).out
+        assert re.search(r"^ *colonoscopy +colonoscopy within ten years  ", table, re.MULTILINE)
+        assert re.search(r"^ *sodium_again  ", table, re.MULTILINE), "its words say the same"
     assert (
         "order-missing" in medagent("show", first, *code).out or "reading-missed" in medagent("show", first, *code).out
     )
@@ -228,6 +237,9 @@ def test_runs_can_be_shown_graded_compared_and_reported(ward: Ward) -> None:
     page = ward.folder / "page.html"
     assert medagent("report", second, *code, "--output", page).code == 0
     blocks = items(page)[f"{low}.1"][1]
+    index = unpacked(page)[0]
+    types = next(one for one in index["runs"][0]["panels"] if one.get("title") == "By task type")
+    assert {line[0] for line in types["lines"]} == nop["group_names"].keys() == index["groups"].keys()
     drawn = block(blocks, "chart")
     assert (drawn["title"][:15], drawn["unit"], len(drawn["readings"])) == ("sodium (2951-2)", "mmol/L", 2)
     placed = block(blocks, "orders")["orders"]
@@ -285,6 +297,28 @@ def test_a_set_has_patients_and_no_code(ward: Ward) -> None:
     (folder / "own_tasks.json").write_text("[]", "utf-8")
     changed = medagent("run", ward.code, "--dataset", folder, "--agent", "nop")
     assert "is not the file that dataset.json next to it lists" in changed.err
+
+
+def test_one_type_of_a_file_runs_its_tasks_of_a_set(ward: Ward) -> None:
+    assert made(ward, "--per-type", 4).code == 0
+    run = ("--dataset", ward.folder / "set", "--agent", "reference", "--results-dir", ward.folder, "--quiet")
+    ran = medagent("run", f"{ward.code}:Colonoscopy", *run, "--json")
+    assert rates(json.loads(ran.out))["overall"] == (4, 4), ran.err
+    ward.code.write_text(ward.code.read_text("utf-8").replace('"sodium_again"', '"other"'), "utf-8")
+    unknown = medagent("run", f"{ward.code}:Colonoscopy", *run, "--round", "unknown").err
+    assert "sodium_again_1: the file does not contain the task type 'sodium_again'; its types: colonoscopy" in unknown
+
+
+def test_a_set_without_a_task_is_not_made(ward: Ward) -> None:
+    for number in (0, -3):
+        words = f"medagent: --per-type: {number} is too low; at least 1 task of each type is needed\n"
+        assert made(ward, "--per-type", number).err == words
+    source = ward.code.read_text("utf-8")
+    ward.code.write_text(source.replace("chart):\n", "chart):\n        raise c.DataFault('no data')\n"), "utf-8")
+    none = made(ward)
+    assert (none.code, none.out) == (1, "")
+    assert "no patient's chart allows a task: sodium_again: 0 patients" in none.err
+    assert not any((ward.folder / "set").iterdir())
 
 
 FAULTS = {

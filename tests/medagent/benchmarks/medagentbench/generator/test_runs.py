@@ -23,6 +23,7 @@ from tests.medagent.benchmarks.medagentbench.generator.made import (
     small,
     too_frequent,
 )
+from tests.shared_data import ROOT
 
 RECALL = """
 from dataclasses import replace
@@ -102,12 +103,27 @@ def test_an_episode_over_a_made_set(shift: Path) -> None:
         assert e.verdict().correct
 
 
+def test_a_set_has_patients_for_own_types(shift: Path, tmp_path: Path) -> None:
+    types = ROOT / "tests" / "own_types.py"
+    run = ("run", types, "--dataset", shift, "--agent", "reference", "--per-type", 4, "--quiet", "--json")
+    report = json.loads(medagent(*run, "--results-dir", tmp_path).out)
+    assert report["overall"]["counts"]["right"] == report["overall"]["n"] > 0
+    tasks = json.loads((tmp_path / "own_types_r1_reference" / "own_tasks.json").read_text("utf-8"))
+    patients = (shift / "hospital.ndjson").read_text("utf-8")
+    assert all(f'{{"resourceType":"Patient","id":"{one["patient"]}"' in patients for one in tasks)
+    (tmp_path / "dataset.json").write_text((shift / "dataset.json").read_text("utf-8"), "utf-8")
+    alone = medagent("run", types, "--dataset", tmp_path, "--agent", "nop")
+    assert (alone.code, alone.err.count("\n")) == (1, 1)
+    assert "hospital.ndjson: cannot be read: No such file or directory" in alone.err
+
+
 def test_sibling_sets_are_compared_by_type(shift: Path, tmp_path: Path) -> None:
     run = ("run", "--version", "v1", "--quiet", "--results-dir", tmp_path)
     assert medagent(*run, "--dataset", shift, "--agent", "reference").code == 0
     assert medagent(*run, "--agent", "nop").code == 0
     ran = medagent("compare", tmp_path / "v1_r1_reference", tmp_path / "v1_r1_nop")
     assert (ran.code, "sibling sets" in ran.out) == (0, True)
+    assert "  task5   replace magnesium  " in ran.out
     assert "Other types: 95% " in ran.out
     last = next(line for line in ran.out.splitlines() if line.strip().startswith("overall")).split()
     assert last[:5] == ["overall", "20", "of", "20", "8"]
