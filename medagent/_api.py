@@ -24,6 +24,7 @@ from medagent._finished import (
     is_run,
     log_of,
     official_score,
+    other_patients,
     outcomes_of,
     write_page,
 )
@@ -271,7 +272,7 @@ def compare(
     if are_siblings(first, second):
         return compare_sets(*outcomes)
     check_same_items(first, second, benchmark)
-    comparison = compare_outcomes(*outcomes)
+    comparison = replace(compare_outcomes(*outcomes), patients=other_patients(first, second, benchmark))
     return comparison if comparison.kind == "verdicts" else comparison.by(official_score(first, second, benchmark))
 
 

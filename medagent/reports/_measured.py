@@ -6,8 +6,9 @@ One model is reported with very different rates on one benchmark. These lines st
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from medagent.core.figures import difference, difference_spread
 from medagent.core.options import Setting
@@ -32,7 +33,7 @@ def measured_on(report: Report) -> list[str]:
     sandbox = f"{settings.get('sandbox')} ({settings.get('sandbox-version')})"
     commit = f" (commit {versions['commit']})" if versions.get("commit") else ""
     lines: dict[str, Iterable[str]] = {
-        "Data set": [name, _digest("digest", data.digest)] if name else [],
+        "Data set": [name, _digest("digest", data.digest), _patients(settings)] if name else [],
         "Protocol": _protocol(report),
         "Sandbox": [sandbox, Limits.of(settings).words] if settings.get("sandbox") else [],
         "Model": _model(report) if settings.get("model") else [],
@@ -104,6 +105,13 @@ def above_blind(report: Report) -> str:
 
 def _digest(name: object, digest: object) -> str:
     return f"{name} {str(digest)[:_SHOWN]}" if digest else ""
+
+
+def _patients(settings: Mapping[str, Setting]) -> str:
+    """The digest of the patients; the host of a FHIR server, whose patients are not checked."""
+    if settings.get("fhir"):
+        return f"patients on {urlsplit(str(settings['fhir'])).netloc.rpartition('@')[2]}"
+    return _digest("patients", settings.get("ehr-digest"))
 
 
 def _protocol(report: Report) -> Iterator[str]:

@@ -88,6 +88,8 @@ class Comparison:
     measure: Measure = "score"
     nouns: str = "items"
     """What was compared: items, or pairs of twins."""
+    patients: tuple[str, str] | None = None
+    """The digests of the patients of both runs if they differ."""
 
     @property
     def test(self) -> str:
@@ -128,6 +130,8 @@ class Comparison:
             shared = ["same", *shared, "figure", "measure"]
         if self.harmed is not None:
             shared.append("harmed")
+        if self.patients is not None:
+            shared.append("patients")
         whole = asdict(self)
         return own | {name: whole[name] for name in shared}
 
