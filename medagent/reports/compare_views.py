@@ -198,7 +198,9 @@ def _section(one: Comparison, test: str, report: Report) -> Iterator[str]:
     if one.kind == "verdicts":
         columns = ["both right", "lost", "gained", "both wrong", "compared"]
         counts = [len(one.both_right), *counts[:2], len(one.both_wrong), one.tasks]
-    yield from ("", *markdown_table(Table(columns, [counts])), "", f"{_other_types(one.other_types)}.")
+    yield from ("", *markdown_table(Table(columns, [counts])))
+    if one.figure == "mean":
+        yield from ("", f"{_other_types(one.other_types)}.")
     for line in _fields(one):
         yield from ("", f"{line}.")
     if one.uncompared:

@@ -98,7 +98,7 @@ class Entry:
 
     @property
     def board(self) -> tuple[str, ...]:
-        """What the runs of a board have in common: benchmark, data, patients, rules, and words for protocol and limits."""
+        """What the runs of a board have in common: benchmark, data, patients, rules, and the words of its limits."""
         report, data = self.report, self.report.data
         apart = _NOT_REPLAYED if _not_replayed(self.checks) else ""
         return (
