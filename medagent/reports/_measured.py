@@ -39,6 +39,7 @@ def measured_on(report: Report) -> list[str]:
         "Model": _model(report) if settings.get("model") else [],
         "Agent": [who(report)] if settings.get("agent") and not settings.get("model") else [],
         "Learned": _learned(report),
+        "Repeated attempts": [repeated(report)],
         "Ran": [f"{report.started} to {report.ended}"] if report.started and report.ended else [],
         "Versions": [
             f"{name} {versions[name]}" + (commit if name == "medagent" else "")
@@ -69,6 +70,11 @@ def title(report: Report) -> str:
     loop = report.settings.get("loop")
     names = [data_words(report.data) or report.benchmark, who(report), protocol(report)]
     return " · ".join(filter(None, [*names, f"loop {loop}" if loop not in (None, "published") else ""]))
+
+
+def repeated(report: Report) -> str:
+    """The attempts that `--retry` repeated: `28 invalid_action, 2 empty`. Empty without any."""
+    return ", ".join(f"{n:,} {status}" for status, n in report.repeated.items())
 
 
 def data_words(data: DataRef) -> str:

@@ -52,7 +52,7 @@ _PROMPTS = (
     "tools-digest",
 )
 _CLAIMED = " (claimed)"
-_CLAIMS = ("Agent:", "Model:", "Ran:", "Versions:")
+_CLAIMS = ("Agent:", "Model:", "Repeated attempts:", "Ran:", "Versions:")
 """Lines of `measured_on` that only the pack itself states."""
 _SIGNIFICANT = 0.05
 _SHOWN = 12
