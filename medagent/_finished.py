@@ -23,7 +23,6 @@ from medagent.engine.plan import JOURNAL
 from medagent.engine.report import ItemOutcome
 from medagent.engine.results import GradedFile, GradedRun, graded_report, last_report, report_of
 from medagent.engine.scores import SCORES, Paired, StoredScores
-from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.reports.tool_logs import LoggedBenchmark, LoggedRun, logged_run
 
 if TYPE_CHECKING:
@@ -126,6 +125,8 @@ def patients_of(run: Path, benchmark: Benchmark[Any, Any]) -> str:
     """The digest of the patients of a run over FHIR data; empty if it is unknown. A FHIR server is assumed to contain
     the data set's own patients.
     """
+    from medagent.fhir_episodes.benchmark import FhirBenchmark
+
     settings = Run(run).settings
     if settings.get("ehr-digest") or not settings.get("fhir") or not isinstance(benchmark, FhirBenchmark):
         return str(settings.get("ehr-digest") or "")
