@@ -26,6 +26,7 @@ from medagent._finished import (
     is_run,
     logs_of,
     official_score,
+    other_patients,
     write_page,
 )
 from medagent.benchmarks.base import DEFAULT, find, find_fhir, of_folder
@@ -293,7 +294,8 @@ def _compared(
     if are_siblings(first, second):
         return compare_sets(*reports)
     check_same_items(first, second, benchmark)
-    comparison = compare_outcomes(*(one.items for one in reports))
+    compared = compare_outcomes(*(one.items for one in reports))
+    comparison = replace(compared, patients=other_patients(first, second, benchmark))
     return comparison if comparison.kind == "verdicts" else comparison.by(official_score(first, second, benchmark))
 
 

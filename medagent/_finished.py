@@ -161,6 +161,30 @@ def _asked(path: Path, code: Code | None, options: Mapping[str, Any]) -> Mapping
         return {}
 
 
+def patients_of(run: Path, benchmark: Benchmark[Any, Any]) -> str:
+    """The digest of the patients of a run over FHIR data; empty if it is unknown. A FHIR server is assumed to contain
+    the data set's own patients.
+    """
+    from medagent.fhir_episodes.benchmark import FhirBenchmark
+
+    settings = Run(run).settings
+    if settings.get("ehr-digest") or not settings.get("fhir") or not isinstance(benchmark, FhirBenchmark):
+        return str(settings.get("ehr-digest") or "")
+    try:
+        source = benchmark.source(Run(run), {}).model_copy(update={"ehr": None})
+        return benchmark.patients(source, lambda _: None).digest
+    except UserError:  # the data set comes without patients
+        return ""
+
+
+def other_patients(a: Path, b: Path, code: Code | None) -> tuple[str, str] | None:
+    """The digests of the patients of two runs if these differ; otherwise None."""
+    if not (is_run(a) and is_run(b)):
+        return None
+    first, second = (patients_of(path, of_folder(path, code)) for path in (a, b))
+    return (first, second) if first and second and first != second else None
+
+
 def _questions(folder: Path, code: Code | None) -> dict[str, str]:
     benchmark = of_folder(folder, code)
     return {item.id: item.question for item in benchmark.items(benchmark.source(Run(folder), {}))}

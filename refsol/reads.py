@@ -18,9 +18,11 @@ from xml.etree import ElementTree
 
 from refsol.history import HistoryMessage
 from refsol.json_values import as_object, objects
-from refsol.resources import codes, subject_id, values_of
+from refsol.resources import codes, escaped_values, subject_id
 
 _DATE = re.compile(r"(?P<prefix>[a-z]{2})?(?P<moment>\d{4}.*)")
+_CODE = re.compile(r"(?<!\\)\|")
+"""Before the code of a token. In a code, it is escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,11 @@ class Read:
 
     @property
     def parameters(self) -> dict[str, list[str]]:
-        """The parameters of the URL. References below the base are relative."""
+        """The parameters of the URL. References to a Patient below the base are relative."""
+        base = re.compile(f"(?<![^,]){re.escape(self.base)}(?=Patient/)")
         parameters: dict[str, list[str]] = {}
         for name, value in parse_qsl(_split(self.url).query, keep_blank_values=True):
-            parameters.setdefault(name, []).append(value.replace(self.base, ""))
+            parameters.setdefault(name, []).append(base.sub("", value))
         return parameters
 
     @property
@@ -79,8 +82,8 @@ class Read:
 class Query:
     """A search for one patient's resources of a type, optionally restricted by `code`, `status` and a time window.
 
-    `code`, `category` and a clinical `status` are tokens (`http://loinc.org|MG`). The system of a code without one is
-    unknown. `category` applies to all searched resources; it is None if it is unknown.
+    `code`, `category` and a clinical `status` are tokens, escaped as in a URL's parameter (`http://loinc.org|MG`). The
+    system of a code without one is unknown. `category` applies to all searched resources; it is None if it is unknown.
     """
 
     kind: str
@@ -179,19 +182,19 @@ def _always(_value: str, _query: Query) -> bool:
 
 
 def _is_reference(value: str, query: Query) -> bool:
-    return not {query.patient, f"Patient/{query.patient}"}.isdisjoint(value.split(","))
+    return not {query.patient, f"Patient/{query.patient}"}.isdisjoint(escaped_values(value))
 
 
 def _is_id(value: str, query: Query) -> bool:
-    return query.patient in value.split(",")
+    return query.patient in escaped_values(value)
 
 
 def _is_token(value: str, token: str | None) -> bool:
-    return token is not None and not {token, token.rpartition("|")[2]}.isdisjoint(values_of(value))
+    return token is not None and not {token, _CODE.split(token)[-1]}.isdisjoint(escaped_values(value))
 
 
 def _spares_date(value: str, query: Query) -> bool:
-    return query.window is not None and any(spares_time(part, query.window) for part in value.split(","))
+    return query.window is not None and any(spares_time(part, query.window) for part in escaped_values(value))
 
 
 FORM: Mapping[str, Spares] = {
@@ -219,7 +222,7 @@ SEARCH: Mapping[str, Spares] = {
 """The parameters with which a search of a type can prove an absence. With any other parameter, it proves nothing."""
 REVINCLUDE: Mapping[str, Spares] = {**FORM, "_id": _is_id, "identifier": _is_id, "_revinclude": _always}
 """The same for a search of Patient with `_revinclude`."""
-EVERYTHING: Mapping[str, Spares] = {**FORM, "_type": lambda value, query: query.kind in value.split(",")}
+EVERYTHING: Mapping[str, Spares] = {**FORM, "_type": lambda value, query: query.kind in escaped_values(value)}
 """The same for `Patient/ID/$everything`."""
 
 

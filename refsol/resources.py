@@ -63,7 +63,12 @@ def any_of(values: Iterable[str]) -> str:
 
 def values_of(text: str) -> list[str]:
     """The values that a value of a search parameter matches. The inverse of `any_of`."""
-    return [re.sub(r"\\(.)", r"\1", one) for one in re.split(r"(?<!\\),", text)]
+    return [re.sub(r"\\(.)", r"\1", one) for one in escaped_values(text)]
+
+
+def escaped_values(text: str) -> list[str]:
+    """The values of a search parameter, still escaped: `A\\,B` is one value."""
+    return re.split(r"(?<!\\),", text)
 
 
 class FhirSearches:

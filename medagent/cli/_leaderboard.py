@@ -28,13 +28,13 @@ def command(
 ) -> None:
     """Print the scores of runs as Markdown, with a board for each group of runs that can be compared.
 
-    A board is one benchmark, data set, rule set, protocol and set of limits. Only complete runs are ranked. Every run
-    is graded again. An archive is checked first, as by `medagent submit check`, and a wrong one is refused. Archives
-    whose episodes cannot be replayed are listed on separate boards.
+    A board is one benchmark, data set, set of patients, rule set, protocol and set of limits. Only complete
+    runs are ranked. Every run is graded again. An archive is checked first, as by `medagent submit check`, and a wrong
+    one is refused. Archives whose episodes cannot be replayed are listed on separate boards.
 
     Example: medagent leaderboard results/v2_r2_* > results/leaderboard.md
     """
-    from medagent._finished import is_run, logs_of, official_scores
+    from medagent._finished import is_run, logs_of, official_scores, patients_of
     from medagent.benchmarks.base import of_folder
     from medagent.core.errors import UserError
     from medagent.engine.folder import Run
@@ -46,7 +46,7 @@ def command(
         if is_run(run):
             known = of_folder(run, benchmark)
             items = len(known.items(known.source(Run(run), {})))
-            entries.append(Entry(graded_report(known, run, {}), items))
+            entries.append(Entry(graded_report(known, run, {}), items, patients_of(run, known)))
         elif run.suffix == ".zip":
             entries.append(_of_pack(run, dataset))
         elif log is not None:
@@ -65,4 +65,4 @@ def _of_pack(pack: Path, dataset: str | None) -> Entry:
     checked = check(pack, dataset=dataset)
     if checked.report is None:
         raise UserError(f"{pack}: {checked.problems[0]}; medagent submit check {pack} lists all problems")
-    return Entry(checked.report, checked.tasks, checked.checks)
+    return Entry(checked.report, checked.tasks, checked.settings.ehr_digest or "", checked.checks)

@@ -257,6 +257,8 @@ class Journal(Generic[R]):
         self._refusals: Counter[str] = Counter()
         self.unusual: dict[str, list[str]] = {}
         """By unit: the finish reasons, in its last row, of calls that the model did not end itself."""
+        self.repeated: dict[str, list[str]] = {}
+        """By status: the unit of each row with this status that was followed by another row of the unit."""
         self._file = file or JournalFile(path, writable=writable)
         try:
             self._read()
@@ -375,6 +377,8 @@ class Journal(Generic[R]):
 
     def _settle(self, row: Row) -> None:
         """Make a row its unit's last row."""
+        if (before := self._status.get(row.unit)) is not None:
+            self.repeated.setdefault(before, []).append(row.unit)
         self._status[row.unit] = row.status
         self.unusual.pop(row.unit, None)
         if unusual := row.spent.unusual:

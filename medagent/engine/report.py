@@ -182,6 +182,8 @@ class Report(NotebookViews, BaseModel):
     finish_reasons: dict[str, int] = {}
     """The number of replies in the units' last rows that the model did not end itself, by finish reason."""
     endings: dict[str, int] = {}
+    repeated: dict[str, int] = {}
+    """The number of attempts that `--retry` repeated, by their status."""
     failed: tuple[str, ...] = ()
     """The key, status and error of every unit that failed instead of ending with an answer."""
     owed: tuple[str, ...] = ()

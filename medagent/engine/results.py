@@ -30,7 +30,7 @@ from medagent.engine.report import (
     read_items,
     read_report,
 )
-from medagent.engine.rows import FAILED, Row, Spent
+from medagent.engine.rows import FAILED, REFUSED, RETRIED, Row, Spent
 from medagent.engine.scores import (
     NO_VERDICT,
     SCORES,
@@ -110,6 +110,7 @@ def compose(
             if unit in owed or status == FAILED:
                 failed.append(f"{unit}: {status}: {error}")
         spending.update({f"{role} {who}".strip(): spent for who, spent in journal.spent_by.items()})
+    repeated = journals[JOURNAL].repeated if JOURNAL in journals else {}
     run, figures, quotes = read_run(folder), graded.figures, not has_patient_data(folder)
     return Report(
         benchmark=benchmark.name,
@@ -135,6 +136,7 @@ def compose(
         spending=spending,
         slowest=max((journal.slowest for _, journal in journals.items()), default=0.0),
         endings=dict(endings.most_common()),
+        repeated={name: len(units) for name, units in repeated.items() if name in RETRIED and name != REFUSED},
         failed=tuple(failed),
         owed=tuple(standing.owed),
         ungraded=sum(_is_ungraded(one) for one in graded.scores)

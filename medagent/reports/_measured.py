@@ -6,8 +6,9 @@ One model is reported with very different rates on one benchmark. These lines st
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from medagent.core.figures import difference, difference_spread
 from medagent.core.options import Setting
@@ -30,12 +31,13 @@ def measured_on(report: Report) -> list[str]:
     sandbox = f"{settings.get('sandbox')} ({settings.get('sandbox-version')})"
     commit = f" (commit {versions['commit']})" if versions.get("commit") else ""
     lines: dict[str, Iterable[str]] = {
-        "Data set": [name, _digest("digest", data.digest)] if name else [],
+        "Data set": [name, _digest("digest", data.digest), _patients(settings)] if name else [],
         "Protocol": _protocol(report),
         "Sandbox": [sandbox, Limits.of(settings).words] if settings.get("sandbox") else [],
         "Model": _model(report) if settings.get("model") else [],
         "Agent": [who(report)] if settings.get("agent") and not settings.get("model") else [],
         "Learned": _learned(report),
+        "Repeated attempts": [repeated(report)],
         "Ran": [f"{report.started} to {report.ended}"] if report.started and report.ended else [],
         "Versions": [
             f"{name} {versions[name]}" + (commit if name == "medagent" else "")
@@ -68,6 +70,11 @@ def title(report: Report) -> str:
     return " · ".join(filter(None, [*names, f"loop {loop}" if loop not in (None, "published") else ""]))
 
 
+def repeated(report: Report) -> str:
+    """The attempts that `--retry` repeated: `28 invalid_action, 2 empty`. Empty without any."""
+    return ", ".join(f"{n:,} {status}" for status, n in report.repeated.items())
+
+
 def data_words(data: DataRef) -> str:
     """The data in words: `MedAgentBench v2, synthetic patients`."""
     words = " ".join(filter(None, (data.name, data.version)))
@@ -96,6 +103,13 @@ def above_blind(report: Report) -> str:
 
 def _digest(name: object, digest: object) -> str:
     return f"{name} {str(digest)[:_SHOWN]}" if digest else ""
+
+
+def _patients(settings: Mapping[str, Setting]) -> str:
+    """The digest of the patients; the host of a FHIR server, whose patients are not checked."""
+    if settings.get("fhir"):
+        return f"patients on {urlsplit(str(settings['fhir'])).netloc.rpartition('@')[2]}"
+    return _digest("patients", settings.get("ehr-digest"))
 
 
 def _protocol(report: Report) -> Iterator[str]:

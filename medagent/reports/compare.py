@@ -54,7 +54,8 @@ class Comparison:
     `gained` are better in the second run: right instead of wrong, or with a higher score. `lost` are worse, `same` are
     equal. `both_right` and `both_wrong` are those of `same` whose verdicts are right or wrong. `difference` is the
     second mean minus the first. `interval` is its 95 % interval for these types and other patients, `other_types` that
-    for other types (None below five). `uncompared` are the items of either run without a verdict or score in both.
+    for other types (None below five, and for official scores). `uncompared` are the items of either run without a
+    verdict or score in both.
 
     `interval` and `p` (of "no difference") are one test (`refsol.intervals.paired_difference`). `kind` says what is
     compared: verdicts, shares of right trials if items flip between trials, or scores. `trials` has the figures of both
@@ -88,6 +89,8 @@ class Comparison:
     measure: Measure = "score"
     nouns: str = "items"
     """What was compared: items, or pairs of twins."""
+    patients: tuple[str, str] | None = None
+    """The digests of the patients of both runs if they differ."""
 
     @property
     def test(self) -> str:
@@ -112,6 +115,7 @@ class Comparison:
             difference=after - before,
             interval=official.interval,
             p=official.p,
+            other_types=None,
             uncompared=tuple(sorted({*self.uncompared, *uncompared}, key=natural)),
             figure=official.name,
             measure=official.measure,
@@ -128,6 +132,8 @@ class Comparison:
             shared = ["same", *shared, "figure", "measure"]
         if self.harmed is not None:
             shared.append("harmed")
+        if self.patients is not None:
+            shared.append("patients")
         whole = asdict(self)
         return own | {name: whole[name] for name in shared}
 

@@ -143,7 +143,8 @@ def _print_several(first: Path, compared: Mapping[Path, Comparison]) -> None:
         rows.append([str(path), one.tasks, len(one.uncompared), len(one.lost), len(one.gained)])
         rows[-1] += [difference(one.difference), _ends(one.interval), f"{one.p:.4g}", f"{p:.4g}"]
     note = "The difference is that run's less A's. Two runs alone name the items: medagent compare A B"
-    print_table(Table(columns, rows, notes=[note]))
+    others = [f"{path}: different patients from A's" for path, one in compared.items() if one.patients is not None]
+    print_table(Table(columns, rows, notes=[note, *others]))
 
 
 def _step(one: Comparison | FieldComparison, measure: Measure = "percent") -> str:
@@ -162,7 +163,10 @@ def _other_types(interval: Interval | None) -> str:
 
 
 def _fields(compared: Comparison) -> Iterator[str]:
-    """A line for the grounded items, and one for the harmed items."""
+    """A line for other patients, one for the grounded items, and one for the harmed items."""
+    if compared.patients is not None:
+        digests = " and ".join(digest[:12] for digest in compared.patients)
+        yield f"The runs had different patients (digests {digests}), so the difference is not only one of the agents"
     for name, one in (("Grounded", compared.grounded), ("Harmed", compared.harmed)):
         if one is not None:
             yield f"{name}: A {one.first:g}, B {one.second:g} of {one.items}; B − A: {_step(one)}"
@@ -195,7 +199,9 @@ def _section(one: Comparison, test: str, report: Report) -> Iterator[str]:
     if one.kind == "verdicts":
         columns = ["both right", "lost", "gained", "both wrong", "compared"]
         counts = [len(one.both_right), *counts[:2], len(one.both_wrong), one.tasks]
-    yield from ("", *markdown_table(Table(columns, [counts])), "", f"{_other_types(one.other_types)}.")
+    yield from ("", *markdown_table(Table(columns, [counts])))
+    if one.figure == "mean":
+        yield from ("", f"{_other_types(one.other_types)}.")
     for line in _fields(one):
         yield from ("", f"{line}.")
     if one.uncompared:

@@ -1,6 +1,6 @@
-"""Runs as Markdown: a board for what can be compared (one benchmark, data, rules, protocol and limits), and below it
-what each run was measured on. Only complete runs are ranked. Packs show what a replay verified; those that cannot be
-replayed have boards of their own.
+"""Runs as Markdown: a board for what can be compared (one benchmark, data, patients, rules, protocol and limits), and
+below it what each run was measured on. Only complete runs are ranked. Packs show what a replay verified; those that
+cannot be replayed have boards of their own.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PROMPTS = (
     "tools-digest",
 )
 _CLAIMED = " (claimed)"
-_CLAIMS = ("Agent:", "Model:", "Ran:", "Versions:")
+_CLAIMS = ("Agent:", "Model:", "Repeated attempts:", "Ran:", "Versions:")
 """Lines of `measured_on` that only the pack itself states."""
 _SIGNIFICANT = 0.05
 _SHOWN = 12
@@ -87,15 +87,18 @@ class Checks:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A run, the number of items of its data set, and the result of its check if it is a pack."""
+    """A run, the number of items of its data set, the digest of its patients (empty if unknown or none), and the result
+    of its check if it is a pack.
+    """
 
     report: Report
     items: int
+    patients: str = ""
     checks: Checks | None = None
 
     @property
     def board(self) -> tuple[str, ...]:
-        """What the runs of a board have in common: benchmark, data, rules, and the words of protocol and limits."""
+        """What the runs of a board have in common: benchmark, data, patients, rules, and the words of its limits."""
         report, data = self.report, self.report.data
         apart = _NOT_REPLAYED if _not_replayed(self.checks) else ""
         return (
@@ -103,6 +106,7 @@ class Entry:
             data.name,
             data.version,
             data.digest,
+            self.patients,
             report.rule_set,
             ", ".join(_words(report)),
             apart,
@@ -142,9 +146,10 @@ def leaderboard(entries: Sequence[Entry], official: Mapping[tuple[int, int], Pai
     boards: dict[tuple[str, ...], list[int]] = {}
     for number, entry in sorted(enumerate(entries), key=lambda one: _not_replayed(one[1].checks)):
         boards.setdefault(entry.board, []).append(number)
-    for (_, name, version, digest, rules, words, apart), numbers in boards.items():
+    for (_, name, version, digest, patients, rules, words, apart), numbers in boards.items():
         title = " ".join(filter(None, (name, version, apart)))
-        under = [f"digest {digest[:12]}" if digest else "", rules and f"rules {rules}", words]
+        digests = [f"{what} {one[:_SHOWN]}" for what, one in (("digest", digest), ("patients", patients)) if one]
+        under = [*digests, rules and f"rules {rules}", words]
         lines += ["", f"## {title}" + (f" ({', '.join(filter(None, under))})" if any(under) else ""), ""]
         lines += _board(entries, numbers, official or {})
     return "\n".join(lines) + "\n"

@@ -23,7 +23,7 @@ from medagent.core.scrub import printable
 from medagent.engine.folder import read_run
 from medagent.engine.pairs import counting
 from medagent.engine.report import Report, TableLine, by_trial, places
-from medagent.reports._measured import title
+from medagent.reports._measured import repeated, title
 from medagent.reports.tables import put
 from refsol.failures import SHORT_WORDS
 from refsol.trials import rates
@@ -71,6 +71,8 @@ def _score(report: Report) -> Iterator[str]:
         yield _beside(parts)
         yield from _baselines(report, overall.value)
     yield from _trials(report)
+    if attempts := repeated(report):
+        yield f"Repeated attempts: {attempts}"
     if report.unusable:
         yield f"Not a measurement: {report.unusable}"
 

@@ -92,7 +92,7 @@ class Looked(NamedTuple):
         if status and kind in CLINICAL_STATUS:
             status = f"{CLINICAL_STATUS[kind]}|{status}"
         for code in codes or (Code(""),):
-            token = f"{code.system}|{code.code}" if code.system else code.code
+            token = "|".join(any_of([part]) for part in (code.system, code.code) if part)
             category = code.category if isinstance(code, Lab) else ""
             query = Query(kind, self.patient, token or None, status or None, window, category or None)
             yield query, f"a complete search of {code.code or kind}"

@@ -15,6 +15,7 @@ from refsol.clinical.searches import is_patient
 from refsol.clinical.sources import Amendment, Resource
 from refsol.json_values import objects
 from refsol.reads import FORM, Query, Read, pages, spares_time
+from refsol.resources import escaped_values
 from refsol.verdict import Fact, show
 
 _NOT_FOUND = "Patient not found"
@@ -116,14 +117,14 @@ class _Lookup:
         instruction = str(self.task.get("instruction") or "")
         if name == "birthdate":
             days = list(_dates(f"{self.task.get('context') or ''}\n{instruction}"))
-            return any(spares_time(part, (day, day)) for part in value.split(",") for day in days)
+            return any(spares_time(part, (day, day)) for part in escaped_values(value) for day in days)
         parameter, names = _NAME_PARAMETER.fullmatch(name), _name(instruction)
         if parameter is None or names is None:
             return False
         named = names[parameter["field"]]
         if name.endswith(":exact"):
-            return named in value.split(",")
-        return any(named.lower().startswith(part.strip().lower()) for part in value.split(","))
+            return named in escaped_values(value)
+        return any(named.lower().startswith(part.strip().lower()) for part in escaped_values(value))
 
 
 def _is_read(answer: str, reads: Sequence[Read]) -> bool:

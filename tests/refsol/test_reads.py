@@ -66,6 +66,7 @@ def get(url: str, body: dict[str, Any] | None = None) -> Read:
         "Patient?identifier=S1&_revinclude=Observation:subject",
         "Patient/S1/$everything?_count=5000",
         "Patient/S1/$everything?_type=Patient,Observation",
+        f"Observation?patient=S2,{BASE}/Patient/S1&code=X%5C,Y,MG",
     ],
 )
 def test_searches_that_cover_the_window(url: str) -> None:
@@ -104,6 +105,20 @@ def test_searches_that_cover_the_window(url: str) -> None:
         "Patient/S1/$everything?_type=Patient",
         "Condition?patient=S1",
         "http://[",
+        f"Observation?patient=S1&code={BASE}/MG",
+        f"Observation?patient={BASE}/S1&code=MG",
+        f"Observation?patient.identifier={BASE}/S1&code=MG",
+        f"Observation?subject:Patient._id={BASE}/Patient/S1&code=MG",
+        f"Observation?subject=Patient/S1{BASE}/&code=MG",
+        f"Observation?subject=X{BASE}/Patient/S1&code=MG",
+        f"Patient?identifier={BASE}/S1&_revinclude=Observation:patient",
+        "Observation?patient=S1&code=X%5C,MG",
+        "Observation?patient=S1&code=http://loinc.org%5C%7CMG",
+        "Observation?patient=X%5C,S1&code=MG",
+        "Observation?patient.identifier=X%5C,S1&code=MG",
+        "Observation?patient=S1&code=MG&date=X%5C,ge2023-11-12",
+        "Patient?identifier=X%5C,S1&_revinclude=Observation:patient",
+        "Patient/S1/$everything?_type=X%5C,Observation",
     ],
 )
 def test_searches_that_leave_something_out(url: str) -> None:

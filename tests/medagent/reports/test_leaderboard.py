@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from fhir_server.synthetic.bundled import DIGEST
+from medagent.core.writing import file_digest
 from medagent.engine.report import DataRef, Report, TableLine, TableSection
 from medagent.reports.leaderboard import Entry, leaderboard
 from tests.command import medagent
@@ -63,6 +66,32 @@ def test_runs_are_graded_anew_and_only_complete_ones_are_ranked(
     assert made.out.count("Synthetic patients: not comparable with published scores.") == 3
     assert "* Protocol: text, prompts " in made.out
     assert medagent("leaderboard", "v1_r1_nop", tmp_path).err.endswith("not a run's folder (run.json is missing)\n")
+
+
+def test_other_patients_have_another_board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run on another file is neither ranked nor silently compared with the data set's; a run on a server is."""
+    monkeypatch.chdir(tmp_path)
+    Path("few.ndjson").write_text('{"resourceType": "Patient", "id": "S1"}\n')
+    run(Path(), "--agent", "nop", "--version", "v1")
+    run(Path(), "--agent", "nop", "--version", "v1", "--ehr", "few.ndjson", "--round", "few")
+    shutil.copytree("v1_r1_nop", "served")
+    document = json.loads(Path("served/run.json").read_text())
+    document["settings"] |= {"ehr-digest": None, "fhir": "http://hapi:8080/fhir"}
+    Path("served/run.json").write_text(json.dumps(document))
+    made = medagent("leaderboard", "v1_few_nop", "v1_r1_nop", "served")
+    assert (made.code, made.err) == (0, "")
+    few, own = made.out.split("\n## ")[1:]
+    assert [len(rows(board)) for board in (few, own)] == [1, 2]
+    assert f", patients {DIGEST[:12]}, rules official" in own
+    assert "Data set: MedAgentBench-Synthetic v1, " in own
+    assert ", patients on hapi:8080; " in own
+    other = f"different patients (digests {file_digest(Path('few.ndjson'))[:12]} and {DIGEST[:12]})"
+    for flags in ((), ("--markdown",)):
+        assert other in medagent("compare", "v1_few_nop", "v1_r1_nop", *flags).out
+        assert other in medagent("compare", "v1_few_nop", "served", *flags).out
+        assert "different patients" not in medagent("compare", "v1_r1_nop", "served", *flags).out
+    several = medagent("compare", "v1_r1_nop", "v1_few_nop", "served").out
+    assert several.splitlines()[-1] == "v1_few_nop: different patients from A's"
 
 
 def test_ranks_have_intervals_and_rows_say_who_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

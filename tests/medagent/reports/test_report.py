@@ -15,6 +15,7 @@ import pytest
 from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
 from tests.command import medagent
 from tests.journal_lines import checked_line
+from tests.medagent.benchmarks.medagentbench.runs import run
 from tests.shared_data import DATA, ROOT, SHARED, need, read_xz
 
 ERRING = ROOT / "tests" / "medagent" / "reports" / "erring.py"
@@ -250,3 +251,32 @@ def test_show_folds_the_prompt_and_bundles_and_marks_what_decides(erring: Path) 
     assert "You work for a hospital" in whole
     assert '"resourceType": "Bundle"' in whole
     assert len(whole) > 3 * len(shown)  # what stays are two orders, whole
+
+
+FAILING = """
+from pathlib import Path
+
+import medagent
+
+
+class Own(medagent.Agent):
+    def play(self, task, prompt):
+        if Path(__file__).with_name("busy").read_text():
+            raise medagent.ModelError("busy")
+        yield "What?"
+"""
+
+
+def test_repeated_attempts_are_stated_wherever_the_score_is(tmp_path: Path) -> None:
+    """Repeated are two invalid actions; an attempt that failed because of the endpoint is not counted."""
+    (tmp_path / "own.py").write_text(FAILING)
+    agent = f"{tmp_path / 'own.py'}:Own"
+    for busy in (True, False, False, False):
+        (tmp_path / "busy").write_text("1" if busy else "")
+        ran = run(tmp_path, "--agent", agent, "--ids", "task1_1", "--retry", "invalid_action")
+    folder = next(tmp_path.glob("v2_*"))
+    commands = ("show", folder), ("grade", folder), ("grade", folder, "--full"), ("leaderboard", folder)
+    for out in (ran.out, *(medagent(*command).out for command in commands)):
+        assert out.count("Repeated attempts: 2 invalid_action\n") == 1
+    assert medagent("report", folder, "-o", tmp_path / "page.html").code == 0
+    assert unpacked(tmp_path / "page.html")[0]["runs"][0]["facts"]["Repeated attempts"] == "2 invalid_action"

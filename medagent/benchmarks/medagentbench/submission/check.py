@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,11 +34,11 @@ from medagent.benchmarks.medagentbench.submission.pack import (
 )
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task, load_dataset, named, set_of_run
 from medagent.core.errors import UserError
-from medagent.engine.folder import Run, read_run
+from medagent.engine.folder import read_run
+from medagent.engine.journal import Journal
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import Report, read_report
 from medagent.engine.results import graded_report
-from medagent.engine.rows import Row
 from medagent.fhir_data.embedded import EhrFile
 from medagent.fhir_data.record import Ehr
 from medagent.fhir_episodes.episode import EhrChoice, EpisodeRow
@@ -113,8 +112,7 @@ def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) ->
         if tasks.digest != settings.tasks_digest:
             checked.problems.append(f"the run used another task set than {tasks.name} {tasks.version}")
             return checked
-        rows = {row.unit: row for row in Run(folder).rows(EpisodeRow)}
-        doubled, attempts = _repeated(folder)
+        rows, repeated = _episodes(folder)
         strange, missing = episode_problems(tasks, rows, run["places"].get("trials"))
         checked.tasks = len(tasks.tasks)
         checked.unchecked += [f"{len(missing)} episodes: the pack is of a part"] if missing and about.partial else []
@@ -122,7 +120,7 @@ def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) ->
             *_run_file_problems(run, about, settings, tasks),
             *strange,
             *([] if about.partial else missing),
-            *doubled,
+            *(f"{unit}: another row follows its completed one" for unit in repeated.pop("completed", [])),
             *_settings_problems(settings, rows),
             *_results_problems(folder, tasks, rows, run["settings"].get("round")),
         ]
@@ -136,8 +134,8 @@ def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) ->
             checked.problems += _report_problems(folder, report)
             checked.report = None if checked.problems else report.model_copy(update={"folder": str(pack)})
         checked.claimed += _claims(run["settings"])
-        if attempts:
-            statuses = ", ".join(f"{count} {status}" for status, count in attempts.items())
+        if repeated:
+            statuses = ", ".join(f"{len(units)} {status}" for status, units in repeated.items())
             checked.unchecked.append(f"earlier attempts of repeated episodes ({statuses})")
         return checked
 
@@ -294,22 +292,13 @@ def _run_file_problems(
         yield f"the seed's digest differs from the one of {tasks.name} {tasks.version}"
 
 
-def _repeated(folder: Path) -> tuple[list[str], Mapping[str, int]]:
-    """Problems of units with several rows, and how often an episode with each status was repeated.
-
-    A completed episode with another row is a problem, because no run repeats it.
-    """
-    last: dict[str, str] = {}
-    attempts: Counter[str] = Counter()
-    problems = []
-    for line in filter(bytes.strip, (folder / JOURNAL).read_bytes().splitlines()):
-        head = Row.model_validate_json(line)
-        if (before := last.get(head.unit)) == "completed":
-            problems.append(f"{head.unit}: another row follows its completed one")
-        elif before is not None:
-            attempts[before] += 1
-        last[head.unit] = head.status
-    return problems, attempts
+def _episodes(folder: Path) -> tuple[Rows, dict[str, list[str]]]:
+    """The last row of each episode, and the episodes with several rows, by the statuses of their earlier ones."""
+    journal = Journal(folder / JOURNAL, EpisodeRow, writable=False)
+    try:
+        return {row.unit: row for row in journal.rows()}, journal.repeated
+    finally:
+        journal.close()
 
 
 def _settings_problems(settings: PackSettings, rows: Rows) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fhir_server.synthetic.bundled import DIGEST
 from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
 from tests.command import medagent
 from tests.medagent.benchmarks.medagentbench.runs import run
@@ -99,7 +100,7 @@ def test_what_a_score_was_measured_on_stands_under_the_table(tmp_path: Path) -> 
     (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
     for out in (ran.out, medagent("grade", folder, "--full").out, medagent("show", folder).out):
         digest = load_dataset("synthetic", "v2").digest[:12]
-        assert f"Data set: MedAgentBench-Synthetic v2, digest {digest}; synthetic patients: not comparable " in out
+        assert f"Data set: MedAgentBench-Synthetic v2, digest {digest}, patients {DIGEST[:12]}; " in out
         assert "Protocol: text, prompts " in out
         assert ", loop published, rules official" in out
         assert "scripted:s.json, temperature 0.5, max tokens 99" in out.replace(f"{tmp_path}/", "")

@@ -72,14 +72,14 @@ class Ordered(Asked):
 class Odd(Asked):
     """Codes with characters that have a meaning in URLs and searches."""
 
-    name, text = "odd", "Has {mrn} readings of A&B, a+b, C#1, x,y and grün 5%25? 1 or 0."
+    name, text = "odd", "Has {mrn} readings of A&B, a+b, C#1, x,y, v|w and grün 5%25? 1 or 0."
 
     def found(self, chart):
-        codes = ("A&B", "a+b", "C#1", "x,y", "grün 5%25")
+        codes = ("A&B", "a+b", "C#1", "x,y", "v|w", "grün 5%25")
         return all([chart.latest(c.Lab(code, c.LOINC, unit="u")) for code in codes])
 '''
 NOW = "2024-05-02T09:30:00+00:00"
-CODES = ("A&B", "a+b", "C#1", "x,y", "grün 5%25")
+CODES = ("A&B", "a+b", "C#1", "x,y", "v|w", "grün 5%25")
 ACTIVE = {"coding": [{"code": "active"}]}
 KINDS = ("vaccinated", "allergic", "hypertensive", "ordered", "odd")
 
