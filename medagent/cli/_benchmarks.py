@@ -79,10 +79,9 @@ def per_benchmark(
 
 def own_options(benchmark: Any) -> list[str]:
     """The names of the options that select a FHIR benchmark's tasks, such as `dataset` and `version`."""
-    from medagent.core.options import options
-    from medagent.fhir_episodes.settings import FhirSettings
+    from medagent.fhir_episodes import settings
 
-    return [one.name for one in options(benchmark.Settings, "episode") if one.name not in FhirSettings.model_fields]
+    return settings.own_options(benchmark.Settings)
 
 
 def _names_one(args: list[str], argument: bool) -> bool:

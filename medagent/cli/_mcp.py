@@ -9,19 +9,6 @@ import typer
 
 from medagent.cli._benchmarks import own_options, per_benchmark
 from medagent.core.errors import UserError
-from medagent.terminal.settings import fields_of
-
-PLAYED_OPTIONS = (
-    "ehr",
-    "fhir",
-    "max_rounds",
-    "writes",
-    "round",
-    "overwrite",
-    "fhir_header",
-    "ca_file",
-)
-"""The settings of a run that apply when an MCP client acts."""
 
 
 def mcp(
@@ -83,10 +70,16 @@ def mcp(
     asyncio.run(serving(benchmark, settings, serve, idle=idle, say=say, names_tasks=names_tasks))
 
 
+def _fields(benchmark: Any) -> list[Any]:
+    from medagent.fhir_episodes.played import played_options
+
+    return [one for one in played_options(benchmark.Settings) if one.name != "results_dir"]  # another default
+
+
 app = per_benchmark(
     "medagent mcp",
     mcp,
     "Offer tasks, or a FHIR server, to any MCP client.",
-    lambda benchmark: fields_of(benchmark.Settings, *own_options(benchmark), *PLAYED_OPTIONS),
+    _fields,
     fhir=True,
 )

@@ -215,18 +215,18 @@ def _as_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def as_words(model: type[BaseModel] | None, settings: Mapping[str, Setting]) -> Iterator[str]:
-    """Settings by key as words of a command line, with the current names of the options. Facts that are not options
-    (digests, versions, `recipe:rule`) are left out.
+def as_words(fields: Iterable[Field], settings: Mapping[str, Setting]) -> Iterator[str]:
+    """Settings by key as words of a command line that has these options, with their current names. Facts that are not
+    options (digests, versions, `all-writes`) are left out.
     """
-    now = {name: one for one in options(model or BaseModel) for name in (one.key, *one.names)}
+    now = {name: one for one in fields for name in (one.key, *one.names)}
     written: dict[str, Setting] = {}
     for key, value in settings.items():
-        if value is None or value is False or ":" in key or key.endswith(("digest", "-version")):
-            continue
         one = now.get(key)
-        flag = one.flag if one else key
-        if one and one.option.part:
+        if one is None or value is None or value is False:
+            continue
+        flag = one.flag
+        if one.option.part:
             flag, name = one.option.part.split()
             value = f"{written[flag]},{name}={value}" if flag in written else f"{name}={value}"
         written[flag] = value

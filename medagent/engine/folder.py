@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from medagent.core.code_digest import UNKNOWN
 from medagent.core.errors import UserError
-from medagent.core.options import Setting, as_words
+from medagent.core.options import Field, Setting, as_words
 from medagent.core.version import versions
 from medagent.core.writing import MANIFEST, note, noted, write_whole, writing, written_files
 from medagent.engine.journal import Journal, JournalFile, ReadOnlyError, last_rows
@@ -38,7 +38,7 @@ class RunFolder:
     """An open, locked run folder; a context manager. `settings` are keyed by option name (`model`, `max-rounds`) or
     fact (`tasks-digest`). `places` are options that may change when the run is continued, such as paths. `unwritten`
     are limits and addresses, which no file contains. All three are part of the command that continues the run.
-    `options` is the settings model with these options, `about` the benchmark and its data.
+    `options` are those of the command, `about` is the benchmark and its data.
 
     Raises UserError if the folder cannot be used: it is read-only, locked by another run, or made with other settings.
     """
@@ -52,7 +52,7 @@ class RunFolder:
         about: Mapping[str, Any] = MappingProxyType({"benchmark": "", "data": {"name": ""}}),
         places: Mapping[str, Setting] | None = None,
         unwritten: Mapping[str, Setting] | None = None,
-        options: type[BaseModel] | None = None,
+        options: Iterable[Field] = (),
         overwrite: bool = False,
         reuse: bool = False,
     ) -> None:
@@ -62,7 +62,7 @@ class RunFolder:
         self._settings = dict(settings)
         self._places = dict(places or {})
         self._unwritten = dict(unwritten or {})
-        self._options = options
+        self._options = tuple(options)
         self._reuse = reuse
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
@@ -175,8 +175,8 @@ class RunFolder:
         return set(unknown)
 
 
-def command_line(command: str, settings: Mapping[str, Setting], options: type[BaseModel] | None = None) -> str:
-    """The command with these settings. `options` is the model that contains them."""
+def command_line(command: str, settings: Mapping[str, Setting], options: Iterable[Field]) -> str:
+    """The command with those of the settings that are its options."""
     return shlex.join([*command.split(), *as_words(options, settings)])
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from medagent.core.errors import ExecutorLostError, StopRunError, UserError
 from medagent.core.figures import some_are
 from medagent.core.named_paths import remember_options
+from medagent.core.options import options
 from medagent.core.writing import MANIFEST, file_digest
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.folder import Journals, Run, RunFolder
@@ -169,7 +170,7 @@ async def execute(
             about={"benchmark": benchmark.reference or benchmark.name, "data": plan.data.model_dump()},
             places=settings.places(),
             unwritten=settings.unwritten(),
-            options=type(settings),
+            options=options(type(settings), "run"),
             overwrite=settings.overwrite,
             reuse=settings.reuse,
         ) as folder,

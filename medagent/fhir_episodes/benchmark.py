@@ -331,8 +331,9 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         if settings.model is not None and settings.agent in self.agents[1:]:
             raise UserError(f"--agent {settings.agent} does not use a model: leave --model or --agent out")
         alone = settings.protocol in ("text", "code") or settings.agent in self.tool_agents
-        if settings.model is None and not alone:
-            raise UserError(f"--protocol {settings.protocol} needs --model")
+        lacks_model = None if settings.model or alone else UserError(f"--protocol {settings.protocol} needs --model")
+        if lacks_model and settings.agent in (None, *self.agents):
+            raise lacks_model
         if settings.model is None and settings.code_tool:
             raise UserError("--code-tool needs --model")
         own = self.scripted(settings, items)
@@ -343,7 +344,10 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
             if settings.model is None:
                 raise UserError(NO_MODEL + (self.agents[1] if len(self.agents) > 1 else "FILE.py:Name"))
             settings = settings.model_copy(update={"agent": None})
-        return AgentChoice.of(settings, tuple(self.agents))
+        choice = AgentChoice.of(settings, tuple(self.agents))
+        if lacks_model and choice.own_loop is None:
+            raise lacks_model
+        return choice
 
     async def _code(self, settings: SettingsT) -> CodeRules | None:
         """The sandbox for programs, if agents act in code. Raises UserError if none works."""

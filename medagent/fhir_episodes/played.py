@@ -8,6 +8,7 @@ be computed from the journal at any time.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Self
 
 from medagent.core.clock import wall_clock
 from medagent.core.named_paths import remember_options
+from medagent.core.options import Field, options
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Say
 from medagent.engine.folder import Journals, Run, RunFolder
@@ -27,10 +29,20 @@ from medagent.engine.scores import SCORES, Scoring, StoredScores
 from medagent.fhir_episodes.benchmark import FhirBenchmark, as_begun
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.episodes import EpisodeSource
-from medagent.fhir_episodes.settings import FhirSettings
+from medagent.fhir_episodes.settings import FhirSettings, own_options
 
 _NOBODY = "medagent.agents.base:Agent"
 """The agent in the plan; it never acts, because the clients do."""
+_OPTIONS = frozenset(
+    ("ehr", "fhir", "max_rounds", "writes", "round", "overwrite", "fhir_header", "ca_file", "results_dir")
+)
+"""The options of every run that apply when clients act."""
+
+
+def played_options(model: type[FhirSettings]) -> Iterator[Field]:
+    """The options of such a run: those that select a benchmark's tasks, and those that apply when clients act."""
+    names = _OPTIONS.union(own_options(model))
+    return (one for one in options(model) if one.name in names)
 
 
 def played_source(benchmark: FhirBenchmark[Any], settings: FhirSettings, who: str) -> EpisodeSource:
@@ -100,7 +112,7 @@ class PlayedRun:
                 plan.decides,
                 about={"benchmark": self._benchmark.name, "data": plan.data.model_dump()},
                 places=settings.places(),
-                options=type(settings),
+                options=played_options(self._benchmark.Settings),
                 overwrite=settings.overwrite,
                 reuse=settings.reuse,
             )

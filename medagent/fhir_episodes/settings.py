@@ -187,7 +187,8 @@ class FhirSettings(RunSettings):
     def decides(self) -> dict[str, Setting]:
         """See `RunSettings.decides`; for an external FHIR server, only its address is known."""
         decides = super().decides()
-        own = (one for one in options(type(self), "episode") if one.name not in FhirSettings.model_fields)
+        names = own_options(type(self))
+        own = (one for one in options(type(self)) if one.name in names)
         decides = placed(decides, "writes", {one.key: decides[one.key] for one in own if one.key in decides})
         if self.acts_alone:
             decides["agent"] = None
@@ -199,6 +200,11 @@ class FhirSettings(RunSettings):
             **({"all-writes": True} if self.carried_out == "execute" else {}),
             "fhir": without_password(self.fhir) if self.fhir else None,
         }
+
+
+def own_options(model: type[FhirSettings]) -> list[str]:
+    """The names of the options that select a benchmark's tasks, such as `dataset` and `version`."""
+    return [one.name for one in options(model, "episode") if one.name not in FhirSettings.model_fields]
 
 
 def server_headers(texts: list[str]) -> dict[str, str]:

@@ -30,7 +30,7 @@ from refsol.resources import codes, subject_id
 Candidates = Callable[[Chart, "Hospital", Random], Iterator[Amendment]]
 _TRIES = 120
 """The most changes that are tried for one task."""
-_OF_ONE_WAY = 40
+_OF_ONE_WAY, _MOVES = 40, 10
 _MOST = 8
 """The most resources that one change moves or removes."""
 _BRANCHES = 3
@@ -45,6 +45,7 @@ _TIMES = (
     "onsetDateTime",
     "recordedDate",
 )
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _NO_WAY = "no plausible change of what its rule reads changes the ruling"
 
 
@@ -277,12 +278,8 @@ def _same_kind(look: Looked, chart: Chart, start: datetime | None = None) -> lis
 
 
 def _left(look: Looked, start: datetime, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
-    """All in the window was measured some days earlier, so that the window has none."""
-    whole = _same_kind(look, chart, start)
-    last = max((time for one in whole if (time := _time(one)) is not None), default=None)
-    for _ in range(10 if last is not None and len(whole) <= _MOST else 0):
-        days = timedelta(days=dice.randint(1, 12)) + (chart.now - start)
-        yield [moved(one, time - days, chart, hospital) for one in whole if (time := _time(one)) is not None]
+    """All in the window was measured earlier, so that the window has none."""
+    yield from _all_moved(_same_kind(look, chart, start), _LONG_AGO, start, chart, hospital, dice)
 
 
 def _removed(look: Looked, chart: Chart, hospital: Hospital) -> Iterator[Amendment]:
@@ -308,7 +305,7 @@ def _started(look: Looked, chart: Chart, hospital: Hospital, dice: Random) -> It
 
 def _become(look: Looked, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
     """Another resource of the patient becomes what the read did not find."""
-    start = look.search.start or datetime.min.replace(tzinfo=UTC)
+    start = look.search.start or _LONG_AGO
     donors = [one for one in hospital.alike(look) if _fits(one, look, chart)]
     own = [one for one in _others(look, chart, hospital) if _is_since(one, start) and not _is_since(one, chart.now)]
     for one in dice.sample(own, min(len(own), _OF_ONE_WAY)) if donors else ():
@@ -364,7 +361,7 @@ def _adopted(look: Looked, chart: Chart, hospital: Hospital, dice: Random) -> It
         and _fits(one, look, chart)
         and _time(one) is not None
     ]
-    start = search.start or datetime.min.replace(tzinfo=UTC)
+    start = search.start or _LONG_AGO
     for one in dice.sample(others, min(len(others), _MOST)):
         own = adopted(one, chart, hospital)
         for time in islice(_moments(own, start, chart.now, chart, hospital, dice), 2):
@@ -386,23 +383,41 @@ def _across(compared: Compared, chart: Chart, hospital: Hospital, dice: Random) 
     chart has of the same kind on that side.
     """
     (used,) = compared.used
-    limit, long_ago = compared.limit, datetime.min.replace(tzinfo=UTC)
-    start, end = (limit, chart.now) if compared.outcome else (long_ago, limit)
-    own = set(codes(used))
-    later = [one for one in chart.touched.values() if own & set(codes(one)) and _is_since(one, limit)]
-    for time in _moments(used, start, end, chart, hospital, dice):
-        if compared.outcome or len(later) == 1:
-            yield [moved(used, time, chart, hospital)]
-        elif len(later) <= _MOST:
-            shift = time - (_time(used) or time)
-            yield [moved(one, was + shift, chart, hospital) for one in later if (was := _time(one)) is not None]
+    limit, own = compared.limit, set(codes(used))
+    if compared.outcome:
+        yield from _all_moved([used], limit, chart.now, chart, hospital, dice)
+    else:
+        later = [one for one in chart.touched.values() if own & set(codes(one)) and _is_since(one, limit)]
+        yield from _all_moved(later, _LONG_AGO, limit, chart, hospital, dice)
+
+
+def _all_moved(
+    some: Sequence[Resource], start: datetime, end: datetime, chart: Chart, hospital: Hospital, dice: Random
+) -> Iterator[Amendment]:
+    """All of some resources move between two times, each to another time."""
+    timed = [one for one in some if _time(one) is not None]
+    for _ in range(_MOVES if 0 < len(timed) <= _MOST else 0):
+        times: list[datetime] = []
+        for one in timed:
+            times += islice((time for time in _moments(one, start, end, chart, hospital, dice) if time not in times), 1)
+        if len(times) == len(timed):
+            yield [moved(one, time, chart, hospital) for one, time in zip(timed, times, strict=True)]
 
 
 def _moments(
     resource: Resource, start: datetime, end: datetime, chart: Chart, hospital: Hospital, dice: Random
 ) -> Iterator[datetime]:
-    """Times in encounters of the patient, between two times: at the resource's time of day if possible."""
+    """Times between two times. For a resource of a panel, those of the patient's other panels without its code. For any
+    other, times in encounters, at its time of day if possible.
+    """
     was = _time(resource)
+    origin = subject_id(hospital.by_ref[ref(resource)]) or ""
+    if was in _panels(resource, hospital.of[origin]):
+        own = set(codes(resource))
+        panels = _panels(resource, hospital.of.get(chart.patient, []))
+        times = sorted(time for time, names in panels.items() if start <= time < end and not own & names)
+        yield from dice.sample(times, len(times))
+        return
     stays = [_stay(one) for one in hospital.of.get(chart.patient, [])]
     spans = [(max(begin, start), min(over or chart.now, end)) for begin, over in stays if begin is not None]
     spans = [(first, last) for first, last in spans if first < last]
@@ -413,6 +428,16 @@ def _moments(
             continue
         same = anywhere.replace(hour=was.hour, minute=was.minute)
         yield same if first <= same <= last else max(anywhere, first)
+
+
+def _panels(resource: Resource, patients: Sequence[Resource]) -> dict[datetime, set[str]]:
+    """The times at which a patient has other resources of a resource's category, and their codes."""
+    panels: dict[datetime, set[str]] = {}
+    for one in patients:
+        alike = all(one.get(name) == resource.get(name) for name in ("resourceType", "category"))
+        if alike and ref(one) != ref(resource) and (time := _time(one)) is not None:
+            panels.setdefault(time, set()).update(codes(one))
+    return panels
 
 
 def moved(resource: Resource, time: datetime, chart: Chart, hospital: Hospital) -> Resource:

@@ -63,7 +63,8 @@ class LazyRun:
         return opening.result()
 
     async def _open(self) -> PlayedRun:
-        plan = PlayedRun.open(self._benchmark, self._settings, "mcp", "medagent mcp", self._report)
+        command = f"medagent mcp {self._benchmark.reference or self._benchmark.name}"
+        plan = PlayedRun.open(self._benchmark, self._settings, "mcp", command, self._report)
         run = await asyncio.to_thread(asyncio.run, plan)  # it may build the hospital
         return self._stack.enter_context(run)
 

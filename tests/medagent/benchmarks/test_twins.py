@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,11 @@ import pytest
 
 from medagent import Score, episode
 from medagent.agents.base import Agent
+from medagent.benchmarks.twins import open_hospital
+from medagent.fhir_data.embedded import bundled_file
 from medagent.rl import UngradedError, pair_reward
+from refsol.clinical.chart import ref
+from refsol.resources import subject_id
 from tests.command import medagent
 from tests.medagent.benchmarks.ward.ward3 import write
 
@@ -245,6 +250,19 @@ def test_who_guesses_gets_nothing_in_the_headline(branches: Twins, agent: type[A
     deviation = 3 * (most * (1 - most) * pairs) ** 0.5
     assert table[BOTH][0] <= most * pairs + deviation
     assert table[HEADLINE] == (0, pairs)
+
+
+def test_a_moved_reading_of_a_panel_is_in_another_panel(branches: Twins) -> None:
+    hospital = open_hospital(bundled_file().path)
+    alone = []
+    for one in chain.from_iterable(task.get("change") or () for task in branches.tasks):
+        before = isinstance(one, dict) and hospital.by_ref.get(ref(one))
+        if before and before["effectiveDateTime"] != one["effectiveDateTime"]:
+            others = [other for other in hospital.of[subject_id(one) or ""] if ref(other) != ref(one)]
+            times = [other.get("effectiveDateTime") for other in others if other["resourceType"] == "Observation"]
+            alone.append(tuple(reading["effectiveDateTime"] not in times for reading in (before, one)))
+    assert (False, False) in alone
+    assert (False, True) not in alone
 
 
 def test_selections_keep_pairs_together(mab: Twins) -> None:

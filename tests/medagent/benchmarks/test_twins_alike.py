@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,6 +79,14 @@ def test_no_classifier_tells_the_changed_twin(halves_of: Callable[[Path], list[H
     assert abs(auc(scores, labels) - 0.5) <= MOST - 0.5
     for column in zip(*scaled, strict=True):
         assert abs(auc(column, labels) - 0.5) <= MOST - 0.5
+    alone: dict[str, tuple[list[float], list[bool]]] = {}
+    for half, label in zip(halves, labels, strict=True):
+        scores, of_changed = alone.setdefault(half.id.partition("_")[0], ([], []))
+        own = stand_alone(half, hospital)
+        scores += own
+        of_changed += [label] * len(own)
+    for kind, (scores, of_changed) in alone.items():
+        assert not scores or abs(auc(scores, of_changed) - 0.5) <= MOST - 0.5, kind
 
 
 def features(half: Half, hospital: Hospital) -> list[float]:
@@ -104,6 +113,17 @@ def features(half: Half, hospital: Hospital) -> list[float]:
         float(start <= time <= end),
         (kind.index(ref(one)) if ref(one) in kind else -1) / max(1, len(kind)),
     ]
+
+
+def stand_alone(half: Half, hospital: Hospital) -> list[float]:
+    """For each reading that the rule came across, whether the patient has no other reading of its time."""
+    chart = half.case.charts(changed(hospital.source, half.task.change))[0]
+    half.case.kind.ruled(chart)
+    readings = {ref(one): one for one in hospital.of[chart.patient] if one["resourceType"] == "Observation"}
+    readings |= {ref(one): one for one in half.task.change or () if not isinstance(one, str)}
+    times = Counter(one.get("effectiveDateTime") for one in readings.values())
+    own = (one for one in chart.touched.values() if "effectiveDateTime" in one)
+    return [float(times[one["effectiveDateTime"]] == 1) for one in own]
 
 
 def _interpretations(resources: Sequence[Mapping[str, Any]]) -> Iterator[float]:

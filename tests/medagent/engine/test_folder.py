@@ -12,8 +12,9 @@ from typing import Annotated
 import pytest
 
 from medagent.benchmarks.base import find, of_folder
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.core.errors import UserError
-from medagent.core.options import Option
+from medagent.core.options import Option, options
 from medagent.core.writing import MANIFEST, write_whole, written_files
 from medagent.engine.folder import RunFolder
 from medagent.engine.settings import RunSettings
@@ -41,6 +42,7 @@ def test_other_settings_are_refused_with_the_keys_and_the_ways_out(tmp_path: Pat
             {**SETTINGS, "model": "other", "writes": "execute"},
             places={"ehr": "new.ndjson"},
             unwritten={"base-url": ["http://new"]},
+            options=options(MedAgentBenchSettings, "run"),
         )
     message = str(caught.value)
     assert "model m → other, writes ack → execute" in message

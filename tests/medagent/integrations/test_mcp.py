@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Awaitable, Callable
@@ -83,6 +84,9 @@ def test_a_run_goes_on_with_the_next_trial(tmp_path: Path) -> None:
         answer = await offer.call("start_task", {"task_id": "task1_1"})
         assert answer.failed
         assert "the run uses other settings" in answer.text
+        printed = answer.text.partition("Continue it with its settings: ")[2].partition("; or choose another")[0]
+        assert printed.startswith("medagent mcp medagentbench --version v2 --round x --max-rounds 8")
+        assert command(*shlex.split(printed)[1:], "--help").code == 0, "all its options are options of the command"
 
     offered(tmp_path, refused, max_rounds=3)
 

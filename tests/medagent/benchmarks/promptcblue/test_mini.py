@@ -11,6 +11,7 @@ import pytest
 from medagent.benchmarks.promptcblue.benchmark import Promptcblue
 from medagent.benchmarks.promptcblue.settings import MINI, PromptcblueSettings
 from medagent.core.errors import UserError
+from medagent.core.options import options
 from medagent.engine.folder import command_line
 from refsol.promptcblue import parse_file
 from tests import runs
@@ -95,7 +96,8 @@ def test_the_card_is_in_run_json(tmp_path: Path) -> None:
     run(tmp_path, agent="gold", card=card)
     settings = json.loads((tmp_path / "promptcblue_r1_gold" / "run.json").read_text("utf-8"))["settings"]
     assert (settings["card:backbone"], settings["card:trained_share"]) == ("Q", 0.8)
-    assert "card:" not in command_line("medagent run promptcblue", settings), "a fact is no option of the command"
+    command = command_line("medagent run promptcblue", settings, options(PromptcblueSettings))
+    assert "card:" not in command, "a fact is no option of the command"
     card.write_text("trained_share = 200\n")
     with pytest.raises(UserError, match=r"card\.toml: --"):
         run(tmp_path, agent="gold", card=card, round="r2")

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from medagent.benchmarks.simpleqa._recipes import score_line
+from medagent.benchmarks.simpleqa.settings import SimpleqaSettings
+from medagent.core.options import options
 from medagent.engine.folder import command_line
 from medagent.judging.panel import Panel
 from medagent.models.settings import ModelSettings
@@ -116,7 +118,7 @@ def test_simple_evals_is_asked_and_judged_as_published_and_the_score_says_what_w
         "recipe:model-prompt-digest": MODEL_PROMPTS["simple-evals"],
         "model-prompt-digest": MODEL_PROMPTS["simple-evals"],
     }
-    command = command_line("medagent run simpleqa", settings)
+    command = command_line("medagent run simpleqa", settings, options(SimpleqaSettings))
     assert ("--recipe simple-evals" in command, "recipe:" in command) == (True, False)
     rows = json.loads(medagent("simpleqa", "score", folder, "--json").out)[0]
     total = rows["sections"][0]["total"]["rows"]
