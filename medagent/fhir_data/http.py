@@ -121,7 +121,7 @@ class HttpEhr:
         return await call_with_retries(
             lambda: self._outage.watch(self._attempt(request)),
             limiter=self._limiter,
-            retries=Retries(RetryPolicy(), FhirUnavailableError),
+            retries=Retries(RetryPolicy(), FhirUnavailableError, f"{self._named(request)}: no answer"),
         )
 
     async def _attempt(self, request: FhirRequest) -> Reply:
@@ -148,11 +148,15 @@ class HttpEhr:
             problem, again = _reason(error), isinstance(error, never_sent)
         except TimeoutError:
             problem, again = f"no complete answer in {ATTEMPT_S:g} s", False
-        named = self.url + hidden(request.target) if self._hides else url
-        words = f"{error_text(f'{method} {named}', longest=300)}: {error_text(problem, longest=200)}"
+        words = f"{self._named(request)}: {error_text(problem, longest=200)}"
         if method != "GET" and not again:
             raise FhirUnavailableError(f"{words}: it may or may not have been carried out")
         raise EndpointFailure(words, retry_after=seconds, throttled=throttled)
+
+    def _named(self, request: FhirRequest) -> str:
+        """A request in an error."""
+        target = hidden(request.target) if self._hides else request.target
+        return error_text(f"{request.method} {self.url}{target}", longest=300)
 
     def _reply(self, response: httpx.Response, body: bytes) -> Reply:
         text = body.decode(response.charset_encoding or "utf-8", "replace")
