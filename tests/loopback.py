@@ -223,7 +223,7 @@ def reply_json(text: str, call: Call) -> Json:
 
 def chat_json(text: str, request: Json) -> Json:
     """A chat completion with this text; tokens are counted as four characters each."""
-    prompt = sum(len(message.get("content") or "") for message in request.get("messages", [])) // 4
+    prompt = sum(len(message.get("content") or "") for message in request.get("messages", [])) // 4 or 1
     usage = {"prompt_tokens": prompt, "completion_tokens": len(text) // 4, "total_tokens": prompt + len(text) // 4}
     message = {"role": "assistant", "content": text}
     return {

@@ -23,11 +23,12 @@ from queue import SimpleQueue
 from typing import Any, Generic, Literal, TypeVar
 
 from medagent.core.clock import wall_clock
-from medagent.core.errors import EpisodeError, MedagentError, StopRunError, UserError
+from medagent.core.errors import EpisodeError, MedagentError, StopRunError, UnitLimitError, UserError
 from medagent.core.scrub import printable
 from medagent.engine.limits import UNIT_UNLIMITED, UnitLimits, unit_limits
 from medagent.engine.plan import U, Worker
 from medagent.engine.rows import R, Row
+from medagent.models.retry import Retries, open_calls
 
 Owner = Literal["agent", "model", "fhir", "grader", "benchmark"]
 
@@ -116,15 +117,17 @@ async def perform(
     worker: Worker[U, R], unit: U, row: R, lane: Lane, limits: UnitLimits = UNIT_UNLIMITED
 ) -> Performed[R]:
     """Run a unit. Its row always gets a status and what the unit spent. A unit that exceeds its time, or that does not
-    end when the run ends, is abandoned.
+    end when the run ends, is abandoned. If its time expires while an endpoint fails, that is the endpoint's failure.
     """
     row.started, clock = wall_clock(), time.monotonic()
-    task = asyncio.create_task(_carry_out(worker, unit, row, lane, limits))
+    calls: list[Retries] = []
+    task = asyncio.create_task(_carry_out(worker, unit, row, lane, limits, calls))
     overdue = cancelled = False
     try:
         overdue = not (await asyncio.wait([task], timeout=limits.seconds))[0]
     except asyncio.CancelledError:
         cancelled = True
+    late = _late(limits, calls) if overdue else None
     if overdue or cancelled:
         task.cancel()
         await _ended(task)
@@ -135,8 +138,9 @@ async def perform(
         row = row.model_copy()  # an abandoned task may still change the original
     if not task.done() or task.cancelled():
         row.status = "cancelled"
-        if overdue:
-            row.status, row.error = "time_limit", f"not done in {limits.seconds:g} s; --per-item time"
+        if late is not None:
+            row.status, row.error = late.status, str(late)
+            row.spent.add_failure(late)
     try:
         if not task.done():
             _abandon(task, lane, unit.key)
@@ -147,8 +151,18 @@ async def perform(
     return Performed(row, stop, cancelled)
 
 
-async def _carry_out(worker: Worker[U, R], unit: U, row: R, lane: Lane, limits: UnitLimits) -> None:
+def _late(limits: UnitLimits, calls: list[Retries]) -> EpisodeError:
+    """Why a unit exceeds its time: an open call that an endpoint holds up, or else the agent."""
+    limit = f"not done in {limits.seconds:g} s; --per-item time"
+    held_up = (call.held_up(limit) for call in calls)
+    return next((failure for failure in held_up if failure is not None), UnitLimitError("time_limit", limit))
+
+
+async def _carry_out(
+    worker: Worker[U, R], unit: U, row: R, lane: Lane, limits: UnitLimits, calls: list[Retries]
+) -> None:
     unit_limits.set(limits)
+    open_calls.set(calls)
     current_lane.set(lane)
     try:
         with blame("benchmark"):

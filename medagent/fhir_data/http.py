@@ -2,9 +2,10 @@
 
 If a server is busy or unreachable (429, 502–504, refused connections, time-outs), requests are retried as with a
 model's endpoint (`models/retry.py`). A write is retried only if the server cannot have carried it out, so that no order
-is placed twice. All other replies, 4xx and 500 included, are its answer. In a body, the server's own base is replaced
-by the shown one; the rest is unchanged. Redirects are never followed, and a path that servers may interpret in two ways
-is never sent.
+is placed twice. All other replies, 4xx and 500 included, are its answer, unless they show that the server refuses the
+run (401, 407, some 403), or that something else answers in its place, such as a login page. In a body, the server's own
+base is replaced by the shown one; the rest is unchanged. Redirects are never followed, and a path that servers may
+interpret in two ways is never sent.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from medagent.core.certificates import certificates
-from medagent.core.errors import FhirUnavailableError, UserError
+from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
 from medagent.core.fhir_token import renewing
 from medagent.core.scrub import error_text, hide, remember
 from medagent.core.wire import grants_access, split_credentials, without_password
@@ -26,6 +27,7 @@ from medagent.fhir_data.record import ONLY_EMBEDDED, EhrSession, FhirRequest, Re
 from medagent.models.limiter import AdaptiveLimiter
 from medagent.models.retry import EndpointFailure, Outage, Retries, RetryPolicy, call_with_retries, retry_after
 from refsol.clinical.sources import Amendment
+from refsol.json_values import as_object, json_value
 
 if TYPE_CHECKING:
     import httpx
@@ -33,6 +35,14 @@ if TYPE_CHECKING:
 BUSY = frozenset({429, 502, 503, 504})
 NOT_CARRIED_OUT = frozenset({429, 503})
 """Statuses after which a write may be retried. After a gateway's 502 or 504 it may have been carried out."""
+NOT_FHIR = "does not answer with FHIR as JSON"
+_RENEW = (
+    "the token is not accepted (any more); renew it in the file of MEDAGENT_FHIR_TOKEN_FILE (or in "
+    "MEDAGENT_FHIR_TOKEN), then run the command again to continue"
+)
+_REFUSALS = {401: _RENEW, 403: _RENEW, 407: "a proxy requires a login; correct the proxy, then run the command again"}
+_PATIENTS_DATA = re.compile(r"/Patient(/_search)?(\?|$)|/[A-Za-z]+(/_search)?\?(.*&)?(patient|subject)[.:=]")
+"""Searches that every run needs: of patients, and of one patient's data."""
 ATTEMPT_S = 60.0
 """Seconds that one attempt may take, from first to last byte."""
 MOST_AT_ONCE = 64
@@ -67,6 +77,8 @@ class HttpEhr:
         self._own_base = re.compile(re.escape(self.url) + r'(?=[/?#"])')
         self._limiter = AdaptiveLimiter(MOST_AT_ONCE)
         self._outage = Outage(OUTAGE_S, OUTAGE_ATTEMPTS)
+        self._admitted = False
+        """Whether a request of an episode has succeeded: then a 403 may be about one resource."""
         try:
             verify = ssl.create_default_context(cafile=ca_file) if ca_file else certificates()
         except OSError as error:
@@ -93,24 +105,49 @@ class HttpEhr:
             raise UserError(ONLY_EMBEDDED)
         yield _HttpSession(self)
 
-    async def check(self) -> None:
-        """Request the server's metadata once. Raises UserError with URL and reason if it does not answer."""
+    async def check(self) -> dict[str, Any]:
+        """Request the server's CapabilityStatement once. Raises UserError with URL and reason if it does not come."""
         import httpx
 
         try:
             response = await self._client.get(f"{self.url}/metadata")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise UserError(f"FHIR server {self.shown_url} does not answer: {_reason(error)}") from None
+        if response.status_code in _REFUSALS:
+            raise UserError(self._refusal(response.status_code))
         if response.status_code != 200:
             raise UserError(
                 f"FHIR server {self.shown_url} answers {response.status_code} to /metadata; "
                 "correct the URL, which must be the base of a FHIR R4 server"
             )
+        statement = as_object(json_value(response.content))
+        if statement.get("resourceType") != "CapabilityStatement":
+            raise UserError(
+                f"FHIR server {self.shown_url}: /metadata {NOT_FHIR} (a CapabilityStatement); "
+                "correct the URL, which must be the base of a FHIR R4 server"
+            )
+        return statement
 
     @property
     def shown_url(self) -> str:
         """The address without credentials."""
         return without_password(self.url)
+
+    def _refusal(self, status: int) -> str:
+        return f"FHIR server {self.shown_url} answers {status}: {_REFUSALS[status]}"
+
+    async def answer(self, request: FhirRequest) -> Reply:
+        """The reply to a request of an episode. Raises the errors of `send`; StopRunError if the server refuses the
+        run; FhirUnavailableError if something else answers, such as a login page.
+        """
+        reply = await self.send(request)
+        needed = request.method == "GET" and _PATIENTS_DATA.match(request.target)
+        if reply.status in (401, 407) or (reply.status == 403 and (needed or not self._admitted)):
+            raise StopRunError(self._refusal(reply.status))
+        if 300 <= reply.status < 400 or (reply.ok and _is_foreign(request, reply)):
+            raise FhirUnavailableError(f"{self._named(request)}: the server {NOT_FHIR} ({reply.status})")
+        self._admitted |= reply.ok
+        return reply
 
     async def send(self, request: FhirRequest) -> Reply:
         """One request with its retries.
@@ -121,7 +158,7 @@ class HttpEhr:
         return await call_with_retries(
             lambda: self._outage.watch(self._attempt(request)),
             limiter=self._limiter,
-            retries=Retries(RetryPolicy(), FhirUnavailableError),
+            retries=Retries(RetryPolicy(), FhirUnavailableError, f"{self._named(request)}: no answer"),
         )
 
     async def _attempt(self, request: FhirRequest) -> Reply:
@@ -148,11 +185,15 @@ class HttpEhr:
             problem, again = _reason(error), isinstance(error, never_sent)
         except TimeoutError:
             problem, again = f"no complete answer in {ATTEMPT_S:g} s", False
-        named = self.url + hidden(request.target) if self._hides else url
-        words = f"{error_text(f'{method} {named}', longest=300)}: {error_text(problem, longest=200)}"
+        words = f"{self._named(request)}: {error_text(problem, longest=200)}"
         if method != "GET" and not again:
             raise FhirUnavailableError(f"{words}: it may or may not have been carried out")
         raise EndpointFailure(words, retry_after=seconds, throttled=throttled)
+
+    def _named(self, request: FhirRequest) -> str:
+        """A request in an error."""
+        target = hidden(request.target) if self._hides else request.target
+        return error_text(f"{request.method} {self.url}{target}", longest=300)
 
     def _reply(self, response: httpx.Response, body: bytes) -> Reply:
         text = body.decode(response.charset_encoding or "utf-8", "replace")
@@ -173,7 +214,7 @@ class _HttpSession:
 
     async def write(self, request: FhirRequest) -> Reply:
         problem = ambiguous(request.target)
-        return await self._ehr.send(request) if problem is None else Reply(400, "", problem)
+        return await self._ehr.answer(request) if problem is None else Reply(400, "", problem)
 
     async def rehearse(self, target: str, body: str) -> Reply | None:
         """Returns None: an external server carries out each request."""
@@ -213,6 +254,14 @@ def ambiguous(target: str) -> str | None:
         if ambiguity is not None:
             return f"the path is not sent, as servers differ in how they read {ambiguity} in it"
     return None
+
+
+def _is_foreign(request: FhirRequest, reply: Reply) -> bool:
+    """Whether a good reply is not JSON, although the request does not ask for another format."""
+    formats = [value for name, value in parse_qsl(request.target.partition("?")[2]) if name == "_format"]
+    if not all("json" in value for value in formats) or (request.method != "GET" and not reply.text):
+        return False
+    return not reply.text.lstrip().startswith("{")
 
 
 def hidden(target: str) -> str:

@@ -23,7 +23,7 @@ from medagent.fhir_episodes.task import TaskWords
 from medagent.fhir_episodes.tools import ToolError
 from medagent.fhir_episodes.writes import StatedWrite
 from medagent.models.base import MadeCall, Tool, ToolCall
-from medagent.models.wording import fill, without_thinking
+from medagent.models.wording import BLOCK, fill, without_thinking
 from medagent.sandbox.base import CallError, Limits, Surface
 from medagent.sandbox.choose import SandboxChoice
 from medagent.sandbox.interpreters import Interpreters
@@ -108,10 +108,7 @@ FINISH = finish
 uses only features that every sandbox supports. monty does not support `len` of objects: programs for it use
 `resources`.
 """
-_BLOCK = re.compile(
-    r"^[ \t]*(?P<fence>`{3,})[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<code>.*?)(?:^[ \t]*(?P=fence)`*[ \t]*$|\Z)",
-    re.MULTILINE | re.DOTALL,
-)
+_BLOCK = re.compile(BLOCK, re.MULTILINE | re.DOTALL)
 _FINISH = re.compile(r"^[ \t]*FINISH\((?P<answer>.*?)\)[ \t]*$", re.MULTILINE | re.DOTALL)
 _LANGUAGES = ("", "python", "python3", "py", "tool_code")
 _NO_URL = re.compile(r"[\x00-\x20\x7f]")

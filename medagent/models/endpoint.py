@@ -95,14 +95,21 @@ class ChatEndpoint:
         retries = Retries(self._policy)
         try:
             completion = await call_with_retries(
-                lambda: self._attempt(replica, request), limiter=self._limiter, retries=retries
+                lambda: self._attempt(replica, request, retries), limiter=self._limiter, retries=retries
             )
+        except asyncio.CancelledError:
+            paid = retries.completion()
+            if paid is None:
+                raise
+            raise CallCutOffError(replace(paid, cost=cost_of(paid.usage, self._price))) from None
         except ModelError as failure:
             if isinstance(failure.paid, Completion):
                 failure.paid = replace(failure.paid, cost=cost_of(failure.paid.usage, self._price))
             raise
         usage = completion.usage + (retries.paid or Usage())
-        completion = replace(completion, usage=usage, retries=retries.failed, waited=retries.waited)
+        completion = replace(
+            completion, usage=usage, retries=retries.failed, waited=retries.waited, estimated=retries.estimated
+        )
         return delivered(completion, replica.shown, self._price)
 
     async def aclose(self) -> None:
@@ -110,17 +117,17 @@ class ChatEndpoint:
         for replica in self._replicas:
             await replica.http.aclose()
 
-    async def _attempt(self, replica: Replica, request: ApiRequest) -> Completion:
+    async def _attempt(self, replica: Replica, request: ApiRequest, retries: Retries) -> Completion:
         """One attempt. It counts for the outage check if it shows whether the endpoint is available."""
         started, began = wall_clock(), time.monotonic()
         try:
-            completion = await self._outage.watch(self._ask(replica, request))
+            completion = await self._outage.watch(self._ask(replica, request, retries))
         except StopRunError as error:
             self._stopped = error
             raise
         return replace(completion, started=started, ended=wall_clock(), latency=time.monotonic() - began)
 
-    async def _ask(self, replica: Replica, request: ApiRequest) -> Completion:
+    async def _ask(self, replica: Replica, request: ApiRequest, retries: Retries) -> Completion:
         while True:
             if self._stopped is not None:
                 raise self._stopped
@@ -131,11 +138,14 @@ class ChatEndpoint:
                 async with asyncio.timeout(self.settings.timeout_s):
                     response = await replica.post(content)
             except asyncio.CancelledError:
-                usage = self._estimator.usage(len(content))
-                paid = Completion("", usage=usage, cost=cost_of(usage, self._price), estimated=True)
-                raise CallCutOffError(paid) from None
+                retries.pay(self._estimator.usage(len(content)), estimated=True)
+                raise
             except TimeoutError:
-                raise EndpointFailure(f"{replica.shown}: no answer in {self.settings.timeout_s:g} s") from None
+                raise EndpointFailure(
+                    f"{replica.shown}: no answer in {self.settings.timeout_s:g} s",
+                    paid=self._estimator.usage(len(content)),
+                    estimated=True,
+                ) from None
             except NoReplyError as error:
                 failure = unanswered(error, replica)
                 if isinstance(error, NobodyListensError) and not self._reached:

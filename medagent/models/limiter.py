@@ -57,6 +57,11 @@ class AdaptiveLimiter:
         finally:
             self._release()
 
+    @property
+    def throttled(self) -> bool:
+        """Whether the endpoint's 429s have reduced the limit."""
+        return self.stats.limit < self._ceiling
+
     async def _acquire(self) -> int:
         """Wait for a slot. Returns the era (the number of decreases so far) in which it starts."""
         stats = self.stats

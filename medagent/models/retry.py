@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -31,16 +33,23 @@ SPREAD_S = 0.25
 
 class EndpointFailure(Exception):
     """An attempt failed in a way that may pass. `retry_after`: the seconds that the server asks to wait, if any.
-    `paid`: the tokens of an unusable reply.
+    `paid`: the tokens of an unusable reply, or an estimate if the reply never arrived.
     """
 
     def __init__(
-        self, reason: str, *, retry_after: float | None = None, throttled: bool = False, paid: Usage | None = None
+        self,
+        reason: str,
+        *,
+        retry_after: float | None = None,
+        throttled: bool = False,
+        paid: Usage | None = None,
+        estimated: bool = False,
     ) -> None:
         super().__init__(reason)
         self.retry_after = retry_after
         self.throttled = throttled
         self.paid = paid
+        self.estimated = estimated
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +67,19 @@ class RetryPolicy:
 
 
 class Retries:
-    """The failed attempts of one call and their cost. `error` is raised when the policy is exhausted."""
+    """The failed attempts of one call and their cost. `error` is raised when the policy is exhausted. `problem` is what
+    holds the call up: the last failure, or before any failure this text. A model may think for long, so it has none; a
+    FHIR server answers at once.
+    """
 
-    def __init__(self, policy: RetryPolicy, error: type[EpisodeError] = ModelError) -> None:
+    def __init__(self, policy: RetryPolicy, error: type[EpisodeError] = ModelError, problem: str = "") -> None:
         self.failed = 0
+        self.problem = problem
+        self.queue: AdaptiveLimiter | None = None
+        """The limiter, while the call waits for a slot."""
         self.waited = 0.0
         self.paid: Usage | None = None
+        self.estimated = False
         self._policy = policy
         self._error = error
         self._spent = 0.0
@@ -71,8 +87,9 @@ class Retries:
     def after(self, failure: EndpointFailure, seconds: float) -> float:
         """The seconds to wait before the next attempt, after a failure that took `seconds`."""
         self.failed += 1
+        self.problem = str(failure)
         if failure.paid is not None:
-            self.paid = failure.paid + (self.paid or Usage())
+            self.pay(failure.paid, estimated=failure.estimated)
         self._spent += seconds
         wait = self._policy.wait(self.failed, failure)
         if self.failed > self._policy.retries:
@@ -83,9 +100,43 @@ class Retries:
         self.waited += wait
         return wait
 
+    def pay(self, usage: Usage, *, estimated: bool) -> None:
+        """Count the tokens of an attempt without a usable reply."""
+        self.paid = usage + (self.paid or Usage())
+        self.estimated |= estimated
+
+    def completion(self) -> Completion | None:
+        """What the attempts without a usable reply cost, as a completion without text; None if nothing."""
+        return None if self.paid is None else Completion("", usage=self.paid, estimated=self.estimated)
+
+    def held_up(self, limit: str) -> EpisodeError | None:
+        """The failure of a call that is still open when a time limit expires; None if the endpoint did not fail."""
+        problem = self.problem
+        if self.queue is not None and self.queue.throttled:
+            problem = problem or "the call had to wait because others were answered 429"
+        if not problem:
+            return None
+        return self._error(f"{problem} ({limit})", retries=max(0, self.failed - 1), waited=self.waited)
+
     def _given_up(self, reason: str) -> EpisodeError:
-        paid = Completion("", usage=self.paid) if self.paid is not None else None
-        return self._error(reason, retries=self.failed - 1, waited=self.waited, paid=paid)
+        return self._error(reason, retries=self.failed - 1, waited=self.waited, paid=self.completion())
+
+
+open_calls: ContextVar[list[Retries] | None] = ContextVar("medagent_open_calls", default=None)
+"""The calls of the current unit that have not ended; None outside a run."""
+
+
+@contextmanager
+def _open(retries: Retries) -> Iterator[None]:
+    calls = open_calls.get()
+    if calls is None:
+        yield
+        return
+    calls.append(retries)
+    try:
+        yield
+    finally:
+        calls.remove(retries)
 
 
 async def call_with_retries(attempt: Callable[[], Awaitable[T]], *, limiter: AdaptiveLimiter, retries: Retries) -> T:
@@ -94,9 +145,16 @@ async def call_with_retries(attempt: Callable[[], Awaitable[T]], *, limiter: Ada
     Time in the queue for a slot does not count for the policy's seconds: it is not the endpoint's fault.
     Raises the error of `retries`, with the last failure's reason, when its policy is exhausted.
     """
+    with _open(retries):
+        return await _until_it_succeeds(attempt, limiter, retries)
+
+
+async def _until_it_succeeds(attempt: Callable[[], Awaitable[T]], limiter: AdaptiveLimiter, retries: Retries) -> T:
     while True:
+        retries.queue = limiter
         try:
             async with limiter.slot() as throttled:
+                retries.queue = None
                 began = time.monotonic()
                 try:
                     return await attempt()

@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 
 _FIELD = re.compile(r"\{([a-z_]+)\}")
-_THINKING = re.compile(r"^[ \t]*<think>.*?(?:</think>|\Z)", re.MULTILINE | re.DOTALL)
+BLOCK = r"^[ \t]*(?P<fence>`{3,})[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<code>.*?)(?:^[ \t]*(?P=fence)`*[ \t]*$|\Z)"
+"""A fenced block of code, for MULTILINE and DOTALL."""
+_THINKING = re.compile(
+    rf"{BLOCK}|<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)|(?P<end></think(?:ing)?>)",
+    re.MULTILINE | re.DOTALL | re.IGNORECASE,
+)
 
 
 def fill(template: str, **values: str) -> str:
@@ -23,7 +28,16 @@ def strip_thinking(message: str) -> str:
 
 
 def without_thinking(message: str) -> str:
-    """The message without its `<think>…</think>` blocks that begin a line, wherever they are; one that is not closed
-    goes on to the end.
+    """The message without its `<think>…</think>` and `<thinking>…</thinking>` blocks, wherever they are outside of
+    fenced code. One that is not closed goes on to the end; one that is not opened begins with the message, since chat
+    templates may open it.
     """
-    return _THINKING.sub("", message)
+    kept, position = [], 0
+    for match in _THINKING.finditer(message):
+        kept.append(message[position : match.start()])
+        if match["end"]:
+            kept.clear()
+        elif match["fence"]:
+            kept.append(match[0])
+        position = match.end()
+    return "".join(kept) + message[position:]

@@ -67,12 +67,13 @@ def test_a_server_and_a_model_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> 
     ("where", "answer", "message"),
     [
         ("metadata", 500, "answers 500 to /metadata"),
-        ("metadata", (200, b"<html>"), "is this a FHIR base?"),
+        ("metadata", (200, b"<html>"), "/metadata does not answer with FHIR as JSON"),
         (
             "Patient",
-            (403, b'{"issue":[{"diagnostics":"not for you"}]}'),
-            "status 403 for /Patient?_summary=count: not for",
+            (400, b'{"issue":[{"diagnostics":"not for you"}]}'),
+            "status 400 for /Patient?_summary=count: not for",
         ),
+        ("Patient", (403, b"{}"), "answers 403: the token is not accepted"),
         ("Patient", (200, b"{}"), "does not contain a total"),
         ("code=", (200, b'{"resourceType":"OperationOutcome"}'), "is not a Bundle"),
     ],

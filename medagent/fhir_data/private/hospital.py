@@ -6,21 +6,19 @@ resource, not an id or a search, since these may be a patient's.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from fhir_server.wire.json_text import scan
-from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
-from medagent.fhir_data.http import HttpEhr, ambiguous, hidden
+from medagent.core.errors import FhirUnavailableError, UserError
+from medagent.fhir_data.http import HttpEhr, ambiguous
 from medagent.fhir_data.record import FhirRequest, Reply
 
 _READS = re.compile(r"/(metadata|[A-Z][A-Za-z]+(/[A-Za-z0-9.-]{1,64}(/_history(/[A-Za-z0-9.-]{1,64})?)?)?)")
 _SAFE = "!#$%&'()*+,/:;=?@[]~"
 _BLANKS = re.compile(r"\s*")
-NOT_FHIR = "does not answer with FHIR as JSON"
 Members = dict[str, Any]
 
 
@@ -36,12 +34,7 @@ class Hospital:
 
     async def check(self) -> None:
         """Raises UserError if the server does not answer, or is not of FHIR R4."""
-        await self._ehr.check()
-        reply = await self._ehr.send(FhirRequest("GET", "/metadata"))
-        try:
-            version = json.loads(reply.text)["fhirVersion"]
-        except (ValueError, LookupError, TypeError):
-            raise UserError(f"FHIR server {self._ehr.shown_url}: /metadata {NOT_FHIR}") from None
+        version = (await self._ehr.check()).get("fhirVersion")
         if not str(version).startswith("4.0"):
             raise UserError(f"FHIR server {self._ehr.shown_url}: serves FHIR {version}; --writes private needs 4.0")
 
@@ -64,15 +57,7 @@ class Hospital:
         return await self._send(path + (f"?{parts.query}" if parts.query else ""))
 
     async def _send(self, target: str) -> Reply:
-        reply = await self._ehr.send(FhirRequest("GET", quote(target, safe=_SAFE)))
-        if reply.status == 401:
-            raise StopRunError(
-                f"FHIR server {self._ehr.shown_url} answers 401: the token is not accepted (any more); renew it in the "
-                "file of MEDAGENT_FHIR_TOKEN_FILE (or in MEDAGENT_FHIR_TOKEN), then run the command again to continue"
-            )
-        if reply.ok and not reply.text.lstrip().startswith("{"):
-            raise FhirUnavailableError(f"{self._ehr.shown_url}{hidden(target)} {NOT_FHIR}")
-        return reply
+        return await self._ehr.answer(FhirRequest("GET", quote(target, safe=_SAFE)))
 
 
 def split_bundle(text: str) -> tuple[Members, list[tuple[str, Members]]]:

@@ -113,7 +113,8 @@ def _read(reply: dict[str, Any]) -> Completion:
     whole = parsed(_Reply, reply, "choices")
     choice = whole.choices[0]
     message = choice.message
-    refuse_error(choice.error)
+    usage = counted(whole.usage, choice.usage, whole.x_groq.get("usage"), whole.usage_metadata, whole.timings, reply)
+    refuse_error(choice.error, usage)
     content, thoughts = _split_thinking(message.content)
     calls = tuple(
         ToolCall(call.id or f"call_{n}", call.function.name, call.function.arguments)
@@ -123,7 +124,7 @@ def _read(reply: dict[str, Any]) -> Completion:
         calls = (ToolCall("call_1", message.function_call.name, message.function_call.arguments),)
     return Completion(
         text=as_text(content) or message.refusal,
-        usage=counted(whole.usage, choice.usage, whole.x_groq.get("usage"), whole.usage_metadata, whole.timings, reply),
+        usage=usage,
         reasoning=message.reasoning_content or message.reasoning or thoughts or None,
         tool_calls=calls,
         finish_reason=choice.finish_reason or None,

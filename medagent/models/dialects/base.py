@@ -223,20 +223,25 @@ def usage_of(
 ) -> Usage:
     """The counts of one call. Some providers count reasoning only in the total (completion 5, total 5,105 after a
     prompt of 100), so the total minus the prompt is output. With only a total, the tokens are counted, but the cost is
-    unknown.
+    unknown. No prompt is empty, so a count of 0 is unknown.
     """
-    if prompt is None or (completion is None and total is None):
+    if not prompt or (completion is None and total is None):
         return Usage(unreported=total or 0, known=False)
     completion = completion or 0
     unreported = max(0, (total or 0) - prompt - completion)
     return Usage(prompt, completion, cached or 0, reasoning or 0, cache_written or 0, unreported)
 
 
-def refuse_error(error: Any) -> None:
+def refuse_error(error: Any, usage: Usage) -> None:
     """Raises EndpointFailure with the text of the reply's `error` member, if there is one."""
     if error:
         words = error_text(as_text(as_object(error).get("message") or error), longest=300)
-        raise EndpointFailure(f"the reply is an error: {words}")
+        raise EndpointFailure(f"the reply is an error: {words}", paid=_billed(usage))
+
+
+def _billed(usage: Usage) -> Usage | None:
+    """What an unusable reply cost; None if it does not say, as an error then costs nothing."""
+    return usage if usage.known else None
 
 
 ParsedReply = TypeVar("ParsedReply", bound=BaseModel)
@@ -244,11 +249,13 @@ ParsedReply = TypeVar("ParsedReply", bound=BaseModel)
 
 def parsed(model: type[ParsedReply], reply: dict[str, Any], field: str) -> ParsedReply:
     """Parse the reply as `model`. Raises EndpointFailure if the reply contains an error or lacks `field`."""
-    refuse_error(reply.get("error"))
+    usage = counted(reply.get("usage"))
+    refuse_error(reply.get("error"), usage)
     try:
         return model.model_validate(reply)
     except ValidationError as invalid:
         if not reply.get(field):
-            raise EndpointFailure(f"the reply contains no {field}") from None
+            raise EndpointFailure(f"the reply contains no {field}", paid=_billed(usage)) from None
         place = ".".join(str(part) for part in invalid.errors()[0]["loc"])
-        raise EndpointFailure(f"the reply's {place}: {fault_text(invalid.errors()[0])}") from None
+        problem = fault_text(invalid.errors()[0])
+        raise EndpointFailure(f"the reply's {place}: {problem}", paid=_billed(usage)) from None

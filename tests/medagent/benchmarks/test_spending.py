@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.loopback import Call, Fault, ModelServer, chat_json, stall
+from tests.loopback import Call, Fault, ModelServer, chat_json, stall, status
 from tests.medagent.benchmarks.test_common import words as words  # a fixture
 from tests.medagent.benchmarks.test_disasters import BENCHMARKS, paid, priced, rows, run, say
+from tests.serving import serving
 
 Words = dict[str, list[Any]]
 EVERY = pytest.mark.parametrize("name", BENCHMARKS)
@@ -63,13 +64,41 @@ def test_a_unit_over_its_time_has_paid_for_the_call_that_was_cut_off(words: Word
     assert (row["status"], row["spent"]["estimated"]) == ("time_limit", row["spent"]["calls"])
 
 
+@pytest.mark.parametrize(("code", "concurrency"), [(429, 4), (503, 4), (429, 1)])
+def test_a_unit_over_its_time_is_owed_if_the_endpoint_only_fails(words: Words, code: int, concurrency: int) -> None:
+    with ModelServer(say, faults=lambda _: status(code, message="not now")) as server:
+        options = ("--limit", 4, "--per-item", "time=1", "--concurrency", concurrency)
+        ran = run(words, "medagentbench", "chat", server, *options)
+    assert ran.code == 2, ran.out + ran.err
+    assert [row["status"] for row in rows()] == ["model_error"] * 4
+    assert all("not now" in row["error"] or "answered 429" in row["error"] for row in rows())
+
+
+def test_a_unit_over_its_time_is_owed_if_the_fhir_server_does_not_answer(words: Words) -> None:
+    async def silent(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        about = scope["path"].endswith("/metadata")
+        body = {"resourceType": "CapabilityStatement", "fhirVersion": "4.0.1"} if about else {}
+        await send({"type": "http.response.body", "body": json.dumps(body).encode(), "more_body": not about})
+        while not about and (await receive())["type"] != "http.disconnect":
+            pass
+
+    with ModelServer("GET http://localhost:8080/fhir/Patient?_id=1") as server, serving(silent) as url:
+        options = ("--limit", 2, "--per-item", "time=1", "--fhir", f"{url}/fhir")
+        ran = run(words, "medagentbench", "chat", server, *options)
+    assert ran.code == 2, ran.out + ran.err
+    assert [row["status"] for row in rows()] == ["fhir_error"] * 2
+    assert "Patient?_id=1&_format=json: no answer (not done in 1 s; --per-item time)" in rows()[0]["error"]
+
+
 @EVERY
 @pytest.mark.parametrize("option", ["--max-tokens-total", "--per-item tokens", "--max-cost", "--per-item cost"])
+@pytest.mark.parametrize("usage", [None, {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}])
 def test_limits_that_rest_on_counts_stop_the_run_after_five_replies_without_any(
-    words: Words, name: str, option: str, monkeypatch: pytest.MonkeyPatch
+    words: Words, name: str, usage: Any, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     priced(monkeypatch)
-    with ModelServer(with_usage(None)) as server:
+    with ModelServer(with_usage(usage)) as server:
         ran = run(words, name, "chat", server, "--limit", 8, "--concurrency", 1, *f"{option}=10000000".split())
     assert (ran.code, f"{option} cannot be kept" in ran.err) == (2, True), ran.err
     assert sum(row["status"] == "completed" for row in rows()) <= 5

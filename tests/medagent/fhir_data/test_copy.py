@@ -127,9 +127,13 @@ NEXT = '{"resourceType":"Bundle","link":[{"relation":"next","url":"%s"}],"entry"
 @pytest.mark.parametrize(
     ("where", "answer", "message"),
     [
-        ("metadata", (200, b"<html>"), "does not answer in JSON"),
-        ("metadata", (200, b"[]"), "answers with JSON that is not a resource"),
-        ("metadata", (200, b'{"rest":[{"resource":[5]}]}'), "is not a CapabilityStatement"),
+        ("metadata", (200, b"<html>"), "does not answer with FHIR as JSON"),
+        ("metadata", (200, b"[]"), "does not answer with FHIR as JSON"),
+        (
+            "metadata",
+            (200, b'{"resourceType":"CapabilityStatement","rest":[{"resource":[5]}]}'),
+            "is not a CapabilityStatement",
+        ),
         ("_summary", (200, b"{}"), "does not state a total"),
         ("_summary", (403, b'{"issue":[{"diagnostics":"not for you"}]}'), "answers 403: not for you"),
         ("_count", (200, b'{"entry":[{"search":{"mode":"match"}}]}'), "does not answer with a searchset Bundle"),

@@ -38,17 +38,19 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
 
 
-def get(target: str = "/Patient", **options: Any) -> Reply:
+def get(*targets: str, **options: Any) -> Reply:
+    """The reply to the last of these GETs, or to a search of patients."""
+
     async def run() -> Reply:
         async with HttpEhr(SERVER, SHOWN, **options) as ehr, ehr.session("s") as session:
-            return await session.get(target)
+            return [await session.get(target) for target in targets or ("/Patient",)][-1]
 
     return asyncio.run(run())
 
 
 @respx.mock
 def test_only_the_servers_own_base_is_replaced() -> None:
-    template = f'"{{0}}/Patient?x=1" "{{0}}?_getpages=1" "{SERVER}x/Patient" "{{0}}"'
+    template = f'{{{{"0": "{{0}}/Patient?x=1", "1": "{{0}}?_getpages=1", "2": "{SERVER}x/Patient", "3": "{{0}}"}}}}'
     respx.get(f"{SERVER}/Patient").mock(return_value=httpx.Response(200, text=template.format(SERVER)))
     assert get().text == template.format(SHOWN.rstrip("/"))
 
@@ -71,6 +73,82 @@ def test_a_server_that_is_busy_or_away_is_asked_again_then_given_up(trouble: Any
     route = respx.get(f"{SERVER}/Patient").mock(side_effect=[answer] * 10)
     with pytest.raises(FhirUnavailableError, match="9 attempts"):
         get()
+
+
+@respx.mock
+@pytest.mark.parametrize(
+    ("code", "target", "before"),
+    [
+        (401, "/Binary/1", 200),
+        (407, "/Binary/1", 200),
+        (403, "/Patient?_id=1", 200),
+        (403, "/Observation?code=1&patient=2", 200),
+        (403, "/Condition/_search?subject:Patient=2", 200),
+        (403, "/Binary/1", 404),
+    ],
+)
+def test_a_server_that_refuses_the_run_stops_it(code: int, target: str, before: int) -> None:
+    respx.get(f"{SERVER}/Patient/1").mock(return_value=httpx.Response(before, text="{}"))
+    respx.get(f"{SERVER}{target}").mock(return_value=httpx.Response(code, text="{}"))
+    with pytest.raises(StopRunError, match=f"answers {code}: "):
+        get("/Patient/1", target)
+
+
+@respx.mock
+@pytest.mark.parametrize("target", ["/AuditEvent?date=2020", "/Patient/2", "/Binary/1"])
+def test_a_403_to_one_read_of_a_server_that_works_is_its_answer(target: str) -> None:
+    respx.get(f"{SERVER}/Patient/1").mock(return_value=httpx.Response(200, text="{}"))
+    respx.get(f"{SERVER}{target}").mock(return_value=httpx.Response(403, text="{}"))
+    assert get("/Patient/1", target).status == 403
+
+
+@respx.mock
+@pytest.mark.parametrize("text", ["<html>proxy login</html>", "", "[]"])
+def test_a_login_page_is_no_answer(text: str) -> None:
+    respx.get(f"{SERVER}/Patient").mock(return_value=httpx.Response(200, text=text))
+    with pytest.raises(FhirUnavailableError, match=r"GET .*/Patient.*: the server does not answer with FHIR as JSON"):
+        get("/Patient?_format=application/json")
+
+
+@respx.mock
+def test_a_format_that_was_requested_is_an_answer() -> None:
+    respx.get(f"{SERVER}/Patient").mock(return_value=httpx.Response(200, text="<Bundle/>"))
+    assert get("/Patient?_format=xml").text == "<Bundle/>"
+
+
+@pytest.mark.parametrize("kind", ["401", "403", "407", "302", "page"])
+def test_a_server_that_refuses_every_read_is_not_scored(tmp_path: Path, kind: str) -> None:
+    async def closed(scope: Any, receive: Any, send: Any) -> None:
+        about = scope["path"].endswith("/metadata")
+        await send(
+            {"type": "http.response.start", "status": 200 if about or kind == "page" else int(kind), "headers": []}
+        )
+        body = b'{"resourceType": "CapabilityStatement"}' if about else b"<html>proxy login</html>"
+        await send({"type": "http.response.body", "body": body})
+
+    with serving(closed) as url:
+        ran = run(tmp_path, "--agent", "reference", "--fhir", f"{url}/fhir", "--types", "task4", "--limit", 3)
+    stops = kind.startswith("40")
+    assert ran.code == (1 if stops else 2), ran.err
+    assert f"answers {kind}: " in ran.err or not stops
+    rows = [json.loads(line) for line in next(tmp_path.glob("*/episodes.jsonl")).read_text().splitlines()]
+    assert {row["status"] for row in rows} == {"cancelled" if stops else "fhir_error"}
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "problem"),
+    [
+        (200, "<html>", "/metadata does not answer with FHIR as JSON"),
+        (200, '{"resourceType": "OperationOutcome"}', "/metadata does not answer with FHIR as JSON"),
+        (401, "{}", "answers 401: the token is not accepted"),
+        (403, "{}", "answers 403: the token is not accepted"),
+    ],
+)
+@respx.mock
+def test_a_check_needs_a_capability_statement(code: int, text: str, problem: str) -> None:
+    respx.get(f"{SERVER}/metadata").mock(return_value=httpx.Response(code, text=text))
+    with pytest.raises(UserError, match=problem):
+        asyncio.run(HttpEhr(SERVER, SHOWN).check())
 
 
 def post(target: str = "/Observation", url: str = SERVER) -> Reply:
@@ -102,7 +180,8 @@ def test_a_post_that_was_not_carried_out_is_sent_again(trouble: Any) -> None:
 @respx.mock
 def test_redirects_are_not_followed() -> None:
     respx.get(f"{SERVER}/Patient").mock(return_value=httpx.Response(302, headers={"Location": "http://evil.example/"}))
-    assert not get().ok
+    with pytest.raises(FhirUnavailableError, match="does not answer with FHIR"):
+        get()
 
 
 @respx.mock

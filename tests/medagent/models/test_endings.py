@@ -53,7 +53,7 @@ def test_a_broken_off_reply_is_asked_for_again_and_its_tokens_are_counted() -> N
     words = iter(["network_error", "stop"])
     with ModelServer(lambda _: reply("chat", "FINISH([1])", next(words))) as server:
         completion = ask(settings(server.url))
-    assert (completion.text, completion.retries, completion.usage.total) == ("FINISH([1])", 1, 2 * 2)
+    assert (completion.text, completion.retries, completion.usage.total) == ("FINISH([1])", 1, 2 * 3)
 
 
 @APIS
@@ -132,6 +132,8 @@ def test_a_stream_that_was_not_asked_for_is_named(before: bytes) -> None:
         ),
         ({"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 120}, Usage(prompt=100, completion=50)),
         ({"prompt_tokens": 100, "total_tokens": 120}, Usage(prompt=100, unreported=20)),
+        ({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}, Usage(known=False)),
+        ({"prompt_tokens": 0, "completion_tokens": 50, "total_tokens": 50}, Usage(unreported=50, known=False)),
         ({"completion_tokens": 5, "total_tokens": 105}, Usage(unreported=105, known=False)),
         ({"input_tokens": 100, "output_tokens": 5}, Usage(prompt=100, completion=5)),
         ({"total_tokens": 120}, Usage(unreported=120, known=False)),

@@ -24,6 +24,7 @@ from medagent.models.prices import find_price
 from medagent.models.retry import EndpointFailure, RetryPolicy, retry_after
 from medagent.models.scripted import ScriptedModel
 from medagent.models.settings import ModelSettings
+from medagent.models.wording import without_thinking
 
 USER = Message("user", "a question")
 
@@ -253,3 +254,18 @@ def test_importing_the_package_loads_no_http_library() -> None:
     code = "import sys, medagent.models, medagent.models.base; print({'openai', 'httpx', 'aiohttp'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("message", "rest"),
+    [
+        ("Sure. <think>\n```\ndraft\n```\n</think>\n```\nx\n```", "Sure. \n```\nx\n```"),
+        ("I wonder\n```\ndraft\n```\n</think>\n```\nx\n```", "\n```\nx\n```"),
+        ("<THINK>draft</Think>x <thinking>draft</thinking>y", "x y"),
+        ("x\n<think>\n```\ndraft\n```", "x\n"),
+        ("```\nprint('<think>', '</think>')\n```\nx", "```\nprint('<think>', '</think>')\n```\nx"),
+        ("plain", "plain"),
+    ],
+)
+def test_thinking_is_removed_outside_of_code(message: str, rest: str) -> None:
+    assert without_thinking(message) == rest

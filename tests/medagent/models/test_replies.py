@@ -13,8 +13,9 @@ import pytest
 
 from medagent.core.errors import ContextLimitError, ModelError, RefusedError, StopRunError
 from medagent.models.base import Completion, Message, Tool, ToolCall, Usage
+from medagent.models.estimate import BYTES_PER_TOKEN
 from medagent.models.retry import Outage
-from tests.loopback import Fault, ModelServer, anthropic_json, chat_json, responses_json, status
+from tests.loopback import Fault, ModelServer, anthropic_json, chat_json, responses_json, stall, status
 from tests.medagent.models.asking import QUESTION, ask, settings
 from tests.medagent.models.conftest import KEY
 
@@ -88,6 +89,27 @@ def test_a_request_that_a_filter_refuses_is_refused_and_none_of_ten() -> None:
         for _ in range(11):
             with pytest.raises(RefusedError, match="The prompt was filtered"):
                 ask(settings(server.url))
+
+
+@APIS
+@pytest.mark.parametrize("broken", [{"choices": None, "output": None, "content": None}, {"error": "overloaded"}])
+def test_a_reply_without_a_message_is_paid_if_it_counts_tokens(api: str, broken: dict[str, Any]) -> None:
+    bodies = iter([reply(api, "good") | broken, reply(api, "good")])
+    with ModelServer(lambda _: next(bodies)) as server:
+        completion = ask(settings(server.url, api=api))
+    with ModelServer(lambda _: reply(api, "good")) as server:
+        once = ask(settings(server.url, api=api))
+    assert (completion.retries, completion.usage, completion.estimated) == (1, once.usage + once.usage, False)
+
+
+def test_a_call_without_an_answer_in_time_is_paid_by_an_estimate() -> None:
+    with ModelServer("good", faults=[stall()]) as server:
+        completion = ask(settings(server.url, timeout_s=0.5))
+        size = len(json.dumps(server.calls[0].body, separators=(",", ":")))
+    with ModelServer("good") as server:
+        once = ask(settings(server.url))
+    assert (completion.retries, completion.estimated) == (1, True)
+    assert completion.usage == once.usage + Usage(prompt=round(size / BYTES_PER_TOKEN))
 
 
 @APIS

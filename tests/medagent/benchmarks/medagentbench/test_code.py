@@ -207,6 +207,8 @@ THOUGHT = f"<think>\nPerhaps\n{fenced('1 / 0')}\n</think>\n{fenced('finish([2])'
         (["--strip-thinking"], THOUGHT, "[2]"),
         ([], f"{THOUGHT}\n<think>\n{fenced('finish([3])')}", "[2]"),
         ([], f"<think>\n{fenced('finish([3])')}\n</think>\nFINISH([4])", "[4]"),
+        ([], f"Sure. <THINKING>\n{fenced('finish([3])')}\n</thinking>\n{fenced('finish([5])')}", "[5]"),
+        ([], f"I wonder.\n{fenced('finish([3])')}\n</think>\n{fenced('finish([6])')}", "[6]"),
         ([], fenced("finish(['<think>'])"), '["<think>"]'),
     ],
 )

@@ -280,14 +280,24 @@ FAULTS: list[tuple[str, Answer, str]] = [
         "does not answer with FHIR",
     ),
     ("html at once", lambda _: (200, b"<html>Log in</html>"), "/metadata does not answer with FHIR as JSON"),
-    ("r5", lambda target: (200, b'{"fhirVersion": "5.0.0"}') if "metadata" in target else None, "needs 4.0"),
+    (
+        "r5",
+        lambda target: (
+            (200, b'{"resourceType": "CapabilityStatement", "fhirVersion": "5.0.0"}') if "metadata" in target else None
+        ),
+        "needs 4.0",
+    ),
     ("error", lambda target: (404, b"{}") if "patient=" in target else None, "a search of Observation with status 404"),
     (
         "outside",
         lambda target: (200, with_next(target, "/other")) if "patient=" in target else None,
         "outside the base",
     ),
-    ("patients", lambda target: (403, b"{}") if "/Patient" in target else None, "a search of Patient with status 403"),
+    (
+        "patients",
+        lambda target: (403, b"{}") if "/Patient" in target else None,
+        "answers 403: the token is not accepted",
+    ),
     ("group", lambda target: (500, b"{}") if "/Group" in target else None, "a read of the Group with status 500"),
 ]
 
