@@ -172,6 +172,7 @@ async def execute(
             options=type(settings),
             overwrite=settings.overwrite,
             reuse=settings.reuse,
+            unset=settings.unset(),
         ) as folder,
     ):
         for warning in plan.warnings:
