@@ -19,11 +19,21 @@ import typer
 from medagent.terminal import options
 
 HOST = "127.0.0.1"
+Codes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--benchmark",
+        metavar="FILE.py:Name",
+        help="The code of your own benchmark, for its runs; repeatable. A run's own files never decide which code is "
+        "run.",
+    ),
+]
 
 
 def command(
     results: Annotated[Path, typer.Argument(help="The folder of runs.")] = Path("results"),
     port: options.Port = 0,
+    benchmark: Codes = None,
     opened: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Show the runs of a folder on a local page: score, cost and progress, with a report of each.
@@ -35,11 +45,14 @@ def command(
     """
     import webbrowser
 
+    from medagent.benchmarks.base import find
     from medagent.core.errors import UserError
 
     if not results.is_dir():
         raise UserError(f"{results}: no such folder; pass the folder of your runs: medagent view RESULTS")
-    with view_server(results, port) as server:
+    for code in benchmark or ():
+        find(code)  # refused now, not in each row of the page
+    with view_server(results, port, benchmark or ()) as server:
         address = f"http://{HOST}:{server.server_port}/"
         print(f"{address} shows the runs in {results}. End it with Ctrl-C.", flush=True)
         if opened:
@@ -49,12 +62,15 @@ def command(
 
 
 @contextmanager
-def view_server(results: Path, port: int = 0) -> Iterator[ThreadingHTTPServer]:
-    """The server of the page; `serve_forever` runs it. Raises UserError if the port is taken."""
+def view_server(results: Path, port: int = 0, benchmarks: Sequence[str] = ()) -> Iterator[ThreadingHTTPServer]:
+    """The server of the page; `serve_forever` runs it. `benchmarks` are the code of those that are not installed.
+    Raises UserError if the port is taken.
+    """
     from medagent.core.errors import UserError
 
     class Handler(_Handler):
         folder = results
+        codes = benchmarks
 
     try:
         server = ThreadingHTTPServer((HOST, port), Handler)
@@ -69,6 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers the requests of the page."""
 
     folder: Path
+    codes: Sequence[str]
 
     def do_GET(self) -> None:
         """The page, the list of runs, a run's report, a comparison."""
@@ -83,20 +100,22 @@ class _Handler(BaseHTTPRequestHandler):
             if parts.path == "/":
                 self._send(200, "text/html", _page())
             elif parts.path == "/runs":
-                listed = {"folder": str(self.folder.resolve()), "runs": list(runs(self.folder))}
+                listed = {"folder": str(self.folder.resolve()), "runs": list(runs(self.folder, self.codes))}
                 self._send(200, "application/json", json.dumps(listed).encode())
             else:
                 self._send(200, "text/html", self._report(parts.path, parse_qs(parts.query).get("run", [])))
         except KeyError:
             self._send(404, "text/plain", b"no such run or page")
         except (MedagentError, RefsolError) as error:
-            self._send(500, "text/plain", str(error).encode())
+            self._send(400, "text/plain", str(error).encode())
 
     def _report(self, path: str, named: Sequence[str]) -> bytes:
         """The report of one run, or of two side by side. Raises KeyError if the page does not exist."""
         import tempfile
 
         from medagent._finished import write_page
+        from medagent.core.errors import UserError
+        from medagent.engine.folder import read_run
 
         folders = {one.name: one for one in _folders(self.folder)}
         _, page, *names = map(unquote, path.split("/"))
@@ -104,9 +123,13 @@ class _Handler(BaseHTTPRequestHandler):
             names = list(named)
         elif page != "run" or len(names) != 1:
             raise KeyError(path)
+        shown = [folders[name] for name in names]
+        benchmarks = {str(read_run(one)["benchmark"]) for one in shown}
+        if len(benchmarks) > 1:
+            raise UserError(f"{' and '.join(names)}: runs of two benchmarks; tick two runs of one")
         with tempfile.TemporaryDirectory() as aside:
             file = Path(aside, "report.html")
-            write_page([folders[name] for name in names], file, None, None, {})
+            write_page(shown, file, _code(benchmarks.pop(), self.codes), None, {})
             return file.read_bytes()
 
     def _send(self, status: int, kind: str, body: bytes) -> None:
@@ -129,6 +152,11 @@ def _page() -> bytes:
     return Path(page.__file__).with_name("view.html").read_bytes()
 
 
+def _code(benchmark: str, codes: Sequence[str]) -> str | None:
+    """The code for the runs of a benchmark, wherever its file is now; None if there is none."""
+    return next((code for code in codes if Path(code).name == Path(benchmark).name), None)
+
+
 def _folders(results: Path) -> list[Path]:
     """The folders of runs, the last changed first."""
     folders = [path.parent for path in results.glob("*/run.json")]
@@ -140,7 +168,7 @@ def _changed(folder: Path) -> float:
     return max(path.stat().st_mtime for path in (folder / "run.json", *folder.glob("*.jsonl")))
 
 
-def runs(results: Path) -> Iterator[dict[str, str]]:
+def runs(results: Path, codes: Sequence[str] = ()) -> Iterator[dict[str, str]]:
     """What the page shows of each run."""
     import time
 
@@ -157,8 +185,8 @@ def runs(results: Path) -> Iterator[dict[str, str]]:
     for folder in _folders(results):
         shown = {"name": folder.name, "benchmark": ""}
         try:
-            shown["benchmark"] = read_run(folder)["benchmark"]
-            report, last = report_of(of_folder(folder, None), folder), read_report(folder)
+            name = shown["benchmark"] = read_run(folder)["benchmark"]
+            report, last = report_of(of_folder(folder, _code(name, codes)), folder), read_report(folder)
         except (MedagentError, RefsolError) as error:
             yield shown | {"problem": str(error)}
             continue

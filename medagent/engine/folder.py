@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,8 @@ class RunFolder:
     """An open, locked run folder; a context manager. `settings` are keyed by option name (`model`, `max-rounds`) or
     fact (`tasks-digest`). `places` are options that may change when the run is continued, such as paths. `unwritten`
     are limits and addresses, which no file contains. All three are part of the command that continues the run.
-    `options` are those of the command, `about` is the benchmark and its data.
+    `options` are those of the command, `about` is the benchmark and its data. `unset` are the settings that the user
+    left out.
 
     Raises UserError if the folder cannot be used: it is read-only, locked by another run, or made with other settings.
     """
@@ -55,6 +56,7 @@ class RunFolder:
         options: Iterable[Field] = (),
         overwrite: bool = False,
         reuse: bool = False,
+        unset: Collection[str] = (),
     ) -> None:
         self.path = path
         self._command = command
@@ -64,6 +66,7 @@ class RunFolder:
         self._unwritten = dict(unwritten or {})
         self._options = tuple(options)
         self._reuse = reuse
+        self._unset = unset
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
         self.journal = self._locked(overwrite)
@@ -95,12 +98,17 @@ class RunFolder:
     @property
     def command(self) -> str:
         """The command that continues the run."""
-        return command_line(self._command, {**self._settings, **self._places, **self._unwritten}, self._options)
+        return self._command_with({**self._settings, **self._places})
 
     @property
     def journal_path(self) -> Path:
         """The path of the first journal."""
         return self.path / "episodes.jsonl"
+
+    def _command_with(self, settings: Mapping[str, Setting]) -> str:
+        """The command with those of the settings that it does not have without stating them."""
+        needed = {k: v for k, v in settings.items() if k not in self._unset or v != self._settings.get(k)}
+        return command_line(self._command, {**needed, **self._unwritten}, self._options)
 
     def _locked(self, overwrite: bool) -> JournalFile:
         try:
@@ -144,7 +152,7 @@ class RunFolder:
             return
         run = read_run(self.path)
         before = run["settings"]
-        command = command_line(self._command, {**before, **run["places"], **self._unwritten}, self._options)
+        command = self._command_with({**before, **run["places"]})
         names = {*before, *self._settings} - self._unknown(before)
         differing = sorted(k for k in names if _meaning(before.get(k)) != _meaning(self._settings.get(k)))
         if differing:

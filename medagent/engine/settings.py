@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from medagent.core.errors import UserError
-from medagent.core.options import Names, Option, RunOption, Setting, addresses, placed, refuse_idle, values
+from medagent.core.options import Names, Option, RunOption, Setting, addresses, options, placed, refuse_idle, values
 from medagent.core.scrub import safe_name
 from medagent.core.wire import without_password
 from medagent.engine.rows import RETRIED
@@ -236,6 +236,10 @@ class RunSettings(BaseModel):
         """
         places = values(self, "place")
         return {**{name: _without_passwords(places[name]) for name in addresses(self)}, **values(self, "limit")}
+
+    def unset(self) -> set[str]:
+        """The keys of the options that the user did not set: the command that continues the run leaves them out."""
+        return {one.key for one in options(type(self), "run") if one.name not in self.model_fields_set}
 
 
 def _without_passwords(value: Setting) -> Setting:

@@ -61,7 +61,7 @@ class NoReplyError(openai.APIConnectionError):
 
 
 class NobodyListensError(NoReplyError):
-    """The connection was refused."""
+    """The connection was refused, or its host is not known."""
 
 
 class TooLongError(NoReplyError):
@@ -151,7 +151,8 @@ def connection_errors(request: Any) -> Iterator[None]:
         raise
     except Exception as error:  # of httpx or httpx2, with aiohttp's as its cause, or aiohttp's own
         cause = error.__cause__ or error
-        raise (NobodyListensError if _refused(cause) else NoReplyError)(_words(cause), request) from error
+        nobody = isinstance(cause, aiohttp.ClientConnectorDNSError) or _refused(cause)
+        raise (NobodyListensError if nobody else NoReplyError)(_words(cause), request) from error
 
 
 def _refused(error: BaseException) -> bool:
@@ -161,7 +162,7 @@ def _refused(error: BaseException) -> bool:
 def _words(error: BaseException) -> str:
     """Why the reply is missing, in plain words instead of aiohttp's."""
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return f"the host {error.host} is not known"
+        return f"the host {error.host} is not known; correct the base URL"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"the certificate of {error.host} is not trusted: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorError):

@@ -34,8 +34,10 @@ from refsol.json_values import as_object, json_value, unicode_text
 MOST_REFUSALS_IN_A_ROW = 10
 _COMMENTS = re.compile(rb"(?::[^\r\n]*)?(?:[\r\n]+(?::[^\r\n]*)?)*")
 """Comment lines of an event stream, and empty lines."""
+_VERSION = re.compile(r"/v\d")
+"""The version of an API in a URL."""
 RETRIED = {408, 409, 425, 429}
-STOPPING = {401, 402, 403, 404}
+STOPPING = {402, 404}
 STOPPING_CODES = {"insufficient_quota", "billing_not_active", "billing_error"}
 REFUSING_CODES = {"content_filter", "content_policy_violation", "invalid_prompt", "data_inspection_failed"}
 """Error codes of a 400 with which a provider's filter rejects a prompt: Azure, OpenAI, DashScope."""
@@ -221,6 +223,8 @@ def meaning(response: Any, key_advice: str) -> Exception:
     text = error_text(f"{response.url} answered {status}: {words}")
     if status in (401, 403):
         return StopRunError(f"{text} ({key_advice})")
+    if status == 404 and not _VERSION.search(str(response.url)):
+        return StopRunError(f"{text} (does the base URL end in /v1?)")
     if status in STOPPING or code in STOPPING_CODES or NO_CREDIT.search(words):
         return StopRunError(text)
     if status < 400:

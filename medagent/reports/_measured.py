@@ -22,6 +22,8 @@ _FURTHER = {"handling": "server handling", "found": "found ids", "input-cap": "i
 """Further settings that a score depends on, with their labels."""
 _SHOWN = 12
 """Shown characters of a digest."""
+_FOLDER = re.compile(r"[^\s:]*/(?=[^/\s]+\.(?:py:|json\b))")
+"""The folder of an agent's file, or of a scripted model's."""
 
 
 def measured_on(report: Report) -> list[str]:
@@ -66,7 +68,7 @@ def who(report: Report) -> str:
 def title(report: Report) -> str:
     """The data, the model and the protocol: `MedAgentBench v2, synthetic patients · gpt-4o-mini · text`."""
     loop = report.settings.get("loop")
-    names = [data_words(report.data) or report.benchmark, who(report), protocol(report)]
+    names = [data_words(report.data) or report.benchmark, _FOLDER.sub("", who(report)), protocol(report)]
     return " · ".join(filter(None, [*names, f"loop {loop}" if loop not in (None, "published") else ""]))
 
 

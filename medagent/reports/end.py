@@ -22,39 +22,36 @@ _ENDED = {CUT: "cut off by a limit of tokens", "content_filter": "withheld by a 
 def print_findings(report: Report, *, full: bool = False) -> None:
     """Print the short table; with `full` all tables, what they were measured on, and notes."""
     if not full:
-        print_summary(report)
+        print_summary(report, _problems(report))
         return
     for table in report_tables(report):
         print_table(table)
     for line in measured_on(report):
         put(line)
-    for note in [*report.notes, *([report.unusable] if report.unusable else [])]:
+    for note in [*report.notes, *([report.unusable] if report.unusable else []), *_problems(report, full=True)]:
         put(note)
 
 
 def print_end(report: Report, *, full: bool = False) -> None:
     """Print the output at the end of a run."""
-    command = [f"Continue: {report.command}"] if report.owed and not report.stopped else []
+    continues = report.command and report.owed and not report.stopped
+    command = [f"Continue: {report.command}"] if continues else []
     if not full:
         print_summary(report, _problems(report), command)
         return
     print_findings(report, full=True)
     print()
-    for line in (*_problems(report), *command, *_spending(report)):
+    for line in (*command, *_spending(report)):
         put(line)
     put(f"Files: {report.folder}/ ({', '.join(_short(report.files))})")
 
 
-def _problems(report: Report) -> Iterator[str]:
-    """How units ended that did not complete, and the errors of those that failed."""
-    ended = {status: n for status, n in report.endings.items() if status not in OWED and status != "completed"}
-    if ended:
-        yield "Not completed: " + ", ".join(f"{count} {status}" for status, count in ended.items())
-    if report.finish_reasons:
-        yield "Not ended by the model: " + ", ".join(
-            f"{count:,} {'reply' if count == 1 else 'replies'} {_ENDED.get(reason, reason)}"
-            for reason, count in report.finish_reasons.items()
-        )
+def _problems(report: Report, *, full: bool = False) -> Iterator[str]:
+    """The number of owed units and the errors of those that failed; how units ended that did not complete. The short
+    table leaves out the ends if its kinds of failures say the same.
+    """
+    if report.owed:
+        yield f"Owed and not graded: {len(report.owed):,}"
     failures: Counter[tuple[str, str]] = Counter()
     first: dict[tuple[str, str], str] = {}
     for line in without_errors(report).failed:
@@ -62,12 +59,18 @@ def _problems(report: Report) -> Iterator[str]:
         if status != FAILED:
             failures[status, error] += 1
             first.setdefault((status, error), unit)
-    if failures:
-        yield f"Failed, owed and not graded: {failures.total()}"
-        for (status, error), count in failures.most_common(_NAMED):
-            yield f"  {count} × {status}: {error} (first: {short_key(first[status, error])})"
-        if len(failures) > _NAMED:
-            yield f"  and {len(failures) - _NAMED} more kinds, see {report.folder}/report.json"
+    for (status, error), count in failures.most_common(_NAMED):
+        yield f"  {count} × {status}: {error} (first: {short_key(first[status, error])})"
+    if len(failures) > _NAMED:
+        yield f"  and {len(failures) - _NAMED} more kinds, see {report.folder}/report.json"
+    ended = {status: n for status, n in report.endings.items() if status not in OWED and status != "completed"}
+    if ended and (full or not any(item.kind for item in report.items)):
+        yield "Not completed: " + ", ".join(f"{count} {status}" for status, count in ended.items())
+    if report.finish_reasons:
+        yield "Not ended by the model: " + ", ".join(
+            f"{count:,} {'reply' if count == 1 else 'replies'} {_ENDED.get(reason, reason)}"
+            for reason, count in report.finish_reasons.items()
+        )
 
 
 def _short(files: Sequence[str]) -> Sequence[str]:

@@ -14,7 +14,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from medagent.core.figures import bare, counted, dollars, duration, figure, percent, spread
@@ -29,12 +29,16 @@ from refsol.failures import SHORT_WORDS
 from refsol.trials import rates
 
 LINES, COLUMNS = 25, 78
-_FEWEST_ROWS = 4
-"""The rows that many notes leave room for."""
+_FEWEST_NOTES = 2
+"""The lines of notes that many rows leave room for."""
 _GAP = 3
 _KINDS = 6
 _NEXT = "Next: "
 _UNBROKEN = "\xa0"
+_VALUE = re.compile(r"(?<= )(--\S+) (?!--)")
+"""An option before its value."""
+_SPACE = "\0"
+"""A space at which a command is not broken: no command contains this character."""
 _WORDS = {"nop": "doing nothing", "yes": "always yes"}
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
@@ -46,15 +50,20 @@ def print_summary(report: Report, closing: Iterable[str] = (), commands: Sequenc
 
 
 def summary(report: Report, closing: Iterable[str], commands: Sequence[str], width: int) -> list[str]:
-    """The lines. Rows and notes that do not fit are counted, not cut silently."""
+    """The lines. Rows matter more than notes, and notes more than further commands. What does not fit is counted, not
+    cut silently.
+    """
     head = _wrapped([title(report), *_score(report)], width)
-    last = [*_wrapped(_cost(report), width), *_commands(report, commands, width)]
-    notes = _wrapped([*_wrong(report), *closing, *_notes(report)], width)
     rows = list(_rows(report, width))
+    notes = _wrapped([*closing, *_wrong(report), *_notes(report)], width)
+    last = [*_wrapped(_cost(report), width), *chain.from_iterable(_command(one, width) for one in commands)]
+    following = _next(report, width)
+    used = len(head) + len(rows) + len(notes) + len(last)
+    last += chain.from_iterable(following if used + sum(map(len, following)) <= LINES else following[:1])
     gap = [""] if len(head) + len(rows) + len(notes) + len(last) + 2 <= LINES else []
-    room = LINES - len(head) - len(last) - 2 * len(gap)
-    notes = _shortened(notes, room - min(len(rows), _FEWEST_ROWS))
-    rows = _shortened(rows, room - len(notes))
+    room = max(LINES - len(head) - len(last) - 2 * len(gap), _FEWEST_NOTES + 1)
+    rows = _shortened(rows, room - min(len(notes), _FEWEST_NOTES))
+    notes = _shortened(notes, room - len(rows))
     return [*head, *(gap if rows else []), *rows, *gap, *notes, *last]
 
 
@@ -102,7 +111,7 @@ def _rows(report: Report, width: int) -> Iterator[str]:
     """The lines of the table. The title of the first section stands above the names."""
     sections = [section for section in report.table if section.lines and not section.detail]
     lines = [line for section in sections for line in section.lines]
-    if not lines:
+    if not any(line.n for line in lines):
         return
     right = any("right" in line.counts for line in lines)
     columns = {"right" if right else sections[0].count or report.count: [_n(line) for line in lines]}
@@ -143,8 +152,8 @@ def _aligned(names: Sequence[str], columns: Mapping[str, Sequence[str]], width: 
 
 
 def _wrong(report: Report) -> Iterator[str]:
-    """How often each kind of failure occurs, the most frequent kinds first."""
-    kinds = Counter(item.kind for item in report.items if item.kind).most_common()
+    """How often each kind of failure occurs in graded items, the most frequent kinds first."""
+    kinds = Counter(item.kind for item in report.items if item.kind and item.value is not None).most_common()
     if kinds:
         words = [f"{n:,} {SHORT_WORDS.get(kind, kind.replace('-', ' '))}" for kind, n in kinds[:_KINDS]]
         more = sum(n for _, n in kinds[_KINDS:])
@@ -178,20 +187,28 @@ def _short(tokens: int) -> str:
     return f"{tokens}" if tokens < 1000 else f"{tokens / 1000:.0f}k" if tokens < 999_500 else f"{tokens / 1e6:.1f}M"
 
 
-def _commands(report: Report, commands: Sequence[str], width: int) -> list[str]:
-    """The commands to read more about a run's folder, on one line if they fit."""
+def _next(report: Report, width: int) -> list[list[str]]:
+    """The commands to read more about a run's folder: on one line if they fit, otherwise each on lines of its own."""
     folder = Path(report.folder)
     if not (folder / "run.json").is_file():
-        return list(commands)
+        return []
     benchmark = str(read_run(folder)["benchmark"]).removeprefix(os.path.join(os.getcwd(), ""))
     own = is_import_path(benchmark) or is_whole_file(benchmark)
     code = f" --benchmark {shlex.quote(benchmark)}" if own else ""
     wrong = any(item.correct is False for item in report.items)
     what = [("show", "--wrong"), ("report", "--open"), ("grade", "--full")][not wrong :]
     following = [f"medagent {name} {shlex.quote(str(folder))} {option}{code}" for name, option in what]
-    if len(" · ".join(following)) + len(_NEXT) <= width:
-        following = [" · ".join(following)]
-    return [*commands, *(f"{'' if number else _NEXT:{len(_NEXT)}}{one}" for number, one in enumerate(following))]
+    if len(line := _NEXT + " · ".join(following)) <= width:
+        return [[line]]
+    return [_command(f"{'' if number else _NEXT:{len(_NEXT)}}{one}", width) for number, one in enumerate(following)]
+
+
+def _command(text: str, width: int) -> list[str]:
+    """A command, with what stands before it, on lines of this width, as a shell reads them."""
+    before, words = re.split("(?=medagent )", text, maxsplit=1)
+    whole = " ".join(shlex.quote(word).replace(" ", _SPACE) for word in shlex.split(words))
+    lines = _wrapper(width - 2, " " * (len(_NEXT) + 2)).wrap(before + _VALUE.sub(rf"\1{_SPACE}", whole))
+    return [line.replace(_SPACE, " ") for line in " \\\n".join(lines).split("\n")]
 
 
 def _beside(parts: Iterable[str]) -> str:
@@ -201,8 +218,12 @@ def _beside(parts: Iterable[str]) -> str:
 
 def _wrapped(texts: Iterable[str], width: int) -> list[str]:
     """The texts on lines of this width."""
-    wrap = textwrap.TextWrapper(width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-    return [line.replace(_UNBROKEN, " ") for text in texts for line in wrap.wrap(printable(text))]
+    wrap = _wrapper(width, "  ").wrap
+    return [line.replace(_UNBROKEN, " ") for text in texts for line in wrap(printable(text))]
+
+
+def _wrapper(width: int, indent: str) -> textwrap.TextWrapper:
+    return textwrap.TextWrapper(width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _shortened(lines: Sequence[str], room: int) -> list[str]:

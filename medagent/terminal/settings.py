@@ -122,6 +122,8 @@ def _own(field: Any, defaults: bool) -> Iterator[inspect.Parameter]:
     simple = kind if kind in (str, int, float, bool, Path) or get_args(kind) else str
     annotation = {tuple: str, dict: list[str], list: list[str]}.get(get_origin(kind), simple)
     shown = field.default if defaults and kind is not bool else None
+    if kind is Path and shown and Path(shown).is_absolute():  # a bundled file, which the help text names
+        shown = None
     yield _parameter(
         field.name,
         annotation,

@@ -181,7 +181,7 @@ def question_figures(
         notes=list(_notes(whole, source)),
         background=list(_background(whole, parts, questions)),
         baselines=dict(baselines(questions_done)),
-        measure="points",
+        measure="percent",
         figure="accuracy",
         count="decided",
         details={"by_types": by_types(parts), "faulty_truth": always_empty(questions)},

@@ -44,8 +44,6 @@ _SHORTEST_PREAMBLE = 400
 """A common beginning of prompts that is longer than this is stored once."""
 _LOOKED_AT = 40
 """Number of prompts whose common beginning is used."""
-_PATH = re.compile(r"\S*/(?=[^/\s]+\.py:)")
-"""The folder of an agent's file."""
 _SECONDS = re.compile(r"T(\d\d:\d\d):[\d.]+\+00:00")
 
 
@@ -228,7 +226,7 @@ def _run(page: RunPage) -> dict[str, Any]:
     interval = Interval(*overall.interval) if overall.interval else None
     return {
         "label": page.label,
-        "title": _clean(_PATH.sub("", title(report))),
+        "title": _clean(title(report)),
         "facts": _facts(report),
         "figure": report.figure,
         "measure": report.measure,

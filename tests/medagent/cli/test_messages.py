@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -12,7 +14,7 @@ from medagent.models import open_model
 from medagent.models.base import Message
 from medagent.models.settings import ModelSettings
 from tests.command import medagent
-from tests.loopback import ModelServer
+from tests.loopback import ModelServer, status
 from tests.shared_data import ROOT
 from tools.messages import messages
 
@@ -109,12 +111,26 @@ def test_an_endpoint_that_is_down(url: str, words: str) -> None:
     assert str(raised.value) == f"{url}: {words}"
 
 
-def test_a_run_whose_endpoint_is_down_ends_at_the_first_refused_connection() -> None:
-    ran = medagent("run", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--limit", "3", "--quiet")
+def unknown_host(*_: Any, **__: Any) -> NoReturn:
+    """A resolver that knows no name."""
+    raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://127.0.0.1:9/v1", "nothing listens on 127.0.0.1:9; start the server, or correct the base URL"),
+        ("http://locahost:8000/v1", "the host locahost is not known; correct the base URL"),
+    ],
+)
+def test_a_run_whose_endpoint_cannot_be_reached_ends_at_the_first_call(
+    url: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", unknown_host)
+    ran = medagent("run", "--model", "m", "--base-url", url, "--limit", "3", "--quiet")
     assert ran.code == 1
-    assert ran.err.splitlines()[-1].startswith(
-        "medagent: http://127.0.0.1:9/v1: nothing listens on 127.0.0.1:9; start the server, or correct the base URL"
-    )
+    assert ran.err.splitlines()[-1].startswith(f"medagent: {url}: {words}")
+    assert "attempts" not in ran.err
     assert "Score" not in ran.out
 
 
@@ -131,6 +147,12 @@ def test_an_endpoint_that_has_answered_is_asked_again() -> None:
 
     with pytest.raises(ModelError, match=r"nothing listens on 127.* \(2 attempts\)"):
         asyncio.run(ask())
+
+
+def test_a_base_url_without_its_version_is_named() -> None:
+    with ModelServer(faults=[status(404, message="Not Found")]) as server:
+        ran = medagent("run", "--model", "m", "--base-url", server.url.removesuffix("/v1"), "--limit", "1", "--quiet")
+    assert "answered 404: Not Found (does the base URL end in /v1?)" in ran.err
 
 
 def test_play_that_ends_without_finish_is_named() -> None:

@@ -45,10 +45,11 @@ def test_failures_are_grouped_and_the_command_that_continues_is_named(capsys: py
     failed = [f"u{n}: model_error: 500: down" for n in range(3)] + ["u9: fhir_error: away", "u8: agent_error: mine"]
     endings = {"completed": 5, "invalid_action": 2, "model_error": 3}
     spent = {"model m": Spent(calls=3, prompt=10, completion=5), "judge j": Spent(calls=1, prompt=2, cost=0.5)}
-    print_end(report(failed=failed, owed=["u0"], endings=endings, command="medagent run", spending=spent), full=True)
+    owed = ["u0", "u1", "u2", "u8", "u9", "not started"]
+    print_end(report(failed=failed, owed=owed, endings=endings, command="medagent run", spending=spent), full=True)
     out = said(capsys)
     assert "Not completed: 2 invalid_action" in out
-    assert "Failed, owed and not graded: 4" in out
+    assert "Owed and not graded: 6" in out
     assert "3 × model_error: 500: down (first: u0)" in out
     assert "Continue: medagent run" in out
     assert "model m: 3 calls, 10 + 5 tokens, –, 0 retries" in out

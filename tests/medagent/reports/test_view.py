@@ -16,6 +16,7 @@ import pytest
 
 from medagent.cli._view import view_server
 from tests.command import medagent
+from tests.medagent.benchmarks.ward.ward3 import write
 from tests.medagent.reports.browser import opened, serious
 
 RUN = ("run", "--limit", 4, "--quiet", "--results-dir")
@@ -31,9 +32,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def viewing(results: Path) -> Iterator[int]:
+def viewing(results: Path, *codes: str) -> Iterator[int]:
     """The page's port, while its server runs."""
-    with view_server(results) as server:
+    with view_server(results, benchmarks=codes) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -124,6 +125,27 @@ def test_a_run_that_cannot_be_read_is_named(results: Path, tmp_path: Path) -> No
     assert "run.json: is damaged" in run["problem"]
 
 
+def test_runs_of_ones_own_benchmarks_are_read_with_the_code_that_the_user_names(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(results / "v2_r1_nop", "results/v2_r1_nop")
+    code, patients = write(tmp_path)
+    for agent in ("nop", "constant"):
+        assert medagent("run", code, "--ehr", patients, "--agent", agent, "--limit", 3, "--quiet").code == 0
+    one, two = sorted(path.name for path in Path("results").glob("*ward*"))
+    with viewing(Path("results"), "unknown.py:Other", code.name) as port:
+        listed = json.loads(get(port, "/runs")[1])["runs"]
+        assert [run["name"] for run in listed if "problem" in run] == []
+        assert get(port, f"/run/{one}")[0] == get(port, f"/compare?run={one}&run={two}")[0] == 200
+        mixed = f"{one} and v2_r1_nop: runs of two benchmarks; tick two runs of one"
+        assert get(port, f"/compare?run={one}&run=v2_r1_nop") == (400, mixed)
+    with viewing(Path("results")) as port:
+        status, text = get(port, f"/run/{one}")
+        assert (status, "to read it with that code: --benchmark" in text) == (400, True)
+    assert "missing.py:Mine: no such file" in medagent("view", "results", "--benchmark", "missing.py:Mine").err
+
+
 def test_the_command_says_its_address_and_what_is_missing(results: Path, tmp_path: Path) -> None:
     ran = medagent("view", tmp_path / "none")
     assert (ran.code, ran.err) == (
@@ -137,6 +159,8 @@ def test_the_command_says_its_address_and_what_is_missing(results: Path, tmp_pat
 def test_the_page_in_a_browser_lists_opens_and_compares(results: Path, tmp_path: Path) -> None:
     folder = tmp_path / "results"
     shutil.copytree(results / "v2_r1_nop", folder / "v2_r1_nop")
+    ran = medagent("run", "promptcblue", "--agent", "majority", "--limit", 4, "--quiet", "--results-dir", folder)
+    assert ran.code == 0, ran.err
     with viewing(folder) as port, opened(viewport={"width": 390, "height": 800}) as found:
         found.page.goto(f"http://127.0.0.1:{port}/")
         found.until("#runs tr", "0.0%")
@@ -145,7 +169,12 @@ def test_the_page_in_a_browser_lists_opens_and_compares(results: Path, tmp_path:
         shutil.copytree(results / "v2_r1_reference", folder / "v2_r1_reference")  # the page changes by itself
         found.until("#runs tr", "100.0%")
         assert found.page.is_checked("input[value=v2_r1_nop]")
+        found.page.check("input[value=promptcblue_r1_majority]")
+        assert found.page.locator("#compare").is_disabled()
+        assert found.text("#hint") == "Only runs of one benchmark can be compared."
+        found.page.uncheck("input[value=promptcblue_r1_majority]")
         found.page.check("input[value=v2_r1_reference]")
+        assert found.text("#hint") == ""
         with found.page.expect_popup() as popup:
             found.page.click("#compare")
         popup.value.wait_for_selector("html[data-ready]")

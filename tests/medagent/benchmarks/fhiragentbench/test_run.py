@@ -57,7 +57,7 @@ def test_reading_whole_charts_finds_everything_and_is_precise_by_the_handling(ru
 def test_invalid_actions_are_not_precise(run: Run) -> None:
     with ModelServer("hello") as server:
         ran = run("--model", "m", "--base-url", server.url, "--full")
-    assert "100.00" in ran.out.split("without true ids", 1)[1].splitlines()[0]
+    assert "100.0%" in ran.out.split("without true ids", 1)[1].splitlines()[0]
     assert "No answer found an id of a right type. Precision covers only questions without true ids (1)" in ran.out
     assert "No answer found an id" not in run("--agent", "fetch-all", "--full").out
 

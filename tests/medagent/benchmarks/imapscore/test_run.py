@@ -334,7 +334,7 @@ def test_items_that_the_endpoint_failed_are_owed(tmp_path: Path, capsys: pytest.
     assert failed.failure == "extraction_failed"
     assert "500" in failed.reason
     said = capsys.readouterr().out
-    assert "Failed, owed and not graded: 1" in said
+    assert "Owed and not graded: 1" in said
     assert "Continue: medagent run imapscore --" in said
     with ModelServer(reply=Oracle()) as server:
         assert run(server, tmp_path, data=data) == 0

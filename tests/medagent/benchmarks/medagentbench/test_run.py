@@ -100,7 +100,8 @@ def test_what_is_not_an_action_is_recorded_and_wrong_but_never_a_failure(tmp_pat
         ran = run(tmp_path, "--version", "v1", "--model", "m", "--base-url", server.url, "--types", "task4,task7")
     assert ran.code == 0, ran.err
     assert {row["status"] for row in episodes(tmp_path / "v1_r1_m").values()} == {"invalid_action", "empty"}
-    assert "16 invalid_action, 4 empty" in ran.out
+    assert "16 invalid message, 4 unfinished" in ran.out
+    assert "4 replies were empty" in ran.out
     assert "--strip-thinking" in ran.out
 
 
@@ -113,7 +114,7 @@ def test_failed_episodes_are_no_wrong_answers_and_are_run_again(tmp_path: Path) 
         ran = run(tmp_path, *args)
         assert ran.code == 2
         assert "model_error" in ran.out
-        assert "Continue: medagent run --version v1 --round r1" in ran.out
+        assert "Continue: medagent run --version v1 --model m" in ran.out
         assert "--types task7" in ran.out
         item = results(tmp_path, "v1_r1_m")["results"][1]
         assert (item["task_id"], item["answer"]) == ("task7_2", None)
