@@ -105,8 +105,12 @@ class HttpEhr:
             raise UserError(ONLY_EMBEDDED)
         yield _HttpSession(self)
 
-    async def check(self) -> dict[str, Any]:
-        """Request the server's CapabilityStatement once. Raises UserError with URL and reason if it does not come."""
+    async def check(self) -> None:
+        """Raises UserError with URL and reason if the server does not say what it can do."""
+        await self.capabilities()
+
+    async def capabilities(self) -> dict[str, Any]:
+        """The server's CapabilityStatement, requested once. Raises UserError with URL and reason if it does not come."""
         import httpx
 
         try:

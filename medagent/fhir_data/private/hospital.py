@@ -34,7 +34,7 @@ class Hospital:
 
     async def check(self) -> None:
         """Raises UserError if the server does not answer, or is not of FHIR R4."""
-        version = (await self._ehr.check()).get("fhirVersion")
+        version = (await self._ehr.capabilities()).get("fhirVersion")
         if not str(version).startswith("4.0"):
             raise UserError(f"FHIR server {self._ehr.shown_url}: serves FHIR {version}; --writes private needs 4.0")
 
