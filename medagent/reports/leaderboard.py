@@ -286,15 +286,19 @@ def _row(entry: Entry) -> list[Cell]:
 
 
 def _trials(report: Report) -> list[Cell]:
-    """The number of trials; pass@k and pass^k with their intervals, if there are several."""
+    """The number of trials that every item has; pass@k and pass^k with their intervals, if there are several."""
     items = counting(report.items)
-    trials = max((item.trial for item in items), default=1)
     outcomes = by_trial(items)
-    if not outcomes or trials == 1:
-        return [trials, None, None]
+    if not outcomes:
+        return [None, None, None]
     figures = rates(outcomes, *places(items))
+    if figures.trials == 1:
+        return [1, None, None]
     last = ((figures.at, figures.at_intervals), (figures.hat, figures.hat_intervals))
-    return [trials, *(f"{figure(values[-1], 'percent')} ({bounds(intervals[-1])})" for values, intervals in last)]
+    return [
+        figures.trials,
+        *(f"{figure(values[-1], 'percent')} ({bounds(intervals[-1])})" for values, intervals in last),
+    ]
 
 
 def _measured(report: Report, *, claimed: bool) -> Iterator[str]:

@@ -38,7 +38,7 @@ def trial_sections(
         )
         for k in shown
     ]
-    title = f"{whole.trials} trials"
+    title = counted(whole.trials, "trials")
     return [
         TableSection(title=title, lines=tuple(lines), name="task", figure="pass@1", count="tasks", detail=True),
         TableSection(

@@ -143,6 +143,8 @@ def test_a_pack_holds_a_whole_run_or_says_that_it_does_not() -> None:
     assert (refused.code, refused.err.count("\n"), Path("results/v1_r1_nop.zip").exists()) == (1, 1, False)
     assert "the run is not complete: " in refused.err
     assert "(90 such episodes)" in refused.err
+    assert medagent("run", "--agent", "nop", "--limit", 99, "--version", "v1", "--round", "r2", "--quiet").code == 0
+    assert "(1 such episode)" in medagent("submit", "pack", Path("results/v1_r2_nop")).err
     assert "--partial" in refused.err
     assert medagent("submit", "pack", run, "--partial").code == 0
     pack = run.with_suffix(".zip")

@@ -119,6 +119,21 @@ def test_the_rate_of_a_board_is_the_mean_of_all_trials(tmp_path: Path, monkeypat
     assert row["pass^k"].startswith("0.0% (0.0–")
 
 
+def test_trials_that_only_some_items_have_are_not_in_the_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = coins("0-44", "1,2", trials=2)
+    journal = Path(folder) / "episodes.jsonl"
+    lines = journal.read_text().splitlines()
+    lost = [line for line in lines if json.loads(line)["unit"].endswith("#2")][5:]
+    journal.write_text("".join(f"{'' if line in lost else line}\n" for line in lines))
+    made = medagent("leaderboard", folder, *BENCHMARK)
+    assert made.code == 0, made.err
+    (row,) = rows(made.out)
+    assert (row["trials k"], row["pass@k"], row["pass^k"]) == ("1", "–", "–")
+
+
 def test_published_figures_stand_below_and_texts_stay_in_their_cells() -> None:
     published = TableSection(title="Published figures", lines=(TableLine(name="GPT-4o", n=300, value=0.64),))
     report = Report(

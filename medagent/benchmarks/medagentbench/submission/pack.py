@@ -25,6 +25,7 @@ from medagent.benchmarks.medagentbench.results.files import results_path
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, set_of_run
 from medagent.core.errors import UserError
+from medagent.core.figures import counted
 from medagent.core.named_paths import named_path
 from medagent.core.scrub import hide, remember_environment
 from medagent.core.writing import replacing
@@ -86,8 +87,8 @@ def write_pack(run: Path, out: Path, *, partial: bool = False) -> Packed:
     missing = [] if partial else _missing(run, about)
     if missing:
         raise UserError(
-            f"{run}: the run is not complete: {missing[0]} ({len(missing)} such episodes); continue it without --limit "
-            "and other options that select tasks, or pass --partial"
+            f"{run}: the run is not complete: {missing[0]} ({counted(len(missing), 'such episodes')}); "
+            "continue it without --limit and other options that select tasks, or pass --partial"
         )
     remember_environment(os.environ)
     files = {path.name: _hidden(path) for path in sorted(run.iterdir()) if _NAME.fullmatch(path.name)}
