@@ -88,6 +88,30 @@ def official_score(a: Path, b: Path, code: Code | None) -> Paired | None:
         return None
 
 
+def patients_of(run: Path, benchmark: Benchmark[Any, Any]) -> str:
+    """The digest of the patients of a run over FHIR data; empty if it is unknown. A FHIR server is assumed to contain
+    the data set's own patients.
+    """
+    from medagent.fhir_episodes.benchmark import FhirBenchmark
+
+    settings = Run(run).settings
+    if settings.get("ehr-digest") or not settings.get("fhir") or not isinstance(benchmark, FhirBenchmark):
+        return str(settings.get("ehr-digest") or "")
+    try:
+        source = benchmark.source(Run(run), {}).model_copy(update={"ehr": None})
+        return benchmark.patients(source, lambda _: None).digest
+    except UserError:  # the data set comes without patients
+        return ""
+
+
+def other_patients(a: Path, b: Path, code: Code | None) -> tuple[str, str] | None:
+    """The digests of the patients of two runs if these differ; otherwise None."""
+    if not (is_run(a) and is_run(b)):
+        return None
+    first, second = (patients_of(path, of_folder(path, code)) for path in (a, b))
+    return (first, second) if first and second and first != second else None
+
+
 def official_scores(paths: Sequence[Path], code: Code | None) -> dict[tuple[int, int], Paired]:
     """The official scores of pairs of runs, by their places, if these are not means of items."""
     pairs = combinations(enumerate(paths), 2)
@@ -159,30 +183,6 @@ def _asked(path: Path, code: Code | None, options: Mapping[str, Any]) -> Mapping
         return _questions(path, code)
     except UserError:
         return {}
-
-
-def patients_of(run: Path, benchmark: Benchmark[Any, Any]) -> str:
-    """The digest of the patients of a run over FHIR data; empty if it is unknown. A FHIR server is assumed to contain
-    the data set's own patients.
-    """
-    from medagent.fhir_episodes.benchmark import FhirBenchmark
-
-    settings = Run(run).settings
-    if settings.get("ehr-digest") or not settings.get("fhir") or not isinstance(benchmark, FhirBenchmark):
-        return str(settings.get("ehr-digest") or "")
-    try:
-        source = benchmark.source(Run(run), {}).model_copy(update={"ehr": None})
-        return benchmark.patients(source, lambda _: None).digest
-    except UserError:  # the data set comes without patients
-        return ""
-
-
-def other_patients(a: Path, b: Path, code: Code | None) -> tuple[str, str] | None:
-    """The digests of the patients of two runs if these differ; otherwise None."""
-    if not (is_run(a) and is_run(b)):
-        return None
-    first, second = (patients_of(path, of_folder(path, code)) for path in (a, b))
-    return (first, second) if first and second and first != second else None
 
 
 def _questions(folder: Path, code: Code | None) -> dict[str, str]:

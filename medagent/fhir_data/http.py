@@ -110,7 +110,7 @@ class HttpEhr:
         await self.capabilities()
 
     async def capabilities(self) -> dict[str, Any]:
-        """The server's CapabilityStatement, requested once. Raises UserError with URL and reason if it does not come."""
+        """The server's CapabilityStatement. Raises UserError with URL and reason if it does not come."""
         import httpx
 
         try:

@@ -32,12 +32,12 @@ def without_thinking(message: str) -> str:
     fenced code. One that is not closed goes on to the end; one that is not opened begins with the message, since chat
     templates may open it.
     """
-    kept, position = [], 0
+    parts, position = [], 0
     for match in _THINKING.finditer(message):
-        kept.append(message[position : match.start()])
+        parts.append(message[position : match.start()])
         if match["end"]:
-            kept.clear()
+            parts.clear()
         elif match["fence"]:
-            kept.append(match[0])
+            parts.append(match[0])
         position = match.end()
-    return "".join(kept) + message[position:]
+    return "".join(parts) + message[position:]

@@ -120,7 +120,7 @@ def unknown_host(*_: Any, **__: Any) -> NoReturn:
     ("url", "words"),
     [
         ("http://127.0.0.1:9/v1", "nothing listens on 127.0.0.1:9; start the server, or correct the base URL"),
-        ("http://locahost:8000/v1", "the host locahost is not known; correct the base URL"),
+        ("http://modelhost:8000/v1", "the host modelhost is not known; correct the base URL"),
     ],
 )
 def test_a_run_whose_endpoint_cannot_be_reached_ends_at_the_first_call(
