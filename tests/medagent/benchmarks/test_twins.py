@@ -149,6 +149,16 @@ def test_the_command_counts_pairs_and_says_why_items_are_left_out(mab: Twins) ->
     assert lines[-2] == f"{mab.folder}: {len(mab.tasks) // 2} pairs, {len(mab.tasks)} items"
 
 
+def test_twins_of_twins_are_refused(twins: Twins, tmp_path: Path) -> None:
+    words = ("--from", *twins.words) if twins.words else ()
+    ran = medagent("data", "twins", twins.folder, *words, "--out", tmp_path / "again")
+    assert (ran.code, ran.err) == (
+        1,
+        "medagent: the set contains twins or injected instructions; make twins of a set without them\n",
+    )
+    assert not list((tmp_path / "again").iterdir())
+
+
 def test_twins_have_the_same_words(mab: Twins) -> None:
     words: dict[str, set[tuple[str, ...]]] = {}
     for task in mab.tasks:
