@@ -27,7 +27,7 @@ SEED, MANIFEST, HOSPITAL = "seed.txt", "dataset.json", "hospital.ndjson"
 """The files of a folder: the seed (if it was chosen at random), the manifest, and the patients."""
 PRIVATE_BITS = 128
 LEAST_PATIENTS = 2
-"""A hospital has pairs of similar patients."""
+"""A new hospital has pairs of similar patients."""
 
 T = TypeVar("T")
 
@@ -52,6 +52,9 @@ class Order:
             raise UserError("--seed is empty; leave it out for a secret one")
         if self.per_type < 1:
             raise UserError(f"--per-type: {self.per_type} is too low; at least 1 task of each type is needed")
+
+    def check_patients(self) -> None:
+        """Raises UserError if they are too few for a new hospital."""
         if self.patients < LEAST_PATIENTS:
             raise UserError(f"--patients: {self.patients} is too low; at least {LEAST_PATIENTS} are needed")
 
@@ -215,6 +218,7 @@ class SetGenerator(Generic[M]):
 
     def make(self, folder: Path, order: Order) -> M:
         """Make a set in a new or empty folder. Raises UserError, and then removes the files that it wrote."""
+        order.check_patients()
         least, needed = self.least
         if order.per_type < least:
             raise UserError(f"--per-type: {order.per_type} is too low; {needed}")

@@ -31,7 +31,7 @@ class _Task(Protocol):
     @property
     def type(self) -> str: ...
     @property
-    def injected(self) -> object: ...
+    def amendment(self) -> Amendment: ...
 
 
 T = TypeVar("T", bound=_Task)
@@ -73,11 +73,11 @@ def by_rules(hospital: Hospital, case: Callable[[T], Case]) -> Callable[[T], lis
 def twins_of(tasks: Sequence[T], options_of: Callable[[T], list[Pair] | str]) -> Twins[T]:
     """Make the twins of some tasks, of their possible ones (or the reason why there is none).
 
-    The same tasks and patients give the same twins. Raises UserError for no pair, and for tasks with injected
-    instructions.
+    The same tasks and patients give the same twins. Raises UserError for no pair, and for tasks whose charts already
+    differ from the data.
     """
-    if any(task.injected for task in tasks):
-        raise UserError("the set has injected instructions; make twins of a set without them")
+    if any(task.amendment for task in tasks):
+        raise UserError("the set contains twins or injected instructions; make twins of a set without them")
     possible: dict[str, list[tuple[T, list[Pair]]]] = {task.type: [] for task in tasks}
     left_out: dict[str, Counter[str]] = {task.type: Counter() for task in tasks}
     for task in tasks:

@@ -21,7 +21,7 @@ app = group(
     no_args_is_help=False,
 )
 
-_OF_PATIENTS = "ehr fhir patient_ids group now id_system concurrency fhir_header ca_file"
+_OF_PATIENTS = "patients ehr fhir patient_ids group now id_system concurrency fhir_header ca_file"
 
 
 @app.callback(invoke_without_command=True)
@@ -180,7 +180,6 @@ def new(
             help="For training and its tests: splits never share a seed. ood is a shift set with other wording."
         ),
     ] = None,
-    patients: Annotated[int, typer.Option(help="Number of patients.")] = 100,
     per_type: Annotated[int, typer.Option(help="Tasks of each type; v1 gets a third of them.")] = 30,
     types: Annotated[
         str | None,
@@ -217,10 +216,10 @@ def new(
     _refuse(types, like, split, values, injected)
     share = 0.0 if injected is None else share_of(injected)
     if types is None:
-        benchmark, name, made = _generated(folder, like, split, seed, patients, per_type, share)
+        benchmark, name, made = _generated(folder, like, split, seed, server.patients, per_type, share)
         _describe(folder, benchmark, name, made, 10 * made.per_type)
     else:
-        _of_types(types, folder, Order(seed, patients, per_type, share), server)
+        _of_types(types, folder, Order(seed, server.patients, per_type, share), server)
 
 
 def _refuse(types: str | None, like: Any, split: Any, values: dict[str, Any], injected: str | None) -> None:

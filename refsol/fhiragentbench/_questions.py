@@ -100,6 +100,11 @@ class Question:
         return self.true_answer if self.true_ids else NO_ANSWER
 
     @property
+    def change(self) -> tuple[str, ...]:
+        """References of the resources that its chart lacks."""
+        return tuple(f"{kind}/{one}" for kind, ids in self.removed.items() for one in ids)
+
+    @property
     def family(self) -> Family:
         """The family of the template. Raises ValueError if no family matches."""
         return family_of(self.template)

@@ -35,7 +35,7 @@ def item_of(question: Question, source: FhirAgentBenchSettings) -> QuestionItem:
         group=question.family,
         cluster=question.twin or question.patient,
         pair=question.twin,
-        change=[f"{kind}/{one}" for kind, ids in question.removed.items() for one in ids],
+        change=question.change,
         question=question.question,
         context="\n".join(lines),
         target=question.judged_answer,

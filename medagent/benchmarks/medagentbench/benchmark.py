@@ -118,7 +118,7 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
 
     def resources(self, source: MedAgentBenchSettings) -> Iterable[bytes]:
         dataset = dataset_of(source)
-        if not dataset.bundled and dataset.hospital is None:
+        if not dataset.over_bundled and dataset.hospital is None:
             raise UserError(
                 f"data set {dataset.name!r} does not contain its patients, and the image needs them; export the "
                 "bundled data set or a folder made by `medagent data new`"

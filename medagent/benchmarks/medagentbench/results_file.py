@@ -133,7 +133,7 @@ def _task_set(results: Path, settings: Mapping[str, Any], grading: MedAgentBench
             f"{results}: by the run.json next to it, the run used another task set than {dataset.path}; name its task "
             "file with --tasks and its patient data with --ehr"
         )
-    patients = dataset.manifest.files[HOSPITAL] if dataset.manifest else DIGEST
+    patients = dataset.manifest.files.get(HOSPITAL, DIGEST) if dataset.manifest else DIGEST
     own = (grading.fhir, grading.ehr, grading.key) == (None, None, None)
     if own and settings.get("ehr-digest") not in (None, patients):
         raise UserError(

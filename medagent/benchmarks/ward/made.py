@@ -60,6 +60,8 @@ def make(types: Sequence[TaskType], folder: Path, order: Order, ehr: Path | None
 
     Raises UserError or RuleError, and then removes the files that it wrote.
     """
+    if ehr is None:
+        order.check_patients()
     return make_folder(folder, order.seed, lambda seed: _write(types, folder, order, seed, ehr))
 
 

@@ -44,8 +44,10 @@ SERVER = "A hospital's own server"
 
 
 class HospitalSettings(WardSettings):
-    """The options of `medagent data new --from FILE.py` about the patients."""
+    """The options of `medagent data new` about the patients."""
 
+    patients: Annotated[Count, Option("", kind="value", without="patient_ids group ehr")] = 100
+    """Number of patients."""
     fhir: Annotated[str | None, Option(SERVER, kind="address", metavar="URL")] = None
     """With --from: the tasks are about patients of this FHIR server."""
     patient_ids: Annotated[Path | None, Option(SERVER, kind="path", metavar="FILE", needs="fhir", without="group")] = (

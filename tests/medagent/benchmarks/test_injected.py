@@ -339,7 +339,7 @@ def test_a_hospital_s_server_has_one_line(tmp_path: Path) -> None:
     ("words", "problem"),
     [
         (("run", "--agent", "nop", "--fhir", "http://127.0.0.1:1/fhir/", "--dataset"), "need the embedded server"),
-        (("data", "twins"), "the set has injected instructions; make twins of a set without them"),
+        (("data", "twins"), "the set contains twins or injected instructions; make twins of a set without them"),
     ],
 )
 def test_what_a_set_cannot_do_has_one_line(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ import pytest
 from medagent import Score, episode
 from medagent.agents.base import Agent
 from medagent.benchmarks.twins import open_hospital
+from medagent.core.writing import file_digest
 from medagent.fhir_data.embedded import bundled_file
 from medagent.rl import UngradedError, pair_reward
 from refsol.clinical.chart import ref
@@ -72,6 +74,16 @@ def few(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return chosen
 
 
+def few_of(source: Path, file: str, folder: Path) -> Path:
+    """A set of a few tasks over the bundled hospital, in a folder with a manifest like that of the bundled set."""
+    folder.mkdir()
+    (folder / file).write_text(json.dumps(few(json.loads((source / file).read_text("utf-8")))), "utf-8")
+    manifest = json.loads((source / "dataset.json").read_text("utf-8"))
+    manifest["files"] = {file: file_digest(folder / file)}
+    (folder / "dataset.json").write_text(json.dumps(manifest), "utf-8")
+    return folder
+
+
 def made(folder: Path, words: tuple[object, ...], run: tuple[object, ...]) -> Twins:
     ran = medagent("data", "twins", *words, "--out", folder)
     assert ran.code == 0, ran.err
@@ -80,13 +92,13 @@ def made(folder: Path, words: tuple[object, ...], run: tuple[object, ...]) -> Tw
 
 @pytest.fixture(scope="module")
 def mab(tmp_path_factory: pytest.TempPathFactory) -> Twins:
-    """Twins of a user's own task file over the bundled hospital."""
+    """Twins of a set over the bundled hospital, which its folder does not contain."""
     from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder
 
     folder = tmp_path_factory.mktemp("mab")
-    tasks = json.loads((dataset_folder("synthetic") / "test_data_v1.json").read_text("utf-8"))
-    (folder / "few.json").write_text(json.dumps(few(tasks)), "utf-8")
-    return made(folder / "twins", (folder / "few.json",), ())
+    twins = made(folder / "twins", (few_of(dataset_folder("synthetic"), "test_data_v2.json", folder / "few"),), ())
+    assert not (twins.folder / "hospital.ndjson").exists()
+    return twins
 
 
 @pytest.fixture(scope="module")
@@ -125,16 +137,9 @@ def test_an_agent_that_reads_nothing_gets_no_pair(twins: Twins, agent: str) -> N
 
 @pytest.mark.long
 def test_psb_300_has_twins(tmp_path: Path) -> None:
-    from medagent.benchmarks.psb300.tasks import folder_of, read_manifest
-    from medagent.core.writing import file_digest
+    from medagent.benchmarks.psb300.tasks import folder_of
 
-    source = tmp_path / "few"
-    source.mkdir()
-    tasks = json.loads((folder_of("synthetic") / "tasks.json").read_text("utf-8"))
-    (source / "tasks.json").write_text(json.dumps(few(tasks)), "utf-8")
-    files = {"tasks.json": file_digest(source / "tasks.json")}
-    manifest = read_manifest(folder_of("synthetic")).model_copy(update={"files": files})
-    (source / "dataset.json").write_text(manifest.model_dump_json(), "utf-8")
+    source = few_of(folder_of("synthetic"), "tasks.json", tmp_path / "few")
     twins = made(tmp_path / "twins", (source,), ("psb-300",))
     pairs = len(twins.tasks) // 2
     assert pairs >= 7 * PER_TYPE, twins.told
@@ -147,6 +152,16 @@ def test_the_command_counts_pairs_and_says_why_items_are_left_out(mab: Twins) ->
     assert f"task5: {PER_TYPE} pairs, 0 items left out" in lines
     assert f"task3: 0 pairs, {PER_TYPE} items left out ({PER_TYPE}: its ruling rests on no reading)" in lines
     assert lines[-2] == f"{mab.folder}: {len(mab.tasks) // 2} pairs, {len(mab.tasks)} items"
+
+
+def test_twins_of_twins_are_refused(twins: Twins, tmp_path: Path) -> None:
+    words = ("--from", *twins.words) if twins.words else ()
+    ran = medagent("data", "twins", twins.folder, *words, "--out", tmp_path / "again")
+    assert (ran.code, ran.err) == (
+        1,
+        "medagent: the set contains twins or injected instructions; make twins of a set without them\n",
+    )
+    assert not list((tmp_path / "again").iterdir())
 
 
 def test_twins_have_the_same_words(mab: Twins) -> None:
@@ -336,6 +351,28 @@ def test_a_results_file_is_graded_by_each_chart(mab: Twins) -> None:
         ran = medagent("grade", folder / "results.json", "--dataset", mab.folder, "--rules", rules, "--json")
         assert ran.code == 0, ran.err
         assert json.loads(ran.out)["twins"]["right_on_both"]["right"] == pairs
+
+
+def test_the_official_grader_is_not_asked_about_twins(mab: Twins, tmp_path: Path) -> None:
+    (tmp_path / "refsol.py").write_text("def task1(*_):\n    return True\n")
+    folder = mab.folder.parent / "results" / Path(mab.run("reference")["folder"]).name
+    ran = medagent("grade", folder, "--official", tmp_path / "refsol.py")
+    assert (ran.code, ran.err.count("\n"), "does not know twins" in ran.err) == (1, 1, True)
+
+
+def test_each_twin_is_exported_with_its_own_chart(mab: Twins, tmp_path: Path) -> None:
+    pair = {task["id"]: task for task in mab.tasks if task["twin"] == "task5_twin1"}
+    ran = medagent("export", "harbor", tmp_path / "out", "--dataset", mab.folder, "--ids", next(iter(pair)))
+    assert ran.code == 0, ran.err
+    folders = sorted(one for one in (tmp_path / "out").iterdir() if one.is_dir())
+    assert [one.name for one in folders] == sorted(pair)
+    for folder in folders:
+        change = json.loads((folder / "environment" / "change.json").read_text("utf-8"))
+        assert change == pair[folder.name].get("change", [])
+        with gzip.open(folder / "environment" / "patients.ndjson.gz", "rt") as patients:
+            assert sum(1 for _ in patients) > 60_000
+    facts = [(folder / "tests" / "key.json").read_text("utf-8") for folder in folders]
+    assert facts[0] != facts[1]
 
 
 def test_a_pack_is_checked_by_each_chart(mab: Twins, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from medagent.benchmarks.twins import Half, Twins, copy_patients, twins_of
 from medagent.fhir_data.store import stored_lines
 from refsol.clinical.pairs import Pair
 from refsol.clinical.searches import ref
-from refsol.clinical.sources import Resource
+from refsol.clinical.sources import Amendment, Resource
 from refsol.fhiragentbench import NOT_IN_RECORD, Question, questions_text
 from refsol.json_values import as_object, objects
 from refsol.resources import codes
@@ -65,8 +65,8 @@ class _Task:
         return self.question.family
 
     @property
-    def injected(self) -> None:
-        return None
+    def amendment(self) -> Amendment:
+        return self.question.change
 
 
 def write(source: FhirAgentBenchSettings, folder: Path) -> Twins[_Task]:

@@ -33,7 +33,7 @@ def write(source: MedAgentBenchSettings, folder: Path) -> Twins[Task]:
     last = list(sets.values())[-1]
     patients = patients_file(last, source.ehr).path
     hospital = open_hospital(patients)
-    if not last.bundled or source.ehr is not None:
+    if not last.over_bundled or source.ehr is not None:
         copy_patients(patients, folder)
     for version, dataset in sets.items():
 

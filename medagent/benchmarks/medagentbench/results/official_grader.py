@@ -127,6 +127,8 @@ def official_grades(
 ) -> OfficialGrades:
     """Grade items, each with its trial, by the user's copy of the official grader. Raises UserError."""
     assert source.official is not None
+    if dataset.has_twins:
+        raise UserError("--official: the official grader does not know twins, of which each comes with its own chart")
     data = _data(source, dataset)
     tasks = {task.id: task.model_dump() for task in dataset.tasks}
     verdicts = []
@@ -145,7 +147,7 @@ def _data(source: MedAgentBenchGrading, dataset: Dataset) -> OfficialData:
         return OfficialData(url=source.fhir, headers=server_headers([]))
     if source.ehr is not None:
         return OfficialData(imported_file(source.ehr).path)
-    if (dataset.hospital or dataset.bundled) and source.key is None:
+    if (dataset.hospital or dataset.over_bundled) and source.key is None:
         return OfficialData(patients_file(dataset).path)
     raise UserError("--official needs patients, not an answer key: name them with --ehr FILE or --fhir URL")
 

@@ -100,8 +100,13 @@ class Dataset:
 
     @property
     def bundled(self) -> bool:
-        """Whether it is the bundled data set, whose patients are in the package."""
+        """Whether it is the bundled data set."""
         return self.name == BUNDLED and not self.alone
+
+    @property
+    def over_bundled(self) -> bool:
+        """Whether its patients are the package's: the bundled set, and sets made from it, such as its twins."""
+        return self.bundled or (self.manifest is not None and HOSPITAL not in self.manifest.files)
 
     @property
     def former(self) -> bool:

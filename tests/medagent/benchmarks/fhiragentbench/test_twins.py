@@ -100,11 +100,16 @@ def test_the_command_counts_pairs_and_says_why_questions_are_left_out(twins: Set
     assert not any(one.template.startswith(("Has_verb", "Is ", "How often")) for one in twins.questions)
 
 
+def test_twins_of_twins_are_refused(twins: Set, tmp_path: Path) -> None:
+    ran = medagent("data", "twins", twins.folder, "--out", tmp_path / "again")
+    assert (ran.code, "the set contains twins" in ran.err) == (1, True)
+
+
 def test_all_with_the_code_of_a_listed_resource_is_removed_and_drugs_stay(twins: Set) -> None:
     patients, whole = twins.patients, {one.twin: one for one in twins.questions if one.true_ids}
     texts = {name: json.dumps(one) for name, one in patients.items()}
     for question in twins.questions:
-        removed = {f"{kind}/{one}" for kind, ids in question.removed.items() for one in ids}
+        removed = set(question.change)
         assert bool(removed) == (not question.true_ids)
         assert not {one.partition("/")[0] for one in removed} & {"Medication", "Encounter", "Patient", "Location"}
         listed = {f"{kind}/{one}" for kind, ids in whole[question.twin].true_ids.items() for one in ids}

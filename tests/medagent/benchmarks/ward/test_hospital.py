@@ -110,6 +110,10 @@ def test_the_patients_are_those_of_a_file_or_of_a_group(hospital: Hospital) -> N
     ran = new(hospital, "--per-type", 2, "--patient-ids", "ids.txt", folder="named")
     assert ran.code == 0, ran.err
     assert {one["patient"] for one in tasks(Path("named"))} == {"W3", "W4"}, "W12 is dead"
+    Path("ids.txt").write_text("W3\n")
+    ran = new(hospital, "--per-type", 2, "--patient-ids", "ids.txt", folder="alone")
+    assert ran.code == 0, ran.err
+    assert {one["patient"] for one in tasks(Path("alone"))} == {"W3"}
     ran = new(hospital, "--per-type", 2, "--group", "ward", folder="grouped")
     assert ran.code == 0, ran.err
     assert {one["patient"] for one in tasks(Path("grouped"))} == {"W1", "W3"}, "W2 has left the ward, W12 is dead"
@@ -253,6 +257,16 @@ def test_a_token_that_expires_in_the_middle_is_read_again(hospital: Hospital, mo
     assert overall(report(run(hospital, "reference", "--quiet", "--json"))) == (12, 12), "no item was lost"
 
 
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_token_that_is_refused_at_the_start_is_to_be_renewed(hospital: Hospital, status: int) -> None:
+    made(hospital)
+    hospital.answer = lambda _: (status, b"{}")
+    for ran in (new(hospital, *FEW, folder="other"), run(hospital, "reference")):
+        assert ran.code == 1
+        (line,) = ran.err.strip().splitlines()
+        assert f"answers {status}: the token is not accepted (any more); renew it" in line
+
+
 def test_a_token_that_may_write_gets_a_warning(hospital: Hospital, monkeypatch: pytest.MonkeyPatch) -> None:
     claims = urlsafe_b64encode(b'{"scope": "system/*.cruds"}').decode()
     token = f"e30.{claims}.x"
@@ -352,6 +366,9 @@ def test_a_server_that_ignores_count_loses_nothing(hospital: Hospital) -> None:
         (("--patient-ids", "bad.txt"), "bad.txt:1: is not the id of a Patient"),
         (("--patient-ids", "empty.txt"), "empty.txt: contains no ids"),
         (("--patient-ids", "ids.txt", "--group", "ward"), "--patient-ids and --group exclude each other"),
+        (("--patient-ids", "ids.txt", "--patients", "5"), "--patients and --patient-ids exclude each other"),
+        (("--group", "ward", "--patients", "5"), "--patients and --group exclude each other"),
+        (("--patients", "0"), "--patients: is below 1"),
         (("--patient-ids", "missing.txt"), "missing.txt"),
         (("--id-system", "urn:other"), "none of 12 patients shows an identifier of this system"),
         (("--now", "yesterday"), "--now"),

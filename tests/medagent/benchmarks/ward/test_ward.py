@@ -321,6 +321,17 @@ def test_a_set_without_a_task_is_not_made(ward: Ward) -> None:
     assert not any((ward.folder / "set").iterdir())
 
 
+def test_the_number_of_patients_is_that_of_the_file(ward: Ward, tmp_path: Path) -> None:
+    ran = made(ward, "--patients", 5)
+    assert (ran.code, ran.err) == (1, "medagent: --patients and --ehr exclude each other: leave one of them out\n")
+    lines = ward.patients.read_text("utf-8").splitlines(keepends=True)
+    (tmp_path / "one.ndjson").write_text("".join(one for one in lines if re.search(r'"(Patient/)?W1"', one)), "utf-8")
+    words = ("--from", ward.code, "--ehr", tmp_path / "one.ndjson", "--per-type", 2)
+    ran = medagent("data", "new", tmp_path / "set", *words)
+    assert ran.code == 0, ran.err
+    assert ": 1 patients, " in ran.out
+
+
 FAULTS = {
     "return c.nothing([-1])": [
         ("return c.nothing([chart.nope])", "the rule of sodium_again failed: AttributeError"),
