@@ -106,7 +106,7 @@ class RunFolder:
         return self.path / "episodes.jsonl"
 
     def _command_with(self, settings: Mapping[str, Setting]) -> str:
-        """The command with those of the settings that it does not have without stating them."""
+        """The command with these settings, without those that it implies: unset ones with their present values."""
         needed = {k: v for k, v in settings.items() if k not in self._unset or v != self._settings.get(k)}
         return command_line(self._command, {**needed, **self._unwritten}, self._options)
 
