@@ -38,10 +38,10 @@ class RunFolder:
     """An open, locked run folder; a context manager. `settings` are keyed by option name (`model`, `max-rounds`) or
     fact (`tasks-digest`). `places` are options that may change when the run is continued, such as paths. `unwritten`
     are limits and addresses, which no file contains. All three are part of the command that continues the run.
-    `options` is the settings model with these options, `about` the benchmark and its data. `unset` are the settings
-    that the user left out.
+    `options` is the settings model with these options, `about` the benchmark and its data.
 
     Raises UserError if the folder cannot be used: it is read-only, locked by another run, or made with other settings.
+    `unset` are the options that the user left out: that command does not state them.
     """
 
     def __init__(
