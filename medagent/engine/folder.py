@@ -38,10 +38,10 @@ class RunFolder:
     """An open, locked run folder; a context manager. `settings` are keyed by option name (`model`, `max-rounds`) or
     fact (`tasks-digest`). `places` are options that may change when the run is continued, such as paths. `unwritten`
     are limits and addresses, which no file contains. All three are part of the command that continues the run.
-    `options` is the settings model with these options, `about` the benchmark and its data.
+    `options` is the settings model with these options, `about` the benchmark and its data. `unset` are the settings
+    that the user left out.
 
     Raises UserError if the folder cannot be used: it is read-only, locked by another run, or made with other settings.
-    `unset` are the options that the user left out: that command does not state them.
     """
 
     def __init__(
@@ -65,8 +65,7 @@ class RunFolder:
         self._places = dict(places or {})
         self._unwritten = dict(unwritten or {})
         self._options = options
-        self._reuse = reuse
-        self._unset = unset
+        self._reuse, self._unset = reuse, unset
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
         self.journal = self._locked(overwrite)
@@ -106,7 +105,7 @@ class RunFolder:
         return self.path / "episodes.jsonl"
 
     def _command_with(self, settings: Mapping[str, Setting]) -> str:
-        """The command with these settings, without those that it implies: unset ones with their present values."""
+        """The command with these settings, except unset ones that still have the same value."""
         needed = {k: v for k, v in settings.items() if k not in self._unset or v != self._settings.get(k)}
         return command_line(self._command, {**needed, **self._unwritten}, self._options)
 
