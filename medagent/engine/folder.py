@@ -58,14 +58,12 @@ class RunFolder:
         reuse: bool = False,
         unset: Collection[str] = (),
     ) -> None:
-        self.path = path
-        self._command = command
-        self._about = about
-        self._settings = dict(settings)
-        self._places = dict(places or {})
+        self.path, self._command, self._about = path, command, about
+        self._settings, self._places = dict(settings), dict(places or {})
         self._unwritten = dict(unwritten or {})
         self._options = options
-        self._reuse, self._unset = reuse, unset
+        self._reuse = reuse
+        self._unset = unset
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
         self.journal = self._locked(overwrite)
