@@ -58,11 +58,8 @@ class RunFolder:
         reuse: bool = False,
         unset: Collection[str] = (),
     ) -> None:
-        self.path = path
-        self._command = command
-        self._about = about
-        self._settings = dict(settings)
-        self._places = dict(places or {})
+        self.path, self._command, self._about = path, command, about
+        self._settings, self._places = dict(settings), dict(places or {})
         self._unwritten = dict(unwritten or {})
         self._options = tuple(options)
         self._reuse = reuse
@@ -106,7 +103,7 @@ class RunFolder:
         return self.path / "episodes.jsonl"
 
     def _command_with(self, settings: Mapping[str, Setting]) -> str:
-        """The command with those of the settings that it does not have without stating them."""
+        """The command with these settings, except unset ones that still have the same value."""
         needed = {k: v for k, v in settings.items() if k not in self._unset or v != self._settings.get(k)}
         return command_line(self._command, {**needed, **self._unwritten}, self._options)
 

@@ -94,7 +94,7 @@ def test_a_benchmark_of_a_local_file_is_run_and_read_by_its_path(tmp_path: Path)
     assert json.loads((folder / "run.json").read_text())["benchmark"] == path
     assert "9 completed" in medagent("show", folder, "--benchmark", path).out
     assert medagent("grade", folder, "--benchmark", path).code == 0
-    assert f"medagent run {path} --round r1" in medagent(*words, "--largest", 3).err
+    assert f"medagent run {path} --agent " in medagent(*words, "--largest", 3).err
 
 
 def test_what_a_generator_spends_on_its_model_is_counted(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_files_keep_the_earlier_names(here: Path) -> None:
         HOME, "r1", "task1",
     )  # fmt: skip
     other = run(*words[:-1], "http://other.test/fhir/")
-    assert f"--round r1 --agent nop --shown-base {HOME}" in other.err
+    assert f"medagent run --agent nop --shown-base {HOME}" in other.err
     assert "--limit 1 --types task1" in other.err
     graded = command("grade", "results/v2_r1_nop", "--tasks", "mine.json")
     assert "hint" not in graded.err

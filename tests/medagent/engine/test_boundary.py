@@ -130,7 +130,7 @@ def test_an_agents_failure_is_final_counted_and_repeated_on_demand(tmp_path: Pat
     ran = medagent(*words)
     assert ran.code == 0, ran.err
     assert "1 episodes ended because the agent raised an error" in ran.out
-    assert "1 agent_error" in ran.out
+    assert "1 agent error\n" in ran.out
     folder = tmp_path / "v2_r1_Fragile"
     row = next(json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines() if "_error" in line)
     assert (row["status"], row["error"]) == ("agent_error", "KeyError: 'a bug of mine'")

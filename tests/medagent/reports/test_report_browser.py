@@ -22,7 +22,7 @@ from tests.shared_data import DATA, ROOT
 ERRING = ROOT / "tests" / "medagent" / "reports" / "erring.py"
 
 
-OVERLAPS = """[...document.querySelectorAll('#panels svg')].flatMap((svg) => {
+OVERLAPS = """[...document.querySelectorAll('svg')].flatMap((svg) => {
   const texts = [...svg.querySelectorAll('text')].map((one) => [one.textContent, one.getBoundingClientRect()]);
   return texts.flatMap(([a, r], at) => texts.slice(at + 1).filter(([, q]) =>
     r.left < q.right - 1 && q.left < r.right - 1 && r.top < q.bottom - 4 && q.top < r.bottom - 4).map(([b]) => [a, b]));
@@ -48,6 +48,7 @@ RUNS = {
     "promptcblue": ["promptcblue_old_m"],
     "simpleqa": ["simpleqa-husimpleqa_old_m"],
     "imapscore": ["imapscore_old_m"],
+    "questions": ["fhir-agentbench_err_yes"],
     "lucky": ["v2_err_nop"],
     "compared": ["v2_err_nop", "v2_err_reference", "v2_err_ErringAgent"],
 }
@@ -84,6 +85,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Reports:
         Path("far.py").write_text(FAR)
         for agent in ("nop", "reference", "far.py:Far"):
             assert medagent("run", "--round", "err", "--agent", agent, *selected).code == 0
+        questions = ["fhir-agentbench", "--agent", "yes", "--limit", 24]
+        assert medagent("run", *questions, "--round", "err", "--quiet").code == 0
     return Reports(folder)
 
 
@@ -246,6 +249,22 @@ def test_no_text_of_a_chart_is_over_another_or_wraps(page: Opened, reports: Repo
     assert tab.evaluate(OVERLAPS) == []
     assert tab.evaluate(WRAPPED) == []
     tab.set_viewport_size({"width": 1280, "height": 900})
+
+
+@pytest.mark.parametrize("item", ["task5_3", "task5_12", "task9_9"])
+def test_no_text_of_a_reading_chart_is_over_another(page: Opened, reports: Reports, item: str) -> None:
+    page.page.set_viewport_size({"width": 390, "height": 900})
+    page.go(reports["far"], item)
+    assert page.page.locator("#item svg.strip text").count() > 4
+    assert page.page.evaluate(OVERLAPS) == []
+    page.page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_the_kind_beside_a_long_id_is_on_one_line(page: Opened, reports: Reports) -> None:
+    page.go(reports["questions"], "careunits-6")
+    kinds = page.page.locator(".row .kind").filter(has_text="nothing-found")
+    assert kinds.count() > 10
+    assert {round(kinds.nth(place).bounding_box()["height"]) for place in range(kinds.count())} <= set(range(12, 30))
 
 
 def test_types_of_tasks_have_their_names(page: Opened, reports: Reports) -> None:
