@@ -397,7 +397,7 @@ def test_a_server_that_goes_away_in_mid_run_costs_those_episodes_only(tmp_path: 
         args = ("--agent", "reference", "--fhir", f"{url}/fhir", "--concurrency", 2)
         ran = run(tmp_path, *args)
         assert ran.code == 2
-        assert "fhir_error" in ran.out
+        assert "Owed and not graded: " in ran.out
         rows = [json.loads(line) for line in next(tmp_path.glob("*/episodes.jsonl")).read_text().splitlines()]
         failed = {row["status"] for row in rows}
         assert failed == {"completed", "fhir_error"}

@@ -134,7 +134,7 @@ def test_a_full_context_window_ends_the_episode_and_is_not_owed(tmp_path: Path) 
     ) as server:
         ran = ask(tmp_path, server)
         assert ran.code == 0, ran.err
-        assert "4 context_limit" in ran.out
+        assert "Wrong: 4 context limit" in ran.out
         kept = episodes(tmp_path / "v1_r1_m")
         assert {kept[task]["status"] for task in TASKS[:4]} == {"context_limit"}
         assert "8192" in kept["task7_1"]["error"]
