@@ -82,7 +82,7 @@ def error_response(context: RequestContext, error: FhirError) -> Response:
 
 
 def _check(context: RequestContext) -> None:
-    """Refuses bodies that are too large, and formats other than JSON and XML. A Binary has any format."""
+    """Refuses bodies that are too large, and formats other than JSON and XML. A Binary is sent in any."""
     if len(context.request.body) > MAX_BODY:
         raise FhirError(413, f"The body is larger than {MAX_BODY} bytes", "too-long")
     is_content = context.segments[:1] == ("Binary",) and len(context.segments) > 1

@@ -20,7 +20,7 @@ from fhir_server.wire.json_values import Json
 
 _BASE = "(from http://hl7.org/fhir/StructureDefinition/"
 _FORM_OF = re.compile(r"(name|fullUrl)\.(matches|contains)\(")
-"""The beginning of an invariant about the form of an element that may be missing."""
+"""The beginning of an invariant about the spelling of an element that may be missing."""
 
 
 def issues(resource: Json, library: StoredLibrary, profiles: Sequence[str] = (), location: str = "") -> list[Issue]:
@@ -206,7 +206,7 @@ def _constraints(path: str, type_name: str) -> tuple[Constraint, ...]:
 
 
 def _of_present(constraint: Constraint) -> Constraint:
-    """R4 asks for the form of a name or fullUrl without saying that it may be missing. HAPI's validator adds that."""
+    """R4 describes a name or fullUrl without saying that it may be missing. HAPI's validator adds that."""
     element = _FORM_OF.match(constraint.expression)
     if element is None:
         return constraint

@@ -1,7 +1,7 @@
 """Reads FHIR XML into the JSON of a resource, and writes a resource as XML in HAPI's layout.
 
 R4's definitions decide whether an element is a list, and whether it is a primitive or an object. Elements that R4 does
-not define are dropped, as in HAPI's lenient parser. Document types are refused, and so are entities other than those of
+not define are dropped, as in HAPI's lenient parser. Document types are refused, and so are entities except those of
 XML and HTML.
 
 The JSON of a resource is sufficient for writing it. An object with a `resourceType` is a resource, and its id is an

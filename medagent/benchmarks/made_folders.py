@@ -27,7 +27,7 @@ SEED, MANIFEST, HOSPITAL = "seed.txt", "dataset.json", "hospital.ndjson"
 """The files of a folder: the seed (if it was chosen at random), the manifest, and the patients."""
 PRIVATE_BITS = 128
 LEAST_PATIENTS = 2
-"""A new hospital has pairs of similar patients."""
+"""A new hospital contains pairs of similar patients."""
 
 T = TypeVar("T")
 

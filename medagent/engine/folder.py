@@ -38,7 +38,7 @@ class RunFolder:
     """An open, locked run folder; a context manager. `settings` are keyed by option name (`model`, `max-rounds`) or
     fact (`tasks-digest`). `places` are options that may change when the run is continued, such as paths. `unwritten`
     are limits and addresses, which no file contains. All three are part of the command that continues the run.
-    `options` are those of the command, `about` is the benchmark and its data. `unset` are the settings that the user
+    `options` are the command's, `about` is the benchmark and its data. `unset` are the settings that the user
     left out.
 
     Raises UserError if the folder cannot be used: it is read-only, locked by another run, or made with other settings.
@@ -181,7 +181,7 @@ class RunFolder:
 
 
 def command_line(command: str, settings: Mapping[str, Setting], options: Iterable[Field]) -> str:
-    """The command with those of the settings that are its options."""
+    """The command with the settings that are its options."""
     return shlex.join([*command.split(), *as_words(options, settings)])
 
 

@@ -214,7 +214,7 @@ class Report(NotebookViews, BaseModel):
 
     @property
     def model_spent(self) -> Spent:
-        """The calls of the models that answered, without those of judges."""
+        """The calls of the models that answered, without judges."""
         of_models = [spent for name, spent in self.spending.items() if name.partition(" ")[0] != "judge"]
         return merged(of_models) if self.spending else self.spent
 

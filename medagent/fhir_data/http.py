@@ -78,7 +78,7 @@ class HttpEhr:
         self._limiter = AdaptiveLimiter(MOST_AT_ONCE)
         self._outage = Outage(OUTAGE_S, OUTAGE_ATTEMPTS)
         self._admitted = False
-        """Whether a request of an episode has succeeded: then a 403 may be about one resource."""
+        """Whether a request of an episode succeeded: then a 403 may be about one resource."""
         try:
             verify = ssl.create_default_context(cafile=ca_file) if ca_file else certificates()
         except OSError as error:

@@ -40,7 +40,7 @@ _OPTIONS = frozenset(
 
 
 def played_options(model: type[FhirSettings]) -> Iterator[Field]:
-    """The options of such a run: those that select a benchmark's tasks, and those that apply when clients act."""
+    """The options of this run: those that select a benchmark's tasks, and those that apply when clients act."""
     names = _OPTIONS.union(own_options(model))
     return (one for one in options(model) if one.name in names)
 

@@ -278,7 +278,7 @@ def _same_kind(look: Looked, chart: Chart, start: datetime | None = None) -> lis
 
 
 def _left(look: Looked, start: datetime, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
-    """All in the window was measured earlier, so that the window has none."""
+    """All in the window was measured earlier, so that the window is empty."""
     yield from _all_moved(_same_kind(look, chart, start), _LONG_AGO, start, chart, hospital, dice)
 
 
@@ -407,7 +407,7 @@ def _all_moved(
 def _moments(
     resource: Resource, start: datetime, end: datetime, chart: Chart, hospital: Hospital, dice: Random
 ) -> Iterator[datetime]:
-    """Times between two times. For a resource of a panel, those of the patient's other panels without its code. For any
+    """Times between two times. For a resource of a panel, of the patient's other panels without its code. For any
     other, times in encounters, at its time of day if possible.
     """
     was = _time(resource)

@@ -28,7 +28,7 @@ from refsol.verdict import Verdict
 
 
 class WardGrader(Grader[EpisodeRow]):
-    """Grades the episodes of a set. `private` data are not quoted. `digests` are those of the types' file and of the
+    """Grades the episodes of a set. `private` data are not quoted. `digests` belong to the types' file and to the
     facts.
     """
 
