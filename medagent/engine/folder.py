@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import json
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,9 +37,8 @@ FORMAT = 1
 class RunFolder:
     """An open, locked run folder; a context manager. `settings` are keyed by option name (`model`, `max-rounds`) or
     fact (`tasks-digest`). `places` are options that may change when the run is continued, such as paths. `unwritten`
-    are limits and addresses, which no file contains. All three are part of the command that continues the run.
-    `options` are the command's, `about` is the benchmark and its data. `unset` are the settings that the user
-    left out.
+    are limits and addresses, which no file contains, and None for what the command leaves out. All three are part of
+    the command that continues the run. `options` are the command's, `about` is the benchmark and its data.
 
     Raises UserError if the folder cannot be used: it is read-only, locked by another run, or made with other settings.
     """
@@ -56,14 +55,15 @@ class RunFolder:
         options: Iterable[Field] = (),
         overwrite: bool = False,
         reuse: bool = False,
-        unset: Collection[str] = (),
     ) -> None:
-        self.path, self._command, self._about = path, command, about
-        self._settings, self._places = dict(settings), dict(places or {})
+        self.path = path
+        self._command = command
+        self._about = about
+        self._settings = dict(settings)
+        self._places = dict(places or {})
         self._unwritten = dict(unwritten or {})
         self._options = tuple(options)
         self._reuse = reuse
-        self._unset = unset
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
         self.journal = self._locked(overwrite)
@@ -95,17 +95,12 @@ class RunFolder:
     @property
     def command(self) -> str:
         """The command that continues the run."""
-        return self._command_with({**self._settings, **self._places})
+        return command_line(self._command, {**self._settings, **self._places, **self._unwritten}, self._options)
 
     @property
     def journal_path(self) -> Path:
         """The path of the first journal."""
         return self.path / "episodes.jsonl"
-
-    def _command_with(self, settings: Mapping[str, Setting]) -> str:
-        """The command with these settings, except unset ones that still have the same value."""
-        needed = {k: v for k, v in settings.items() if k not in self._unset or v != self._settings.get(k)}
-        return command_line(self._command, {**needed, **self._unwritten}, self._options)
 
     def _locked(self, overwrite: bool) -> JournalFile:
         try:
@@ -149,10 +144,12 @@ class RunFolder:
             return
         run = read_run(self.path)
         before = run["settings"]
-        command = self._command_with({**before, **run["places"]})
         names = {*before, *self._settings} - self._unknown(before)
         differing = sorted(k for k in names if _meaning(before.get(k)) != _meaning(self._settings.get(k)))
         if differing:
+            own = {key: before.get(key) for key in differing}
+            stated = {**before, **run["places"], **self._unwritten, **own}
+            command = command_line(self._command, stated, self._options)
             changes = ", ".join(f"{k} {_show(before.get(k))} → {_show(self._settings.get(k))}" for k in differing)
             raise UserError(
                 f"{self.path}: the run uses other settings ({changes}). Continue it with its settings: "

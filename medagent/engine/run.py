@@ -173,7 +173,6 @@ async def execute(
             options=options(type(settings), "run"),
             overwrite=settings.overwrite,
             reuse=settings.reuse,
-            unset=settings.unset(),
         ) as folder,
     ):
         for warning in plan.warnings:

@@ -231,15 +231,16 @@ class RunSettings(BaseModel):
         return {name: value for name, value in values(self, "place").items() if name not in addresses(self)}
 
     def unwritten(self) -> dict[str, Setting]:
-        """The settings that are in the command that continues the run, but not in `run.json`: limits, and addresses
-        without passwords.
+        """What the command that continues the run contains, but not `run.json`: limits, and addresses without
+        passwords. None for the settings that the user did not set: the command leaves them out.
         """
         places = values(self, "place")
-        return {**{name: _without_passwords(places[name]) for name in addresses(self)}, **values(self, "limit")}
-
-    def unset(self) -> set[str]:
-        """The keys of the options that the user did not set: the command that continues the run leaves them out."""
-        return {one.key for one in options(type(self), "run") if one.name not in self.model_fields_set}
+        unset = [one.key for one in options(type(self), "run") if one.name not in self.model_fields_set]
+        return {
+            **{key: None for key in unset if key not in places},
+            **{name: _without_passwords(places[name]) for name in addresses(self)},
+            **values(self, "limit"),
+        }
 
 
 def _without_passwords(value: Setting) -> Setting:

@@ -68,7 +68,7 @@ class RetryPolicy:
 
 class Retries:
     """The failed attempts of one call and their cost. `error` is raised when the policy is exhausted. `problem` is what
-    holds the call up: the last failure, or before any failure this text. A model may think for long, so there is none for it; a
+    holds the call up: the last failure, or before any failure this text. A model may think for long, so it gets none; a
     FHIR server answers at once.
     """
 
