@@ -455,7 +455,7 @@ class _Home:
         with suppress(TimeoutError):  # something blocks the loop
             self._do(self._close()).result(CLOSED_WITHIN_S)
         with self._turn:  # no unit starts now
-            futures.wait(self._begun, CLOSED_WITHIN_S)  # one that began meanwhile ends at once, but not in a closed loop
+            futures.wait(self._begun, CLOSED_WITHIN_S)  # those that began meanwhile end in the open loop
             self._stop()
 
     async def _open(self) -> tuple[Any, CarryOut[Any, Any]]:
