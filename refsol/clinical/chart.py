@@ -73,7 +73,7 @@ class _Comparable:
     @property
     def number(self) -> Number:
         """The number that is compared."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     __lt__ = _recorded("<", operator.lt)
     __le__ = _recorded("<=", operator.le)

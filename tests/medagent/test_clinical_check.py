@@ -209,6 +209,7 @@ RULINGS: dict[str, Callable[[c.Chart], Any]] = {
     "accepts an answer of type int; write": lambda chart: c.order(c.lab_test(LACTATE), answers=[1]),
     "accepts what no JSON equals, such as a tuple in a list": lambda chart: c.nothing([(1, 2)]),
     "(Object of type Event is not JSON serializable)": lambda chart: c.answer([chart.latest(LACTATE)]),
+    # mypy sees these faults too, so it is told that they are meant
     "failed: KeyError(Event(text='2024-03-05T08:00:00+00:00', time=": lambda chart: {"": 1}[chart.latest(LACTATE)],  # type: ignore[index]
     "returned order() without an order; write order(lab_test(…)), or nothing()": lambda chart: c.order(),
     "orders something of type list; write order(": lambda chart: c.order([c.lab_test(LACTATE)]),  # type: ignore[arg-type]
