@@ -27,7 +27,9 @@ print(*p['dependencies'], *e['cluster'], *e['code'], sep='\n')" > /tmp/needed &&
 COPY medagent ./medagent
 COPY refsol ./refsol
 COPY fhir_server ./fhir_server
-RUN pip install --no-deps ".[cluster,code]" && rm -rf /src/medagent /src/refsol /src/fhir_server
+COPY docs ./docs
+COPY skills ./skills
+RUN pip install --no-deps ".[cluster,code]" && rm -rf /src/medagent /src/refsol /src/fhir_server /src/docs /src/skills
 
 # Group 0 may write what user 1000 may, since every OpenShift user is in it.
 RUN useradd --uid 1000 --gid 0 --no-create-home --home-dir /tmp medagent \

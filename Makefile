@@ -3,9 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := PIP_CONSTRAINT=constraints/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: install run test test-long test-openai2 lint format clean hapi-diff clients integrations images release docs
+.PHONY: install dev run test test-long test-openai2 lint format clean hapi-diff clients integrations images release docs
 
 install: .venv/.installed
+dev: .venv/.test-installed
 run: install
 	$(BIN)/medagent run --version v2 --round r2 --agent reference
 
@@ -50,7 +51,7 @@ release: .venv/.test-installed .venv-release/.installed
 
 # Builds the docs site in site/. Fails on a broken link or a public name without a docstring (with --quiet, links pass).
 docs: .venv-docs/.installed
-	.venv-docs/bin/python -m tools.doc_words
+	.venv-docs/bin/python -m tools.doc_menu
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
 
 lint: .venv/.test-installed

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from refsol.imapscore.graph import Entity, EntityGraph, Linker
-from refsol.imapscore.imap import Imap, Pair
+from refsol.imapscore.imap import Imap, TermValue
 from refsol.imapscore.records import Recording, read_recordings, recording_row
 from refsol.imapscore.relations import Relation, ValuePair
 from refsol.imapscore.score import score_recordings
@@ -30,42 +30,42 @@ def timed(what: str) -> Iterator[None]:
     sys.stdout.write(f"{what}: {time.perf_counter() - start:.2f} s ({time.process_time() - cpu:.2f} s of CPU)\n")
 
 
-def words(dice: random.Random, count: int) -> str:
+def words(rng: random.Random, count: int) -> str:
     syllables = ("ba", "cor", "den", "fi", "gos", "hem", "itis", "kal", "lum", "mor", "nep", "osis", "pul", "rhin")
-    return " ".join("".join(dice.choices(syllables, k=dice.randint(2, 4))) for _ in range(count))
+    return " ".join("".join(rng.choices(syllables, k=rng.randint(2, 4))) for _ in range(count))
 
 
-def recording(dice: random.Random, number: int) -> Recording:
+def recording(rng: random.Random, number: int) -> Recording:
     """An item of 1 to 3 terms with 1 to 3 values on each side: rather larger than the bundled ones."""
-    terms = ("diagnosis", "treatment", "follow-up")[: dice.randint(1, 3)]
+    terms = ("diagnosis", "treatment", "follow-up")[: rng.randint(1, 3)]
     label, response = (
-        [Pair(term, words(dice, 2)) for term in terms for _ in range(dice.randint(1, 3))] for _ in range(2)
+        [TermValue(term, words(rng, 2)) for term in terms for _ in range(rng.randint(1, 3))] for _ in range(2)
     )
     relations = {
-        ValuePair(one.term, one.value, other.value): Relation(dice.choice("ebcu"))
+        ValuePair(one.term, one.value, other.value): Relation(rng.choice("ebcu"))
         for one in label
         for other in response
         if one.term == other.term
     }
-    question = Imap(tuple(Pair(term, "?") for term in terms), (Pair("age", str(dice.randint(1, 90))),))
+    question = Imap(tuple(TermValue(term, "?") for term in terms), (TermValue("age", str(rng.randint(1, 90))),))
     return Recording(
         str(number), f"{number:016x}", question, Imap(inform=tuple(label)), Imap(inform=tuple(response)), relations
     )
 
 
 def main() -> None:
-    dice = random.Random(0)
+    rng = random.Random(0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "imaps.jsonl"
-        path.write_text("\n".join(recording_row(recording(dice, i)).line() for i in range(ITEMS)), encoding="utf-8")
+        path.write_text("\n".join(recording_row(recording(rng, i)).line() for i in range(ITEMS)), encoding="utf-8")
         with timed(f"{ITEMS} stored items read and scored"):
             score_recordings(read_recordings(path))
 
-    names = sorted({words(dice, 3) for _ in range(NAMES)} | {f"{words(dice, 2)} {i}" for i in range(1000)})[:NAMES]
+    names = sorted({words(rng, 3) for _ in range(NAMES)} | {f"{words(rng, 2)} {i}" for i in range(1000)})[:NAMES]
     entities = [Entity(name, (name,), (names[i // 10],) if i else ()) for i, name in enumerate(names)]
     with timed(f"a graph of {len(names)} names built"):
         linker = Linker(EntityGraph(entities))
-    values = [name[:-1] if i % 2 else words(dice, 3) for i, name in enumerate(dice.sample(names, VALUES))]
+    values = [name[:-1] if i % 2 else words(rng, 3) for i, name in enumerate(rng.sample(names, VALUES))]
     with timed(f"{VALUES} values linked, none of them an exact name"):
         linked = sum(bool(linker.link(value)) for value in values)
     sys.stdout.write(f"{linked} of them found an entity\n")

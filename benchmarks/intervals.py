@@ -1,103 +1,146 @@
-"""Measures by simulation how often intervals of a rate contain the true rate: 10 types of 30 items each.
+"""Measures by simulation how often intervals contain the true value, and how often equal runs are called different.
 
     python -m benchmarks.intervals [--runs 4000]
 
-Each sample is a run. *Other types*: the rates of the types are sampled from a Beta distribution, and the true value is
-its mean. *These types, other patients*: the rates are sampled once for all runs, and the true value is their mean.
+A run has 300 items of 10 types, which come from 90 patients with 1 to 7 items. The logit of an item's rate is that of
+its type, plus the effect of its patient, whose standard deviation is 0, 0.5, 1 or 2. Each simulated run samples new
+patients; the true value is the mean over all patients. In `compare`, both runs have the same rates by type, and
+patients have an effect of their own on each.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import random
 from collections.abc import Callable, Sequence
-from statistics import fmean, stdev
+from dataclasses import dataclass
+from statistics import NormalDist, fmean
 
 from benchmarks.table import machine, row
-from refsol.intervals import other_types, stratified_wilson, t_quantile
-from refsol.stats import Interval, cluster_bootstrap, wilson
+from refsol.intervals import Value, paired_difference, share_interval
+from refsol.stats import Interval
+from refsol.trials import rates
 
-TYPES, ITEMS, DRAWS = 10, 30, 500
-POPULATIONS = ((2.0, 1.0), (9.0, 1.0), (0.6, 0.4), (0.5, 0.5), (4.0, 0.5))
-"""Beta distributions of the types' rates."""
-Run = Sequence[int]
-"""How many items of each type are right."""
-Method = Callable[[Run], Interval]
-
-
-def bootstrap(run: Run) -> Interval:
-    """Percentile bootstrap over types."""
-    return cluster_bootstrap([_values(right) for right in run], draws=DRAWS)
+TYPES, ITEMS, PATIENTS, TRIALS = 10, 300, 90, 4
+EFFECTS = (0.0, 0.5, 1.0, 2.0)
+"""Standard deviations of the patients' effects on the logit."""
+RATES = (0.97, 0.95, 0.92, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4)
+"""The rates of the types for a patient without an effect."""
+_QUANTILES = [NormalDist().inv_cdf((place + 0.5) / 2000) for place in range(2000)]
 
 
-def plain_t(run: Run) -> Interval:
-    """Student's t on the types' rates."""
-    rates = [right / ITEMS for right in run]
-    reach = t_quantile(TYPES - 1, 0.95) * stdev(rates) / TYPES**0.5
-    return Interval(fmean(rates) - reach, fmean(rates) + reach)
+@dataclass(frozen=True)
+class Sampled:
+    """The items of a run: the type and the patient of each, and the rate of each."""
+
+    types: Sequence[int]
+    patients: Sequence[int]
+    rates: Sequence[float]
 
 
-def logit_t(run: Run) -> Interval:
-    """Student's t on the logit, as in reports."""
-    interval = other_types([[(1, 1)] * right + [(0, 1)] * (ITEMS - right) for right in run])
-    assert interval is not None
-    return interval
+def rate(type_: int, effect: float) -> float:
+    """The rate of a type's items for a patient with this effect."""
+    odds = math.log(RATES[type_] / (1 - RATES[type_])) + effect
+    return 1 / (1 + math.exp(-odds))
 
 
-def within(run: Run) -> Interval:
-    """Items within types, as in reports."""
-    return stratified_wilson([[(1, 1)] * right + [(0, 1)] * (ITEMS - right) for right in run])
+def true_value(deviation: float, power: int = 1) -> float:
+    """The mean over types and patients of the rate to a power, as for `power` trials that must all be right."""
+    return fmean(rate(kind, deviation * quantile) ** power for kind in range(TYPES) for quantile in _QUANTILES)
 
 
-def pooled(run: Run) -> Interval:
-    """All items as if they were of one type."""
-    return wilson(sum(run), TYPES * ITEMS)
+def patients_of(generator: random.Random) -> list[int]:
+    """The patient of each item: sizes from 1 to 7, in random order."""
+    sizes = [1] * PATIENTS
+    while sum(sizes) < ITEMS:
+        place = generator.randrange(PATIENTS)
+        sizes[place] += sizes[place] < 7
+    patients = [number for number, size in enumerate(sizes) for _ in range(size)]
+    generator.shuffle(patients)
+    return patients
 
 
-def coverage(method: Method, runs: Sequence[tuple[Run, float]]) -> tuple[float, float]:
-    """The share of runs whose interval holds the true value, and the mean width."""
-    bounds = [(method(run), true) for run, true in runs]
-    held = fmean(one.low <= true <= one.high for one, true in bounds)
-    return held, fmean(one.high - one.low for one, _ in bounds)
+def sample(generator: random.Random, deviation: float, patients: Sequence[int]) -> Sampled:
+    """New effects of the patients."""
+    effects = [generator.gauss(0.0, deviation) for _ in range(PATIENTS)]
+    types = [item % TYPES for item in range(ITEMS)]
+    return Sampled(types, patients, [rate(types[item], effects[patients[item]]) for item in range(ITEMS)])
 
 
-def drawn(generator: random.Random, rates: Sequence[float]) -> Run:
-    """A run over types of these rates."""
-    return [sum(generator.random() < rate for _ in range(ITEMS)) for rate in rates]
+def values(run: Sampled, generator: random.Random, needed: int = 1) -> list[Value]:
+    """The rows of a run in which an item counts as right if `needed` answers are."""
+    return [
+        Value(str(kind), str(item), str(patient), (float(all(generator.random() < p for _ in range(needed))), 1.0))
+        for item, (kind, patient, p) in enumerate(zip(run.types, run.patients, run.rates, strict=True))
+    ]
 
 
-def new_types(generator: random.Random, a: float, b: float, runs: int) -> list[tuple[Run, float]]:
-    """Runs over types of their own."""
-    types = [[generator.betavariate(a, b) for _ in range(TYPES)] for _ in range(runs)]
-    return [(drawn(generator, rates), a / (a + b)) for rates in types]
+def score(generator: random.Random, deviation: float) -> Interval:
+    """The interval of a score."""
+    return share_interval(values(sample(generator, deviation, patients_of(generator)), generator))
 
 
-def same_types(generator: random.Random, a: float, b: float, runs: int) -> list[tuple[Run, float]]:
-    """Runs over the same types."""
-    rates = [generator.betavariate(a, b) for _ in range(TYPES)]
-    return [(drawn(generator, rates), fmean(rates)) for _ in range(runs)]
+def pairs(generator: random.Random, deviation: float) -> Interval:
+    """The interval of pairs of twins that are right on both."""
+    return share_interval(values(sample(generator, deviation, patients_of(generator)), generator, 2))
 
 
-def _values(right: int) -> list[float]:
-    return [1.0] * right + [0.0] * (ITEMS - right)
+def several_trials(generator: random.Random, deviation: float) -> tuple[Interval, Interval]:
+    """The intervals of pass@1 and of pass^k, both of four trials."""
+    run = sample(generator, deviation, patients_of(generator))
+    names = [str(item) for item in range(ITEMS)]
+    outcomes = {name: [generator.random() < p for _ in range(TRIALS)] for name, p in zip(names, run.rates, strict=True)}
+    types = dict(zip(names, map(str, run.types), strict=True))
+    patients = dict(zip(names, map(str, run.patients), strict=True))
+    result = rates(outcomes, types, patients)
+    return result.at_intervals[0], result.hat_intervals[-1]
+
+
+def difference(generator: random.Random, deviation: float) -> tuple[Interval, float]:
+    """The interval and the p value of the difference of two runs with equal rates."""
+    patients = patients_of(generator)
+    first, second = (values(sample(generator, deviation, patients), generator) for _ in range(2))
+    steps = [
+        before._replace(values=(max(0.0, step), max(0.0, -step), 1.0))
+        for before, after in zip(first, second, strict=True)
+        for step in [after.values[0] - before.values[0]]
+    ]
+    result = paired_difference(steps)
+    return result.interval, result.p
+
+
+def held(intervals: Sequence[Interval], true: float) -> float:
+    """The share of intervals that contain the true value."""
+    return fmean(interval.low <= true <= interval.high for interval in intervals)
 
 
 def main() -> None:
-    """Print the coverage of each method, for each population."""
+    """Print the coverage of each interval, and the rate of false positives of `compare`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=4000)
     runs = parser.parse_args().runs
     machine()
-    other: dict[str, Method] = {"percentile bootstrap": bootstrap, "t": plain_t, "t on the logit": logit_t}
-    these: dict[str, Method] = {"stratified Wilson": within, "Wilson of all items": pooled}
-    questions = (("other types", new_types, other), ("these types", same_types, these))
-    for question, sample, methods in questions:
-        for name, method in methods.items():
-            reported = name in ("t on the logit", "stratified Wilson")
-            for a, b in POPULATIONS:
-                held, width = coverage(method, sample(random.Random(0), a, b, runs))
-                label = f"{question}, rates Beta({a:g}, {b:g}), {name} (mean width {width:.3f})"
-                row(label, "≥ 92" if reported else "", 100 * held, "% hold the true rate")
+    for deviation in EFFECTS:
+        generator = random.Random(round(10 * deviation))
+        target = "93 to 97" if deviation < 2 else "≥ 92"
+
+        def show(name: str, share: float, words: str, goal: str = target, deviation: float = deviation) -> None:
+            row(f"patients' SD {deviation:g}, {name}", goal, 100 * share, words)
+
+        single: dict[str, tuple[Callable[[random.Random, float], Interval], int]] = {
+            "score": (score, 1),
+            "pairs": (pairs, 2),
+        }
+        for name, (method, power) in single.items():
+            intervals = [method(generator, deviation) for _ in range(runs)]
+            show(name, held(intervals, true_value(deviation, power)), "% contain the true value")
+        trials = [several_trials(generator, deviation) for _ in range(runs)]
+        show("pass@1 of 4 trials", held([pass1 for pass1, _ in trials], true_value(deviation)), "% contain it")
+        show("pass^4", held([hat for _, hat in trials], true_value(deviation, TRIALS)), "% contain it")
+        compared = [difference(generator, deviation) for _ in range(runs)]
+        show("difference", held([interval for interval, _ in compared], 0.0), "% contain 0")
+        show("compare", fmean(p < 0.05 for _, p in compared), "% find a difference", "≤ 6")
 
 
 if __name__ == "__main__":

@@ -31,23 +31,23 @@ TYPES = ["疾病", "药物", "症状"]
 LABELS = ["甲类", "乙类", "丙类", "丁类"]
 
 
-def text(dice: random.Random, length: int) -> str:
-    return "".join(dice.choices(CHARACTERS + "，。", k=length))
+def text(rng: random.Random, length: int) -> str:
+    return "".join(rng.choices(CHARACTERS + "，。", k=length))
 
 
-def altered(dice: random.Random, original: str) -> str:
+def altered(rng: random.Random, original: str) -> str:
     """The text with a tenth of its characters changed, as a fair model's answer would be."""
-    return "".join(dice.choice(CHARACTERS) if dice.random() < 0.1 else char for char in original)
+    return "".join(rng.choice(CHARACTERS) if rng.random() < 0.1 else char for char in original)
 
 
-def target(dice: random.Random, task: str) -> str:
+def target(rng: random.Random, task: str) -> str:
     def word() -> str:
-        return "".join(dice.choices(CHARACTERS, k=4))
+        return "".join(rng.choices(CHARACTERS, k=4))
 
     if task == "MedDG":
-        return text(dice, TOKENS)
+        return text(rng, TOKENS)
     if task == "IMCS-V2-MRG":
-        body = "\n".join(f"{name}：{text(dice, TOKENS // 6)}" for name in REPORT_SECTIONS)
+        body = "\n".join(f"{name}：{text(rng, TOKENS // 6)}" for name in REPORT_SECTIONS)
         return f"上述问诊对话的诊疗报告如下：\n{body}"
     if task in ("CMeEE-V2", "IMCS-V2-NER"):
         return "上述句子中的实体包含：\n" + "\n".join(
@@ -59,20 +59,20 @@ def target(dice: random.Random, task: str) -> str:
         event = f"主体词：{word()}；发生状态：；描述词：{word()}，{word()}；解剖部位：{word()}"
         return f"上述句子中的临床发现事件如下：\n{event}\n{event}"
     if task in ("CHIP-MDCFNPC", "IMCS-V2-SR"):
-        return "判别如下：\n" + "\n".join(f"{word()}：{dice.choice(LABELS)}" for _ in range(4))
-    return dice.choice(LABELS)
+        return "判别如下：\n" + "\n".join(f"{word()}：{rng.choice(LABELS)}" for _ in range(4))
+    return rng.choice(LABELS)
 
 
-def predictions(dice: random.Random, samples: int = SAMPLES_A_TASK) -> tuple[bytes, bytes]:
+def predictions(rng: random.Random, samples: int = SAMPLES_A_TASK) -> tuple[bytes, bytes]:
     """The file of predictions and the file of gold texts, with `samples` samples for each task."""
     predicted, gold = [], []
     for task in PARSERS:
         for number in range(samples):
-            gold_text = target(dice, task)
-            line: dict[str, Any] = {"input": text(dice, TOKENS), "target": gold_text, "task_type": "x"}
+            gold_text = target(rng, task)
+            line: dict[str, Any] = {"input": text(rng, TOKENS), "target": gold_text, "task_type": "x"}
             line |= {"answer_choices": TYPES + LABELS, "task_dataset": task, "sample_id": f"{task}-{number}"}
             gold.append(json.dumps(line, ensure_ascii=False))
-            predicted.append(json.dumps({**line, "target": altered(dice, gold_text)}, ensure_ascii=False))
+            predicted.append(json.dumps({**line, "target": altered(rng, gold_text)}, ensure_ascii=False))
     return "\n".join(predicted).encode(), "\n".join(gold).encode()
 
 
@@ -117,10 +117,10 @@ def main() -> None:
 
 def parsing_and_scoring() -> None:
     """Print how long refsol takes at full test size."""
-    dice = random.Random(7)
-    answers, solutions = predictions(dice)
+    rng = random.Random(7)
+    answers, solutions = predictions(rng)
     predicted, gold = parse_predictions(answers)[0], parse_predictions(solutions)[0]
-    pairs = [(one, altered(dice, one)) for one in (text(dice, TOKENS) for _ in range(16 * SAMPLES_A_TASK))]
+    pairs = [(one, altered(rng, one)) for one in (text(rng, TOKENS) for _ in range(16 * SAMPLES_A_TASK))]
     count = f"{len(pairs):,}"
     row(f"parse {count} lines: CPU", "", best_of_three(lambda: parse_predictions(answers)), "s")
     row(f"score {count} samples: CPU", "", best_of_three(lambda: score(gold, predicted)), "s")

@@ -21,7 +21,7 @@ from typing import Any
 
 import medagent
 from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
-from medagent.engine.blocks import Block, ConversationBlock, Message
+from medagent.engine.blocks import Block, ConversationBlock, TranscriptMessage
 from medagent.engine.folder import Journals
 from medagent.engine.results import GradedRun, GradedUnit
 from medagent.engine.scores import SCORES, StoredScores
@@ -79,7 +79,7 @@ def _as_long(block: Any) -> Any:
         return block
     missing = CHARACTERS - sum(len(one.text) for one in block.messages)
     filler = " ".join(f"{random.choice(WORDS)} {random.random():.4f}" for _ in range(max(missing, 0) // 15))
-    return replace(block, messages=[*block.messages, Message("user", filler)])
+    return replace(block, messages=[*block.messages, TranscriptMessage("user", filler)])
 
 
 def _measured(file: Path) -> Iterator[tuple[str, str]]:

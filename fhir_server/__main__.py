@@ -134,7 +134,11 @@ def serve(
 
 def _base(host: str, port: int) -> str:
     """The base address in links."""
-    name = "localhost" if is_loopback(host) else socket.gethostname() if host in ANY else host
+    name = host
+    if is_loopback(host):
+        name = "localhost"
+    elif host in ANY:
+        name = socket.gethostname()
     return f"http://{f'[{name}]' if ':' in name else name}:{port}/fhir"
 
 

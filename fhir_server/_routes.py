@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from fhir_server._metadata import capability_statement
 from fhir_server.clock import http_date
 from fhir_server.errors import FhirError
-from fhir_server.fhirpath.evaluator import one_budget
+from fhir_server.expressions.budget import one_budget
 from fhir_server.interactions import patch, read, search, write
 from fhir_server.interactions.context import (
     MAX_BODY,

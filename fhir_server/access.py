@@ -40,8 +40,8 @@ def with_cors(app: App, origins: Sequence[str]) -> App:
         if b"*" in allowed:  # without credentials: otherwise any page could use its reader's credentials
             extra = [(b"access-control-allow-origin", b"*"), *_ALWAYS]
         else:
-            own = [(b"access-control-allow-origin", origin), (b"access-control-allow-credentials", b"true")]
-            extra = [*own, *_ALWAYS]
+            named = [(b"access-control-allow-origin", origin), (b"access-control-allow-credentials", b"true")]
+            extra = [*named, *_ALWAYS]
         if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             extra.append((b"access-control-allow-methods", METHODS))
             if b"access-control-request-headers" in headers:

@@ -48,7 +48,7 @@ Rewrite = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredVersion:
     """One version that a request stored; `text` is the resource as stored, None for a deletion."""
 
     type: str
@@ -75,7 +75,7 @@ class Exchange:
     body: bytes
     status: int
     answer: bytes
-    stored: tuple[Stored, ...] = ()
+    stored: tuple[StoredVersion, ...] = ()
     sent: str = ""
     conditions: tuple[tuple[str, str], ...] = ()
 
@@ -113,7 +113,9 @@ class Record:
             response = self.overlay.handle(request, Meter(Bounds()))
         except OverBoundsError as error:
             raise FhirError(413, str(error), "too-costly") from None
-        stored = () if request.method in READS else tuple(Stored(*row) for row in self.overlay.written(before + 1))
+        stored = (
+            () if request.method in READS else tuple(StoredVersion(*row) for row in self.overlay.written(before + 1))
+        )
         conditions = tuple((name, value) for name in CONDITIONS if (value := request.header(name)) is not None)
         exchange = Exchange(
             request.method, target, request.body, response.status, response.body, stored, sent, conditions
@@ -145,9 +147,10 @@ class Episodes:
         refuse: Refuse = lambda *_: None,
         rewrite: Rewrite = str,
         amendment: Amendment = (),
+        chart: str = "",
     ) -> Record:
         """Opens a copy. `seed` determines the ids that the server creates, `now` is the start of its clock; `rewrite`
-        changes the target of reads, `amendment` the data (see `Server.overlay`).
+        changes the target of reads, `amendment` and `chart` the data (see `Server.overlay`).
 
         Raises FhirError, 503, if too many copies are open.
         """
@@ -156,7 +159,7 @@ class Episodes:
             if len(self._records) >= MOST:
                 raise FhirError(503, f"{MOST} episodes are open, which is the limit; close one first", "throttled")
             name = secrets.token_urlsafe(18)
-            overlay = self._server.overlay(seed or name, now or datetime.now(UTC), amendment)
+            overlay = self._server.overlay(seed or name, now or datetime.now(UTC), amendment, chart)
             overlay.base = f"{self._address}{ROOT}/{name}/fhir"
             token = secrets.token_urlsafe(24)
             record = Record(name, overlay.base, token, overlay, refuse, time.monotonic(), rewrite)
@@ -287,10 +290,10 @@ def _log(record: Record) -> dict[str, Any]:
         "requests": len(record.exchanges),
         "writes": [
             {
-                "method": one.method,
-                "target": one.target,
-                "body": one.body.decode("utf-8", "replace"),
-                "status": one.status,
+                "method": exchange.method,
+                "target": exchange.target,
+                "body": exchange.body.decode("utf-8", "replace"),
+                "status": exchange.status,
                 "stored": [
                     {
                         "type": version.type,
@@ -298,11 +301,11 @@ def _log(record: Record) -> dict[str, Any]:
                         "version": version.version,
                         "resource": version.resource,
                     }
-                    for version in one.stored
+                    for version in exchange.stored
                 ],
             }
-            for one in record.exchanges
-            if one.method not in READS and not one.target.partition("?")[0].endswith("/_search")
+            for exchange in record.exchanges
+            if exchange.method not in READS and not exchange.target.partition("?")[0].endswith("/_search")
         ],
     }
 

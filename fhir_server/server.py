@@ -6,7 +6,7 @@ server in one thread at a time; it can keep several overlays open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -19,9 +19,12 @@ from fhir_server.errors import FhirError, ServerError
 from fhir_server.ids import IdSource
 from fhir_server.interactions.context import ServerContext
 from fhir_server.interactions.exports import Exports
-from fhir_server.load.amend import Amendment, amend
+from fhir_server.load.amend import Amendment, add, amend
+from fhir_server.load.chart import ChartLoader
 from fhir_server.load.importer import load
+from fhir_server.search.paging import AS_HAPI, Paging
 from fhir_server.store import BaseStore, OverlayStore
+from fhir_server.store.custom_parameters import index_again
 from fhir_server.store.overlay import Pool
 from fhir_server.store.store import as_lines
 from fhir_server.wire.http import Request, Response
@@ -36,16 +39,18 @@ class Overlay:
     All ids and times derive from its seed and its start time, so the same requests get the same bytes.
     """
 
-    def __init__(self, server: Server, ids: IdSource, clock: Clock, amendment: Amendment = ()) -> None:
+    def __init__(self, server: Server, ids: IdSource, clock: Clock, amendment: Amendment = (), chart: str = "") -> None:
         self._store = OverlayStore(server.store, server.pool)
         try:
             if amendment:
                 amend(self._store, amendment)
+            if chart:
+                server.charts.load(self._store, chart, clock.now())
         except BaseException:
             self._store.close()  # its connection would keep the server's file open
             raise
         base = server.context
-        self._context = ServerContext(self._store, ids, clock, base.base, base.reference_check)
+        self._context = ServerContext(self._store, ids, clock, base.base, base.reference_check, paging=base.paging)
 
     def handle(self, request: Request, meter: Meter | None = None) -> Response:
         """Answers one request.
@@ -75,6 +80,13 @@ class Overlay:
     @base.setter
     def base(self, address: str) -> None:
         self._context.base = checked_base(address)
+
+    def add(self, resources: Iterable[Mapping[str, Any]]) -> None:
+        """Adds resources with their own ids, as an import does: references are not checked.
+
+        Raises FhirError if one is not an R4 resource.
+        """
+        add(self._store, resources, self._context.clock.now())
 
     def set_clock(self, now: datetime) -> None:
         """Sets the time of the next request; each later request is one millisecond later."""
@@ -117,10 +129,11 @@ class Overlay:
 class Server:
     """A FHIR server over one file. Use `Server.open`."""
 
-    def __init__(self, store: BaseStore, base: str, *, reference_check: bool) -> None:
+    def __init__(self, store: BaseStore, base: str, *, reference_check: bool, paging: Paging) -> None:
         self.store = store
         self.pool = Pool(store)
-        self.context = ServerContext(store, IdSource(), Clock(), base, reference_check)
+        self.charts = ChartLoader(store)
+        self.context = ServerContext(store, IdSource(), Clock(), base, reference_check, paging=paging)
 
     @classmethod
     def open(
@@ -131,6 +144,7 @@ class Server:
         reference_check: bool = True,
         durable: bool = False,
         large: bool = False,
+        paging: Paging = AS_HAPI,
     ) -> Self:
         """Opens a file and creates it if absent; None is a private file that is removed when the server is closed.
 
@@ -140,7 +154,10 @@ class Server:
         Raises:
             ServerError: the file is not a store of this server, or `base` is not an http address.
         """
-        return cls(BaseStore(path, durable=durable, large=large), checked_base(base), reference_check=reference_check)
+        address = checked_base(base)
+        store = BaseStore(path, durable=durable, large=large)
+        index_again(store)
+        return cls(store, address, reference_check=reference_check, paging=paging)
 
     def deliver_to(self, hosts: Iterable[str]) -> None:
         """Accepts Subscriptions whose endpoints are on these hosts, and records writes for `processes.hooks`."""
@@ -160,6 +177,7 @@ class Server:
             "base": self.context.base,
             "reference_check": self.context.reference_check,
             "durable": self.store.durable,
+            "paging": self.context.paging,
         }
 
     def handle(self, request: Request) -> Response:
@@ -172,13 +190,13 @@ class Server:
         finally:
             self.store.watch(None)
 
-    def overlay(self, seed: str, now: datetime, amendment: Amendment = ()) -> Overlay:
+    def overlay(self, seed: str, now: datetime, amendment: Amendment = (), chart: str = "") -> Overlay:
         """A private copy for one episode; `now` must include a time zone. The copy's data are amended (see
-        `load.amend`).
+        `load.amend`), and contain the resources of a chart in addition, which is NDJSON (see `load.chart`).
 
-        Raises ServerError or FhirError if the amendment does not fit the data.
+        Raises ServerError or FhirError if the amendment does not fit the data, or if the chart cannot be loaded.
         """
-        return Overlay(self, IdSource(seed), SteppingClock(now), amendment)
+        return Overlay(self, IdSource(seed), SteppingClock(now), amendment, chart)
 
     def load(
         self,

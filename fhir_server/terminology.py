@@ -81,10 +81,10 @@ def _packed_concepts(url: str) -> Mapping[str, Concept]:
 
 
 def _walk(listed: list[Json], above: tuple[str, ...]) -> Iterator[tuple[str, Concept]]:
-    for one in listed:
-        if "code" in one:
-            yield one["code"], Concept(one.get("display"), above)
-            yield from _walk(one.get("concept", ()), (one["code"], *above))
+    for concept in listed:
+        if "code" in concept:
+            yield concept["code"], Concept(concept.get("display"), above)
+            yield from _walk(concept.get("concept", ()), (concept["code"], *above))
 
 
 class Coded(NamedTuple):
@@ -109,19 +109,24 @@ def expand(value_set: Json, library: Library, known: dict[str, list[Coded]] | No
     Raises:
         NotExpandable: a part of it is unknown here, or its codes can be tested but not listed.
     """
+    if (stated := _stated(value_set)) is not None:
+        return stated
     compose = value_set.get("compose") or {}
-    if "expansion" in value_set and not compose:
-        return list(_contained(value_set["expansion"].get("contains", ())))
     known = {} if known is None else known
-    excluded = {one[:2] for part in compose.get("exclude", ()) for one in _part(part, library, known)}
+    excluded = {coded[:2] for part in compose.get("exclude", ()) for coded in _part(part, library, known)}
     included = dict.fromkeys(
-        one for part in compose.get("include", ()) for one in _part(part, library, known) if one[:2] not in excluded
+        coded
+        for part in compose.get("include", ())
+        for coded in _part(part, library, known)
+        if coded[:2] not in excluded
     )
-    return list({one[:2]: one for one in included}.values())
+    return list({coded[:2]: coded for coded in included}.values())
 
 
 def contains(value_set: Json, system: str | None, code: str, library: Library) -> bool | None:
     """Whether a value set contains a code (of `system`, if not None); None if it cannot be decided here."""
+    if (stated := _stated(value_set)) is not None:
+        return any(coded.code == code and system in (None, coded.system) for coded in stated)
     unknown = False
     for part in (value_set.get("compose") or {}).get("exclude", ()):
         if _holds(part, system, code, library):
@@ -134,11 +139,18 @@ def contains(value_set: Json, system: str | None, code: str, library: Library) -
     return None if unknown else False
 
 
+def _stated(value_set: Json) -> list[Coded] | None:
+    """The codes of a value set that has an expansion and no definition, as terminology services export them."""
+    if "expansion" not in value_set or value_set.get("compose"):
+        return None
+    return list(_contained(value_set["expansion"].get("contains", ())))
+
+
 def _contained(listed: Iterable[Json]) -> Iterator[Coded]:
-    for one in listed:
-        if "code" in one and not one.get("abstract"):
-            yield Coded(one.get("system", ""), one["code"], one.get("display"))
-        yield from _contained(one.get("contains", ()))
+    for concept in listed:
+        if "code" in concept and not concept.get("abstract"):
+            yield Coded(concept.get("system", ""), concept["code"], concept.get("display"))
+        yield from _contained(concept.get("contains", ()))
 
 
 def _part(part: Json, library: Library, known: dict[str, list[Coded]]) -> list[Coded]:
@@ -153,8 +165,8 @@ def _part(part: Json, library: Library, known: dict[str, list[Coded]]) -> list[C
         if url not in known:
             known[url] = expand(named, library, known)
         inner = known[url]
-        keys = {one[:2] for one in inner}
-        codes = inner if codes is None else [one for one in codes if one[:2] in keys]
+        keys = {coded[:2] for coded in inner}
+        codes = inner if codes is None else [coded for coded in codes if coded[:2] in keys]
     return codes or []
 
 
@@ -166,11 +178,11 @@ def _of_system(part: Json, library: Library) -> list[Coded]:
         return [
             Coded(
                 system,
-                one["code"],
-                one.get("display") or (known[one["code"]].display if one["code"] in known else None),
+                item["code"],
+                item.get("display") or (known[item["code"]].display if item["code"] in known else None),
             )
-            for one in part["concept"]
-            if "code" in one
+            for item in part["concept"]
+            if "code" in item
         ]
     if code_system is None or code_system.get("content") in ("not-present", "example"):
         raise NotExpandable(f"Unknown code system: {system}", system)
@@ -178,7 +190,7 @@ def _of_system(part: Json, library: Library) -> list[Coded]:
     return [
         Coded(system, code, concept.display)
         for code, concept in known.items()
-        if all(_meets(one, code, concept.above) for one in tests)
+        if all(_meets(condition, code, concept.above) for condition in tests)
     ]
 
 
@@ -221,7 +233,7 @@ def _holds(part: Json, system: str | None, code: str, library: Library) -> bool 
         listed = _part(part, library, {})
     except NotExpandable:
         return None
-    return any(one.code == code and system in (None, one.system) for one in listed)
+    return any(coded.code == code and system in (None, coded.system) for coded in listed)
 
 
 _METRIC: Final = frozenset(

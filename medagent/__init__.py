@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from medagent._api import LoadedRun, compare, episode, grade, load_run, run, run_sync, serve_episodes, tasks
     from medagent.agents.base import Agent, AgentContext, Move, Policy
     from medagent.agents.calls import ReplyRow, single_turn
-    from medagent.benchmarks.medagentbench.tasks.dataset import Task
+    from medagent.benchmarks.clinical.benchmark import ClinicalBenchmark
+    from medagent.benchmarks.clinical.settings import ClinicalSettings
+    from medagent.benchmarks.clinical.tasks import Task
     from medagent.core.errors import EpisodeError, MedagentError, ModelError, SessionEndedError, StopRunError, UserError
     from medagent.core.options import Option
     from medagent.engine.benchmark import Benchmark, Say
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from medagent.engine.plan import Plan
     from medagent.engine.report import Report
     from medagent.engine.scores import Check, Grader, Item, Score
+    from medagent.engine.set_target import set_score
     from medagent.engine.settings import RunSettings
     from medagent.fhir_episodes.benchmark import FhirBenchmark
     from medagent.fhir_episodes.episode import EpisodeRow
@@ -40,7 +43,9 @@ _HOMES = {
     "medagent._api": "LoadedRun compare episode grade load_run run run_sync serve_episodes tasks",
     "medagent.agents.base": "Agent AgentContext Move Policy",
     "medagent.agents.calls": "ReplyRow single_turn",
-    "medagent.benchmarks.medagentbench.tasks.dataset": "Task",
+    "medagent.benchmarks.clinical.benchmark": "ClinicalBenchmark",
+    "medagent.benchmarks.clinical.settings": "ClinicalSettings",
+    "medagent.benchmarks.clinical.tasks": "Task",
     "medagent.core.errors": "EpisodeError MedagentError ModelError SessionEndedError StopRunError UserError",
     "medagent.core.options": "Option",
     "medagent.engine.benchmark": "Benchmark Say",
@@ -48,6 +53,7 @@ _HOMES = {
     "medagent.engine.plan": "Plan",
     "medagent.engine.report": "Report",
     "medagent.engine.scores": "Check Grader Item Score",
+    "medagent.engine.set_target": "set_score",
     "medagent.engine.settings": "RunSettings",
     "medagent.fhir_episodes.benchmark": "FhirBenchmark",
     "medagent.fhir_episodes.episode": "EpisodeRow",
@@ -65,6 +71,8 @@ __all__ = [
     "AgentContext",
     "Benchmark",
     "Check",
+    "ClinicalBenchmark",
+    "ClinicalSettings",
     "Comparison",
     "Completion",
     "Env",
@@ -106,6 +114,7 @@ __all__ = [
     "run",
     "run_sync",
     "serve_episodes",
+    "set_score",
     "single_turn",
     "tasks",
 ]

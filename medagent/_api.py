@@ -36,17 +36,17 @@ from medagent.core.options import Setting, by_field, checked, stated
 from medagent.core.options import options as options_of
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.folder import Run
+from medagent.engine.folder import Journals, Run
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage
-from medagent.engine.results import graded_report, report_of, scores_of
+from medagent.engine.results import ScoredRun, graded_report, report_of, scores_of
 from medagent.engine.rows import Row
 from medagent.engine.run import execute
-from medagent.engine.scores import Score, Scored
+from medagent.engine.scores import SCORES, Score, Scored, StoredScores
 from medagent.engine.settings import RunSettings
 from medagent.fhir_episodes.episodes import EpisodeContext, EpisodeSource, open_episode
 from medagent.fhir_episodes.http_episodes import HttpEpisodes, serve_on
-from medagent.reports.compare import Comparison, SetComparison, compare_outcomes, compare_sets
+from medagent.reports.compare import Comparison, SetComparison, compare_outcomes, compare_sets, other_pages
 from medagent.reports.item_view import item_view
 from medagent.reports.tool_logs import LoggedRun
 
@@ -202,41 +202,53 @@ class LoadedRun:
         return scores_of(self.benchmark, self.path)
 
     def item(self, key: str) -> ItemView:
-        """One item to show, by its id or its unit's key. Raises UserError if the run does not have it."""
+        """One item to show, by its id or its unit's key. Raises UserError if the run does not have it.
+
+        Rows of other items are not read.
+        """
+
+        def is_of_item(unit: str) -> bool:
+            return unit == key or unit.startswith(f"{key}#")
+
         reported = False
-        try:
-            scores, judged = {one.unit: one for one in self.scores}, self.benchmark.judged(Run(self.path)) or {}
-        except UserError:  # the data is missing
-            scores, judged, reported = {one.unit: one for one in self._reported()}, {}, True
-        units = [unit for unit in scores if key in (unit, scores[unit].item.id)]
-        row = next(Run(self.path).rows(self.benchmark.row, units=units[:1]), None)
+        with Journals.of_folder(self.path, self.benchmark.journals, is_of_item) as journals:
+            run = Run(self.path, journals)
+            try:
+                stored = StoredScores(self.path / SCORES, only=is_of_item)
+                known = ScoredRun(self.benchmark, self.path, journals, {})
+                scored, judged = known.scores_by(self.benchmark.rule_sets[0], stored), known.judged or {}
+            except UserError:  # the data is missing
+                scored, judged, reported = list(self._reported()), {}, True
+            scores = {unit.unit: unit for unit in scored if key in (unit.unit, unit.item.id)}
+            row = next(run.rows(self.benchmark.row, units=[*scores][:1]), None)
         if row is None:
             raise UserError(f"{self.path}: does not contain item {key}")
-        view = item_view(self.benchmark, scores[units[0]], row, judged.get(units[0]), reported=reported)
-        return replace(view, lines=[*view.lines, *([f"also: {', '.join(units[1:])}"] if units[1:] else [])])
+        first, *others = scores
+        view = item_view(self.benchmark, scores[first], row, judged.get(first), reported=reported)
+        return replace(view, lines=[*view.lines, *([f"also: {', '.join(others)}"] if others else [])])
 
     def _reported(self) -> Iterator[Scored]:
         """Its units with the verdicts of its report, if there is one."""
-        outcomes = {(one.item, one.trial): one for one in self.report.items}
+        outcomes = {(item.item, item.trial): item for item in self.report.items}
         for row in self.rows():
             item, trial = self.benchmark.named(row.unit)
             outcome = outcomes.get((item.id, trial))
             yield Scored(item, trial, row.unit, row.status, None if outcome is None else _score_of(outcome))
 
 
-def _score_of(one: ItemOutcome) -> Score | None:
+def _score_of(outcome: ItemOutcome) -> Score | None:
     """The score of an outcome; None if it was not graded."""
-    if one.value is None:
+    if outcome.value is None:
         return None
     return Score(
-        value=one.value,
-        correct=one.correct,
-        kind=one.kind,
-        reason=one.reason,
-        because=one.because,
-        grounded=one.grounded,
-        reading=one.reading,
-        harmed=one.harmed,
+        value=outcome.value,
+        correct=outcome.correct,
+        kind=outcome.kind,
+        reason=outcome.reason,
+        because=outcome.because,
+        grounded=outcome.grounded,
+        reading=outcome.reading,
+        harmed=outcome.harmed,
     )
 
 
@@ -290,12 +302,12 @@ def _compared(
     first, second = paths
     if any(logs):
         check_logs(first, second, logs, benchmark, options)
-        return compare_outcomes(*(one.items for one in reports))
+        return compare_outcomes(*(report.items for report in reports))
     if are_siblings(first, second):
         return compare_sets(*reports)
     check_same_items(first, second, benchmark)
-    compared = compare_outcomes(*(one.items for one in reports))
-    comparison = replace(compared, patients=other_patients(first, second, benchmark))
+    compared = compare_outcomes(*(report.items for report in reports))
+    comparison = replace(compared, patients=other_patients(first, second, benchmark), pages=other_pages(*reports))
     return comparison if comparison.kind == "verdicts" else comparison.by(official_score(first, second, benchmark))
 
 

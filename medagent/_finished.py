@@ -11,18 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medagent.benchmarks.base import DEFAULT, find, of_folder
+from medagent.benchmarks.published import check_same_patients, graded_file
 from medagent.core.errors import UserError
 from medagent.core.options import options
 from medagent.core.scrub import remember_environment
 from medagent.core.suggest import did_you_mean
-from medagent.core.writing import write_parts
+from medagent.core.writing import followed, write_parts
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import Journals, Run
 from medagent.engine.patient_data import has_patient_data, shown_elsewhere
 from medagent.engine.plan import JOURNAL
-from medagent.engine.report import Report
-from medagent.engine.results import GradedFile, GradedRun, graded_report, last_report, report_of
+from medagent.engine.report import ItemView, Report
+from medagent.engine.results import GradedRun, graded_report, last_report, report_of
 from medagent.engine.scores import SCORES, Paired, StoredScores
+from medagent.reports.item_view import item_view
 from medagent.reports.tool_logs import (
     LoggedBenchmark,
     LoggedRun,
@@ -45,17 +47,10 @@ def is_run(path: Path) -> bool:
 
 def check_options(benchmark: Benchmark[Any, Any], path: Path, names: Iterable[str]) -> None:
     """Raises UserError for an option that the benchmark's grading does not accept."""
-    known = {one.flag for one in options(benchmark.Grading or benchmark.Settings, "grade")}
+    known = {field.flag for field in options(benchmark.Grading or benchmark.Settings, "grade")}
     if strange := next((flag for name in names if (flag := name.replace("_", "-")) not in known), None):
         suggestion = did_you_mean(strange, known)
         raise UserError(f"--{strange} does not apply to {path}, a run of {benchmark.name}.{suggestion}")
-
-
-def graded_file(path: Path, options: Mapping[str, Any], *, every_rule: bool = False) -> GradedFile:
-    """Grade a results file of MedAgentBench. Raises UserError, InputError."""
-    from medagent.benchmarks.medagentbench import results_file
-
-    return results_file.graded_file(find(DEFAULT), path, options, every_rule=every_rule)
 
 
 def logs_of(paths: Sequence[Path], scorer: str | None) -> list[LoggedRun | None]:
@@ -115,7 +110,7 @@ def other_patients(a: Path, b: Path, code: Code | None) -> tuple[str, str] | Non
 def official_scores(paths: Sequence[Path], code: Code | None) -> dict[tuple[int, int], Paired]:
     """The official scores of pairs of runs, by their places, if these are not means of items."""
     pairs = combinations(enumerate(paths), 2)
-    paired = {(i, j): official_score(one, other, code) for (i, one), (j, other) in pairs}
+    paired = {(i, j): official_score(first, second, code) for (i, first), (j, second) in pairs}
     return {places: score for places, score in paired.items() if score is not None}
 
 
@@ -143,8 +138,6 @@ def _document(path: Path) -> Mapping[str, Any]:
 def check_same_items(a: Path, b: Path, code: Code | None) -> None:
     """Raises UserError if two runs use the same ids for different questions."""
     if not (is_run(a) and is_run(b)):
-        from medagent.benchmarks.medagentbench.results_file import check_same_patients
-
         check_same_patients(a, b)
         return
     try:
@@ -178,7 +171,7 @@ def check_logs(
 def _asked(path: Path, code: Code | None, options: Mapping[str, Any]) -> Mapping[str, str]:
     """The questions of a run or a results file by item; empty if the data is missing."""
     if not is_run(path):
-        return {one.item.id: one.item.question for one in graded_file(path, options).scores}
+        return {score.item.id: score.item.question for score in graded_file(path, options).scores}
     try:
         return _questions(path, code)
     except UserError:
@@ -187,7 +180,16 @@ def _asked(path: Path, code: Code | None, options: Mapping[str, Any]) -> Mapping
 
 def _questions(folder: Path, code: Code | None) -> dict[str, str]:
     benchmark = of_folder(folder, code)
-    return {item.id: item.question for item in benchmark.items(benchmark.source(Run(folder), {}))}
+    return {item.id: item.question for item in benchmark.read_items(benchmark.source(Run(folder), {}))}
+
+
+def result_of_file(path: Path, item: str, options: Mapping[str, Any]) -> ItemView:
+    """An item of a results file of the default benchmark. Raises UserError if the file does not have it."""
+    file = graded_file(path, options)
+    for unit in file.units:
+        if unit.row is not None and item in (unit.scored.unit, unit.scored.item.id):
+            return item_view(find(DEFAULT), unit.scored, unit.row)
+    raise UserError(f"{path}: does not contain item {item}")
 
 
 def write_page(
@@ -216,7 +218,7 @@ def write_page(
         names = [page.label for page in pages]
         if len(set(names)) < len(names):
             pages = [replace(page, label=str(path)) for page, path in zip(pages, paths, strict=True)]
-        write_parts(Path(out), render(pages, official_scores(paths, code)))
+        write_parts(followed(Path(out)), render(pages, official_scores(paths, code)))
     return Path(out).stat().st_size
 
 

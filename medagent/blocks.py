@@ -9,7 +9,6 @@ from medagent.engine.blocks import (
     DotsBlock,
     FactsBlock,
     Field,
-    Message,
     Order,
     OrdersBlock,
     PairBlock,
@@ -21,6 +20,7 @@ from medagent.engine.blocks import (
     SetsBlock,
     SharesBlock,
     TextBlock,
+    TranscriptMessage,
     VerdictsBlock,
     VotesBlock,
 )
@@ -34,7 +34,6 @@ __all__ = [
     "DotsBlock",
     "FactsBlock",
     "Field",
-    "Message",
     "Order",
     "OrdersBlock",
     "PairBlock",
@@ -46,6 +45,7 @@ __all__ = [
     "SetsBlock",
     "SharesBlock",
     "TextBlock",
+    "TranscriptMessage",
     "VerdictsBlock",
     "VotesBlock",
 ]

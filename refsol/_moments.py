@@ -1,8 +1,14 @@
-"""Distances between times as text."""
+"""Times, and distances between them, as text."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+
+
+def shown_time(stored: str) -> str:
+    """A stored time as a chart shows it: `2023-11-13T05:35:00+00:00` is `2023-11-13 05:35`."""
+    day, _, time = stored.partition("T")
+    return f"{day} {time[:5]}".strip()
 
 
 def distance_words(time: datetime, now: datetime) -> str:

@@ -26,7 +26,7 @@ Parts = dict[int | None, Path]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class OpenCompassEntry:
     """One question's entry."""
 
     prediction: str | None
@@ -38,7 +38,7 @@ class Entry:
 class EntryFile:
     """A file's entries. `replicas` is the number of times that all questions were asked, one round after the other."""
 
-    entries: list[Entry]
+    entries: list[OpenCompassEntry]
     replicas: int = 1
 
 
@@ -109,16 +109,18 @@ def _file(value: Any) -> EntryFile:
     return EntryFile([replies[replica] for replica in range(replicas) for replies in rounds], replicas)
 
 
-def _rounds(value: Any) -> list[Entry]:
+def _rounds(value: Any) -> list[OpenCompassEntry]:
     """An entry as a list, one per repetition if its fields are lists. Empty for a value of another format."""
     if not isinstance(value, dict) or not value.keys() & {"prediction", "pred"}:
         return []
     prediction = value["prediction"] if "prediction" in value else value.get("pred")
     gold = value["gold"] if "gold" in value else value.get("ref")
     if isinstance(prediction, str | None):
-        return [Entry(prediction, gold, value.get("origin_prompt"))]
+        return [OpenCompassEntry(prediction, gold, value.get("origin_prompt"))]
     replies = prediction if isinstance(prediction, list) else [prediction]
     golds = gold if isinstance(gold, list) and len(gold) == len(replies) else [gold] * len(replies)
     if not all(isinstance(reply, str | None) for reply in replies):
         return []
-    return [Entry(reply, one, value.get("origin_prompt")) for reply, one in zip(replies, golds, strict=True)]
+    return [
+        OpenCompassEntry(reply, gold, value.get("origin_prompt")) for reply, gold in zip(replies, golds, strict=True)
+    ]

@@ -53,7 +53,7 @@ class Agreement:
             "kappa": _defined(self.kappa),
             "kappa_interval": self.interval
             and {"low": _defined(self.interval.low), "high": _defined(self.interval.high)},
-            "differ": [{"unit": unit, "first": one, "second": other} for unit, one, other in self.differ],
+            "differ": [{"unit": unit, "first": first, "second": second} for unit, first, second in self.differ],
             "only_first": list(self.only_first),
             "only_second": list(self.only_second),
         }
@@ -63,11 +63,11 @@ def compare(first: Sequence[Labelled], second: Sequence[Labelled], *, seed: int 
     """The agreement of two labellings. If a unit is missing from the other labelling, it is matched with the only unit
     there whose ids include its name. Raises InputError if there is no common unit.
     """
-    one, other = _by_unit(first, second), _by_unit(second, first)
-    shared = [unit for unit in one if unit in other]
+    ours, theirs = _by_unit(first, second), _by_unit(second, first)
+    shared = [unit for unit in ours if unit in theirs]
     if not shared:
         raise InputError("the two runs share no unit; compare runs with the same ids and languages")
-    named = [(unit, one[unit] or UNREAD, other[unit] or UNREAD) for unit in shared]
+    named = [(unit, ours[unit] or UNREAD, theirs[unit] or UNREAD) for unit in shared]
     pairs = [(a, b) for _, a, b in named if UNREAD not in (a, b)]
 
     def kappa(drawn: Sequence[int]) -> float:
@@ -80,8 +80,8 @@ def compare(first: Sequence[Labelled], second: Sequence[Labelled], *, seed: int 
         kappa=cohen_kappa(pairs),
         interval=bootstrap(kappa, len(pairs), seed=seed) if pairs else None,
         differ=tuple(entry for entry in named if entry[1] != entry[2]),
-        only_first=tuple(unit for unit in one if unit not in other),
-        only_second=tuple(unit for unit in other if unit not in one),
+        only_first=tuple(unit for unit in ours if unit not in theirs),
+        only_second=tuple(unit for unit in theirs if unit not in ours),
     )
 
 
@@ -100,7 +100,9 @@ def read_labels(path: Path, labels: Sequence[str]) -> list[Labelled]:
             name = id_of(row.get("id", row.get("qid")), line)
             unit = f"{name}/{row['language']}" if row.get("language") else name
             value = row.get("label")
-            label = known.get(_plain(value), None if labels else value) if isinstance(value, str) and value else None
+            label = None
+            if isinstance(value, str) and value:
+                label = known.get(_plain(value)) if labels else value
             if unit in units:
                 file.fault(f"{unit} is a duplicate", line=line)
             elif label is None and value:
@@ -114,12 +116,12 @@ def self_judged(model: str, judges: Sequence[str]) -> list[str]:
     return [f"the judge {model} is the model itself: it judges its own answers"] if model in judges else []
 
 
-def _by_unit(labels: Sequence[Labelled], other: Sequence[Labelled]) -> dict[str, str | None]:
+def _by_unit(labels: Sequence[Labelled], counterpart: Sequence[Labelled]) -> dict[str, str | None]:
     """Labels by the other labelling's unit names."""
-    units = {one.unit for one in other}
-    count = Counter(name for one in other for name in one.ids)
-    names = {name: one.unit for one in other for name in one.ids if count[name] == 1}
-    return {one.unit if one.unit in units else names.get(one.unit, one.unit): one.label for one in labels}
+    units = {label.unit for label in counterpart}
+    count = Counter(name for label in counterpart for name in label.ids)
+    names = {name: label.unit for label in counterpart for name in label.ids if count[name] == 1}
+    return {label.unit if label.unit in units else names.get(label.unit, label.unit): label.label for label in labels}
 
 
 def _plain(label: str) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from refsol._opencompass import Parts, data_sets, dataset_of, in_order, read_entries
-from refsol.errors import InputError
+from refsol.errors import InputError, Lines
 from refsol.files import Fault, FaultsError, InputFile, anything, json_object, read_json
 from refsol.json_values import as_object, json_value
 from refsol.tool_logs import inspect_archive
@@ -33,7 +33,7 @@ MAX_LISTED = 20
 class RecordedAnswer:
     """One answer. `text` is None if the tool's call failed. `id` and `position` (from 0) identify the item in the
     tool's way; `question` is the recorded prompt; `group` is the language or task of the file; `trial` is the
-    repetition; `place` is its place in the file, for messages.
+    repetition; `place` is its place in the file, for messages. `verdict` is whether the file calls it right.
     """
 
     text: str | None
@@ -45,6 +45,7 @@ class RecordedAnswer:
     trial: int = 1
     reasoning: str | None = None
     finish_reason: str | None = None
+    verdict: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ def match_answers(file: AnswerFile, items: Sequence[AskedItem]) -> dict[tuple[st
             matched[fitting[0].key, answer.trial] = answer
     if faults:
         more = [f"{file.path}: and {len(faults) - MAX_LISTED} more"] if len(faults) > MAX_LISTED else []
-        raise InputError("\n".join([*faults[:MAX_LISTED], *more]))
+        raise InputError(Lines("\n".join([*faults[:MAX_LISTED], *more])))
     if not matched:
         raise InputError(f"{file.path}: contains no answers")
     return matched
@@ -218,13 +219,13 @@ def _folder(path: Path) -> AnswerFile:
         answers = [answer for file in samples for answer in _lines(file)[1]]
         return AnswerFile(str(path), "lm-evaluation-harness", path.name, tuple(answers))
     inner = path / "predictions"
-    models = [one for one in sorted(inner.iterdir()) if one.is_dir()] if inner.is_dir() else [path]
+    models = [path for path in sorted(inner.iterdir()) if path.is_dir()] if inner.is_dir() else [path]
     if len(models) > 1:
         names = ", ".join(map(str, models))
         raise InputError(f"{inner}: contains answers of several models; name one: {names}")
     if not models or not any(models[0].glob("*.json")):
         raise InputError(f"{path}: contains no readable answers; {_known()}")
-    answers = [one for name, parts in data_sets(models[0]).items() for one in _opencompass(name, parts)]
+    answers = [answer for name, parts in data_sets(models[0]).items() for answer in _opencompass(name, parts)]
     return AnswerFile(str(path), "OpenCompass", models[0].name, tuple(answers))
 
 
@@ -249,7 +250,7 @@ def _document(path: Path) -> AnswerFile:
     if isinstance(value, dict) and isinstance(value.get("request_states"), list):
         model = str((value.get("adapter_spec") or {}).get("model") or path.parent.name)
         return AnswerFile(str(path), "HELM", model, tuple(_helm_states(path, value["request_states"])))
-    if isinstance(value, list) and value and all(isinstance(one, dict) and "predicted_text" in one for one in value):
+    if isinstance(value, list) and value and all(isinstance(item, dict) and "predicted_text" in item for item in value):
         return AnswerFile(str(path), "HELM", path.parent.name, tuple(_helm_predictions(path, value)))
     if isinstance(value, dict) and "0" in value:
         name = dataset_of(path)
@@ -297,7 +298,7 @@ def _text(row: Mapping[str, Any], key: str) -> str | None:
 
 
 def _plain_line(row: dict[str, Any], place: str) -> Answers:
-    """`{"id", "answer"}`, optionally with `language`, `trial`, `finish_reason` and `reasoning`."""
+    """`{"id", "answer"}`, optionally with `language`, `trial`, `finish_reason`, `reasoning` and `correct`."""
     trial = row.get("trial", 1)
     if not isinstance(trial, int) or trial < 1:
         raise FaultsError([Fault("is not a whole number from 1", ("trial",))])
@@ -310,7 +311,16 @@ def _plain_line(row: dict[str, Any], place: str) -> Answers:
         question=str(row.get("question") or ""),
         reasoning=row.get("reasoning") or None,
         finish_reason=_finish(row.get("finish_reason")),
+        verdict=_verdict(row),
     )
+
+
+def _verdict(row: Mapping[str, Any]) -> bool | None:
+    """The verdict that a line contains as `correct`. Raises FaultsError if it is neither true nor false, 1 nor 0."""
+    verdict = row.get("correct")
+    if verdict is not None and verdict not in (True, False):
+        raise FaultsError([Fault("is neither true nor false", ("correct",))])
+    return None if verdict is None else bool(verdict)
 
 
 def _run_line(row: dict[str, Any], place: str) -> Answers:
@@ -334,6 +344,7 @@ def _promptcblue_line(row: dict[str, Any], place: str) -> Answers:
         id=_id(row, "sample_id") if "sample_id" in row else "",
         question=str(row["input"]),
         group=str(row.get("task_dataset") or ""),
+        verdict=_verdict(row),
     )
 
 
@@ -420,19 +431,27 @@ def _inspect(path: Path, log: tuple[dict[str, Any], list[Any]]) -> AnswerFile:
         output = sample.get("output") or {}
         choice = (output.get("choices") or [{}])[0]
         text, thoughts = _content((choice.get("message") or {}).get("content"))
-        failed = sample.get("error") or (text is None and not output.get("completion"))
+        if text is None:
+            text = output.get("completion") or None
         answers.append(
             RecordedAnswer(
-                None if failed else text if text is not None else output.get("completion"),
+                None if sample.get("error") else text,
                 place,
                 id=str(sample["id"]),
                 question=_prompt(sample.get("input")),
                 trial=int(sample.get("epoch") or 1),
                 reasoning=thoughts or None,
                 finish_reason=_finish(choice.get("stop_reason")),
+                verdict=_inspect_verdict(sample.get("scores")),
             )
         )
     return AnswerFile(str(path), "Inspect", str(spec.get("model") or path.stem), tuple(answers))
+
+
+def _inspect_verdict(scores: Any) -> bool | None:
+    """The verdict of a sample with one score that is C or I."""
+    values = [score.get("value") for score in scores.values() if isinstance(score, dict)] if scores else []
+    return {"C": True, "I": False}.get(values[0]) if len(values) == 1 and isinstance(values[0], str) else None
 
 
 def _content(content: Any) -> tuple[str | None, str]:
@@ -468,9 +487,9 @@ def _helm_predictions(path: Path, rows: list[Any]) -> Answers:
     beside = path.with_name("instances.json")
     instances = read_json(beside, anything) if beside.is_file() else []
     questions = {
-        str(one.get("id")): str((one.get("input") or {}).get("text") or "")
-        for one in instances
-        if isinstance(one, dict)
+        str(instance.get("id")): str((instance.get("input") or {}).get("text") or "")
+        for instance in instances
+        if isinstance(instance, dict)
     }
     for number, row in enumerate(rows):
         id_ = str(row.get("instance_id") or "")

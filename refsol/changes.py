@@ -41,15 +41,21 @@ class Change:
         if self.before is None or self.after is None:
             about = ", ".join(_about(self.after or self.before or {}))
             return f"{self.kind} ({about})" if about else self.kind
-        differences = [_difference(*one) for one in _differences(_content(self.before), _content(self.after))]
+        differences = [
+            _difference(*difference) for difference in _differences(_content(self.before), _content(self.after))
+        ]
         more = [f"and {len(differences) - _SHOWN} more"] if len(differences) > _SHOWN else []
         return ", ".join(differences[:_SHOWN] + more)
 
 
 def change_of(before: dict[str, Any] | None, after: dict[str, Any] | None) -> Change | None:
     """The change from one state of a resource to another (None: it does not exist); None if nothing has changed."""
-    if before is None or after is None:
-        return None if before is after else Change("created" if before is None else "deleted", before, after)
+    if before is None and after is None:
+        return None
+    if before is None:
+        return Change("created", before, after)
+    if after is None:
+        return Change("deleted", before, after)
     return Change("changed", before, after) if _content(before) != _content(after) else None
 
 
@@ -68,8 +74,8 @@ def _differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str,
         for key in dict.fromkeys([*before, *after]):
             yield from _differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for place, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from _differences(one, other, f"{path}[{place}]" if len(before) > 1 else path)
+        for place, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from _differences(old, new, f"{path}[{place}]" if len(before) > 1 else path)
     elif before != after:
         yield path, before, after
 
@@ -98,8 +104,8 @@ def _shown(value: Any) -> str:
 
 def _words(value: Any) -> Iterator[str]:
     if isinstance(value, list):
-        for one in value:
-            yield from _words(one)
+        for element in value:
+            yield from _words(element)
     elif isinstance(value, dict):
         known = [value[key] for key in ("text", "display", "reference") if isinstance(value.get(key), str)]
         if known:
@@ -109,7 +115,7 @@ def _words(value: Any) -> Iterator[str]:
         elif "code" in value and isinstance(value["code"], str) and "value" not in value:
             yield value["code"]
         else:
-            for one in value.values():
-                yield from _words(one)
+            for element in value.values():
+                yield from _words(element)
     elif value is not None:
         yield str(value).lower() if isinstance(value, bool) else str(value)

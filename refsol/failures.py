@@ -17,11 +17,16 @@ FailureKind = Literal[
     "data",
     "empty-reply",
     "cut-reply",
+    "only-thought",
     "invalid-action",
     "round-limit",
     "context-limit",
+    "time-limit",
+    "token-limit",
+    "cost-limit",
     "agent-error",
     "unfinished",
+    "page-not-opened",
     "reading-missed",
     "order-missing",
     "order-not-due",
@@ -35,11 +40,16 @@ KIND_WORDS: dict[FailureKind, str] = {
     "data": "the stored data allows no right answer",
     "empty-reply": "ended by an empty message",
     "cut-reply": "ended by a message that was cut off",
+    "only-thought": "ended by a message that is only thinking",
     "invalid-action": "ended by a message that is not an action",
     "round-limit": "ended by the limit of rounds",
     "context-limit": "ended because the conversation no longer fitted the model",
+    "time-limit": "ended by the limit of time",
+    "token-limit": "ended by the limit of tokens",
+    "cost-limit": "ended by the limit of cost",
     "agent-error": "ended because the agent's program raised an error",
     "unfinished": "ended without an answer, and nothing says how",
+    "page-not-opened": "did not open the page with the reading that decides",
     "reading-missed": "never read the reading that decides, or says that there is none",
     "order-missing": "an order was due and was not placed",
     "order-not-due": "placed an order, or sent a POST, that was not due",
@@ -48,23 +58,36 @@ KIND_WORDS: dict[FailureKind, str] = {
     "wrong-value": "gave another value",
 }
 """A text for each kind, in the order in which the kinds are checked."""
-SHORT_WORDS: Mapping[str, str] = {
+_NAMES: Mapping[str, str] = {
     "infrastructure": "failed outside the agent",
     "data": "no right answer in the data",
     "cut-reply": "reply cut off",
     "invalid-action": "invalid message",
     "reading-missed": "data never read",
+    "lucky": "right without reading",
     "wrong-form": "value in a wrong format",
 }
-"""Short names of kinds whose own words say less."""
+"""The names of kinds whose keys say less."""
 
 
-_ENDS: dict[str, FailureKind] = {
+def kind_name(kind: str) -> str:
+    """The name of a kind of failure for people: `data never read` is `reading-missed`. Files contain the key."""
+    return _NAMES.get(kind, kind.replace("-", " "))
+
+
+ENDS: Mapping[str, FailureKind] = {
+    "cut": "cut-reply",
+    "empty": "empty-reply",
+    "only_thought": "only-thought",
     "invalid_action": "invalid-action",
     "round_limit": "round-limit",
     "context_limit": "context-limit",
+    "time_limit": "time-limit",
+    "token_limit": "token-limit",
+    "cost_limit": "cost-limit",
     "agent_error": "agent-error",
 }
+"""The kind of failure of each status with which an episode ends without an answer."""
 _THINKING = re.compile(r"<think>(?!.*</think>)", re.DOTALL)
 
 
@@ -80,23 +103,24 @@ class Failure:
 def failed_protocol(
     failed: Collection[str], status: str | None, transcript: Sequence[HistoryMessage]
 ) -> Failure | None:
-    """A protocol failure: no answer (check `completed`), or a POST as the last message (check `last message`).
+    """A protocol failure: no answer (check `completed`), a POST as the last message (check `last message`), or an
+    episode that did not end as it should.
 
     `failed` are the names of the failed checks. `status` is how the episode ended, if known.
     """
-    if "completed" not in failed and "last message" not in failed:
+    if "completed" not in failed and "last message" not in failed and status not in ENDS:
         return None
-    message = next((one.content for one in reversed(transcript) if one.role == "agent"), "")
-    kind = _ENDS.get(status or "", "unfinished")
+    message = next((message.content for message in reversed(transcript) if message.role == "agent"), "")
+    kind = ENDS.get(status or "", "unfinished")
     if kind == "invalid-action" and transcript:
         if not message.strip():
             return Failure("empty-reply", "the last message is empty")
         if _is_cut(message):
             return Failure("cut-reply", f"the last message stops in the middle: {show(message[-60:])}")
         return Failure(kind, f"the last message is neither GET, POST nor FINISH: {show(message[:60])}")
-    if "completed" in failed:
-        return Failure(kind, KIND_WORDS[kind])
-    return Failure(kind, "the last message is a POST that nothing followed")
+    if "last message" in failed and "completed" not in failed:
+        return Failure(kind, "the last message is a POST that nothing followed")
+    return Failure(kind, KIND_WORDS[kind])
 
 
 def failed_orders(
@@ -118,8 +142,12 @@ def failed_orders(
         return None
     if missing := [check for check in wrong if check.actual == NO_CHANGE]:
         return Failure("order-missing", f"did not {missing[0].expected}" + why(verdict))
-    reasons = "; ".join(f"{check.name}: {check.actual} for {check.expected}" for check in wrong)
+    reasons = "; ".join(map(_misfit, wrong))
     return Failure("order-wrong", reasons, wrong[0].name)
+
+
+def _misfit(check: Check) -> str:
+    return f"{check.name}: {check.actual} for {check.expected}" if check.required else check.words
 
 
 def _due(count: int) -> str:
@@ -137,7 +165,7 @@ def named_posts(messages: Sequence[HistoryMessage]) -> str:
 
 
 def _posts(messages: Sequence[HistoryMessage]) -> list[HistoryMessage]:
-    return [one for one in messages if one.is_post_action]
+    return [message for message in messages if message.is_post_action]
 
 
 def _payload(post: HistoryMessage) -> Any:

@@ -14,17 +14,22 @@ import io
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NoReturn, TypeVar, cast, get_args
 
-from refsol.errors import InputError
-from refsol.json_values import unicode_json
+from refsol.errors import InputError, Lines
+from refsol.json_values import json_value, unicode_json
 
 Encoding = Literal["utf-8", "gbk", "gb18030"]
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 MAX_LISTED = 20
+LONGEST_LINE = 64_000_000
+"""Bytes of one line, and of a compressed document. Above it, a small compressed file could take any memory."""
+MOST_BLANK = 1_000_000
+"""Empty lines in a row."""
 
 T = TypeVar("T")
 Validator = Callable[[Any], T]
@@ -61,6 +66,47 @@ class FaultsError(ValueError):
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__("; ".join(f"{fault.place}: {fault.text}".removeprefix(": ") for fault in faults))
         self.faults = tuple(faults)
+
+
+class TooLargeError(ValueError):
+    """A line is over a limit. `line` is its number."""
+
+    def __init__(self, line: int, text: str) -> None:
+        super().__init__(text)
+        self.line = line
+
+
+class DuplicateKeyError(ValueError):
+    """An object of a JSON text contains a key twice, so it is unknown which value is meant."""
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The hook of `json.loads` for objects. Raises DuplicateKeyError."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise DuplicateKeyError(f"an object contains the key {twice!a} twice; remove one of them")
+    return value
+
+
+def check_keys(text: str | bytes) -> None:
+    """Raises DuplicateKeyError for a JSON text with an object that contains a key twice, which other readers accept."""
+    json.loads(text, object_pairs_hook=unique)
+
+
+def lines_within(file: BinaryIO, longest: int = LONGEST_LINE) -> Iterator[bytes]:
+    """The lines of a file, which end at line feeds only. Raises TooLargeError as soon as a line has more than `longest`
+    bytes, or if there are very many empty lines.
+    """
+    number = blank = 0
+    while line := file.readline(longest + 1):
+        number += 1
+        if len(line) > longest:
+            raise TooLargeError(number, f"the line has more than {longest:,} bytes")
+        blank = blank + 1 if line.isspace() else 0
+        if blank > MOST_BLANK:
+            raise TooLargeError(number, f"there are more than {MOST_BLANK:,} empty lines before this one")
+        yield line
 
 
 def anything(value: Any) -> Any:
@@ -148,7 +194,7 @@ class InputFile:
             self._unlisted += 1
             return
         where = str(self.path) if line is None else f"{self.path}:{line}"
-        self._listed.append(": ".join(filter(None, (where, place, text))))
+        self._listed.append(": ".join(filter(None, (where, place, text))).replace("\n", " "))
 
     def stop(self, text: str, *, line: int | None = None) -> NoReturn:
         """Add a fault after which the file cannot be read, and raise all faults."""
@@ -169,7 +215,9 @@ class InputFile:
         """The value of a whole JSON file, in valid Unicode. Raises the error if it is not valid."""
         text = unicode_json(self.text())
         try:
-            value = json.loads(text)
+            value = json.loads(text, object_pairs_hook=unique)
+        except DuplicateKeyError as error:
+            self.stop(str(error))
         except (ValueError, RecursionError) as error:
             self.stop(_not_json(error), line=getattr(error, "lineno", 1))
         try:
@@ -178,6 +226,15 @@ class InputFile:
             for fault in error.faults:
                 self.fault(fault.text, line=_line_of(text, fault.steps), place=fault.place)
         self._raise()
+
+    def first_value(self) -> Any:
+        """The JSON value on the first line that is not blank; None if that line alone is not JSON. It tells JSON lines
+        from one document.
+        """
+        for _, line in self._lines():
+            if line.strip():
+                return json_value(line)
+        return None
 
     def json_lines(self, validate: Validator[T], *, torn_tail: bool = False) -> Iterator[tuple[int, T]]:
         """The values of JSON lines with their line numbers, in valid Unicode. An invalid line becomes a fault and is
@@ -193,7 +250,9 @@ class InputFile:
                 self.stop("is one JSON document, not JSON lines (one object per line)", line=number)
             first = False
             try:
-                value = validate(json.loads(unicode_json(text)))
+                value = validate(json.loads(unicode_json(text), object_pairs_hook=unique))
+            except DuplicateKeyError as error:
+                self.fault(str(error), line=number)
             except FaultsError as error:
                 for fault in error.faults:
                     self.fault(fault.text, line=number, place=fault.place)
@@ -205,7 +264,7 @@ class InputFile:
 
     def _raise(self) -> NoReturn:
         lines = [*self._listed, f"{self.path}: and {self._unlisted} more"] if self._unlisted else self._listed
-        raise self._error("\n".join(lines) + (f"; {self._expected}" if self._expected else "")) from None
+        raise self._error(Lines("\n".join(lines) + (f"; {self._expected}" if self._expected else ""))) from None
 
     def _refuse(self, text: str) -> NoReturn:
         """Raise only the fault that makes the whole file unreadable."""
@@ -222,7 +281,9 @@ class InputFile:
             self._refuse(f"contains {size} bytes, more than the limit of {self._max_bytes}")
         if file.peek(4)[:4] == b"PK\3\4":
             file.close()
-            self._refuse("is a ZIP archive; unpack it, and name a file in it")
+            self._refuse(
+                "is a ZIP archive; unpack it, and name a file in it; if it is a pack of a run, name the folder"
+            )
         if self.path.suffix != ".gz":
             return file
         file.close()  # a GzipFile would not close it
@@ -231,15 +292,21 @@ class InputFile:
     def _bytes(self) -> bytes:
         with self._open() as file:
             try:
-                return file.read()
+                packed = self.path.suffix == ".gz"
+                data = file.read(LONGEST_LINE + 1 if packed else -1)
+                if packed and len(data) > LONGEST_LINE:
+                    self._refuse(f"contains more than {LONGEST_LINE:,} bytes when unpacked; unpack it first")
+                return data
             except _UNREADABLE as error:
                 self._refuse(f"cannot be read: {_why(error)}")
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         with self._open() as file:
             try:
-                for number, line in enumerate(file, 1):
+                for number, line in enumerate(lines_within(file), 1):
                     yield number, line.removeprefix(_BOM) if number == 1 else line
+            except TooLargeError as error:
+                self.stop(str(error), line=error.line)
             except _UNREADABLE as error:
                 self._refuse(f"cannot be read: {_why(error)}")
 
@@ -262,7 +329,7 @@ def _why(error: Exception) -> str:
 
 def _not_json(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"is not JSON: {error.msg} at column {error.colno}"
+        return f"is not JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
     if isinstance(error, RecursionError):
         return "is nested too deeply to be read"
     return f"is not JSON: {str(error).partition(';')[0]}"
@@ -301,7 +368,7 @@ def _line_of(text: str, steps: Steps) -> int:
         inner = None
         for name, start in _members(text, place, decoder):
             if name == step:
-                inner = start  # the last of duplicate keys, as in the parsed value
+                inner = start
         if inner is None:
             break
         place = inner

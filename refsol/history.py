@@ -86,6 +86,12 @@ def extract_posts(messages: Sequence[HistoryMessage], acknowledgement: str) -> t
     return tuple(post for post in posts if post is not None)
 
 
+def sent_posts(messages: Sequence[HistoryMessage]) -> tuple[Post, ...]:
+    """The POSTs that have a JSON payload, accepted or not, in order."""
+    posts = (_read_post(message.content) for message in messages if message.is_post_action)
+    return tuple(post for post in posts if post is not None)
+
+
 def _read_post(content: str) -> Post | None:
     first, _, rest = content.partition("\n")
     try:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+import sys
+from typing import Any, TypeGuard
 
 _SURROGATES = re.compile(
     r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
@@ -27,12 +28,12 @@ def unicode_json(text: str) -> str:
     return _SURROGATES.sub(lambda match: match[0] if len(match[0]) != 6 else r"\ufffd", unicode_text(text))
 
 
-def json_value(text: str | bytes, other: Any = None) -> Any:
-    """The value of a JSON text; `other` if the text is not JSON."""
+def json_value(text: str | bytes, default: Any = None) -> Any:
+    """The value of a JSON text; `default` if the text is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return other
+        return default
 
 
 def as_object(value: Any) -> dict[str, Any]:
@@ -43,3 +44,8 @@ def as_object(value: Any) -> dict[str, Any]:
 def objects(value: Any) -> list[dict[str, Any]]:
     """The objects in a list; empty if the value is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a value is a number that a float can hold. A JSON true is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

@@ -58,12 +58,12 @@ def coded_in(kind: str) -> str:
 
 def any_of(values: Iterable[str]) -> str:
     """A value of a search parameter that matches any of some values: `A,B`. Separators in them are escaped."""
-    return ",".join(re.sub(r"([\\,|$])", r"\\\1", one) for one in values)
+    return ",".join(re.sub(r"([\\,|$])", r"\\\1", value) for value in values)
 
 
 def values_of(text: str) -> list[str]:
     """The values that a value of a search parameter matches. The inverse of `any_of`."""
-    return [re.sub(r"\\(.)", r"\1", one) for one in escaped_values(text)]
+    return [re.sub(r"\\(.)", r"\1", escaped_value) for escaped_value in escaped_values(text)]
 
 
 def escaped_values(text: str) -> list[str]:
@@ -90,7 +90,7 @@ class FhirSearches:
             url = f"{self._base}{kind}?{query}&_format=json"
             entries = objects(self._bundle(url).get("entry"))
             resources = [as_object(entry.get("resource")) for entry in entries]
-            self._pages[kind, query] = [one for one in resources if one.get("resourceType") == kind]
+            self._pages[kind, query] = [resource for resource in resources if resource.get("resourceType") == kind]
         return self._pages[kind, query]
 
     def _bundle(self, url: str) -> dict[str, Any]:

@@ -60,8 +60,8 @@ def validator(kind: type[T]) -> Validator[T]:
 def faults(error: ValidationError, value: Any) -> list[Fault]:
     """All faults of a value, one per place."""
     texts: dict[Steps, list[str]] = {}
-    for one in error.errors(include_url=False):
-        texts.setdefault(_steps(one, value), []).append(fault_text(one))
+    for detail in error.errors(include_url=False):
+        texts.setdefault(_steps(detail, value), []).append(fault_text(detail))
     return [Fault(_joined(different), steps) for steps, different in texts.items()]
 
 
@@ -85,7 +85,8 @@ def _steps(error: ErrorDetails, value: Any) -> Steps:
     """The path in the value, without the extra steps that pydantic adds for each branch of a union."""
     steps = []
     for step in error["loc"]:
-        if step in (value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()):
+        is_index = isinstance(value, list) and step in range(len(value))
+        if is_index or (isinstance(value, dict) and step in value):
             value = value[step]
             steps.append(step)
     if error["type"] == "missing":

@@ -36,10 +36,6 @@ class Interval:
     low: float
     high: float
 
-    def including(self, other: Interval) -> Interval:
-        """The smallest interval with both."""
-        return Interval(min(self.low, other.low), max(self.high, other.high))
-
     def scaled(self, scale: float) -> Interval:
         """The interval on another scale."""
         return Interval(self.low * scale, self.high * scale)
@@ -76,7 +72,7 @@ def effective(clusters: Iterable[tuple[float, float]] | Mapping[tuple[float, flo
     a cluster counts as one value.
     """
     kinds = {(hits, n): times for (hits, n), times in Counter(clusters).items() if n}
-    hits = sum(one * times for (one, _), times in kinds.items())
+    hits = sum(successes * times for (successes, _), times in kinds.items())
     total = sum(n * times for (_, n), times in kinds.items())
     count = sum(kinds.values())
     if not total:
@@ -86,7 +82,7 @@ def effective(clusters: Iterable[tuple[float, float]] | Mapping[tuple[float, flo
         return share, total
     if share in (0, 1) or count == 1:
         return share, count
-    deviations = (repeat((one - share * n) ** 2, times) for (one, n), times in kinds.items())
+    deviations = (repeat((successes - share * n) ** 2, times) for (successes, n), times in kinds.items())
     between = count / (count - 1) * math.fsum(chain.from_iterable(deviations)) / total**2
     effect = between / (share * (1 - share) / total)
     return share, min(total / effect, total) if effect else total
@@ -177,10 +173,10 @@ def cohen_kappa(pairs: Iterable[tuple[Hashable, Hashable]]) -> float:
     total = table.total()
     first: Counter[Hashable] = Counter()
     second: Counter[Hashable] = Counter()
-    for (one, other), count in table.items():
-        first[one] += count
-        second[other] += count
-    agreed = sum(count for (one, other), count in table.items() if one == other)
+    for (label, second_label), count in table.items():
+        first[label] += count
+        second[second_label] += count
+    agreed = sum(count for (label, second_label), count in table.items() if label == second_label)
     by_chance = sum(count * second[label] for label, count in first.items())
     if by_chance == total * total:
         return math.nan

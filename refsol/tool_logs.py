@@ -37,6 +37,8 @@ _LM_EVAL_FIELDS = {
     *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
     *("doc_hash", "prompt_hash", "target_hash"),
 }
+_LM_EVAL_UNSCORED = "bypass"
+"""The metric of --predict_only. Its value, 999, measures nothing."""
 _HEAVY = frozenset(("messages", "events", "attachments", "store", "timelines", "events_data"))
 """Fields of Inspect's samples that are dropped while they are read."""
 _SUMMARY = 5120
@@ -104,15 +106,19 @@ class ToolLog:
 
     def named(self, name: str) -> list[str]:
         """The scorers that a name may mean. lm-eval's filter may be left out."""
-        known = dict.fromkeys(one for outcome in self.outcomes for one in (*(outcome.values or ()), *outcome.unread))
-        return [one for one in known if one == name] or [one for one in known if one.partition(",")[0] == name]
+        known = dict.fromkeys(
+            value for outcome in self.outcomes for value in (*(outcome.values or ()), *outcome.unread)
+        )
+        return [value for value in known if value == name] or [
+            value for value in known if value.partition(",")[0] == name
+        ]
 
     def scorer(self, name: str | None) -> str:
         """The scorer that a name chooses, or the only one with numbers. Raises InputError, for example if a value of
         the scorer is not a number.
         """
-        faults = {name: fault for one in reversed(self.outcomes) for name, fault in one.unread.items()}
-        known = list(dict.fromkeys(name for one in self.outcomes for name in one.values or ())) or list(faults)
+        faults = {name: fault for outcome in reversed(self.outcomes) for name, fault in outcome.unread.items()}
+        known = list(dict.fromkeys(name for outcome in self.outcomes for name in outcome.values or ())) or list(faults)
         if not known:
             raise InputError(f"{self.path}: contains no sample with a value")
         chosen = known if name is None else self.named(name)
@@ -136,7 +142,7 @@ def read_tool_log(path: Path) -> ToolLog | None:
 
 def _read(path: Path) -> ToolLog | None:
     if path.is_dir():
-        if trials := sorted(one for one in path.glob("*/result.json") if one.parent.is_dir()):
+        if trials := sorted(result for result in path.glob("*/result.json") if result.parent.is_dir()):
             return _harbor(path, trials)
         samples = [*path.glob("samples_*.jsonl"), *path.glob("*/samples_*.jsonl")]
         return _lm_eval(path, samples) if samples else None
@@ -197,7 +203,9 @@ def _inspect(path: Path, header: Mapping[str, Any], samples: Sequence[Any]) -> T
         tool="Inspect",
         benchmarks=frozenset([str(spec["task"]).rpartition("/")[2]]),
         who=str(spec.get("model") or ""),
-        outcomes=list({(one.item, one.trial): one for one in read}.values()),  # Inspect counts a sample's last record
+        outcomes=list(
+            {(outcome.item, outcome.trial): outcome for outcome in read}.values()
+        ),  # Inspect counts a sample's last record
         items=size if isinstance(size, int) else 0,
     )
 
@@ -211,16 +219,20 @@ def _sample(path: Path, number: int, sample: Mapping[str, Any], scorer: str) -> 
     values: dict[str, float] = {}
     unread: dict[str, str] = {}
     for name, score in scores.items():
-        value = score["value"]
-        parts = {f"{name}/{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
-        for part, one in parts.items():
-            known = _inspect_value(one)
+        value = None if score is None else score["value"]
+        parts = (
+            {f"{name}/{key}": element for key, element in value.items()} if isinstance(value, dict) else {name: value}
+        )
+        for part, content in parts.items():
+            if content is None:
+                continue  # an unscored sample, as NaN is: some writers of JSON replace NaN by null
+            known = _inspect_value(content)
             if known is None:
-                shown = json.dumps(one)[:_SHOWN]
+                shown = json.dumps(content)[:_SHOWN]
                 unread[part] = f"{place}: the score {part} is {shown}, which is not a number, C, I, P or N"
-            elif math.isfinite(known):  # Inspect's mark of an unscored sample is NaN
+            elif math.isfinite(known):
                 values[part] = known
-    first: Mapping[str, Any] = next(iter(scores.values()), {})
+    first: Mapping[str, Any] = as_object(next(iter(scores.values()), None))
     if error := sample.get("error"):
         reason = str(error["message"] if isinstance(error, dict) else error).strip().partition("\n")[0]
     else:
@@ -310,14 +322,15 @@ def _agent(trial: Mapping[str, Any]) -> str:
 def _trial(trial: Mapping[str, Any], item: str, number: int) -> LoggedOutcome:
     """A trial. Whether its reward counts although an exception ended it, or one of its steps, is Harbor's decision."""
     rewards = as_object(as_object(trial.get("verifier_result")).get("rewards"))
-    ended = [as_object(one.get("exception_info")) for one in (trial, *objects(trial.get("step_results")))]
-    exceptions = [one for one in ended if one.get("exception_type")] or [{}]
+    ended = [as_object(result.get("exception_info")) for result in (trial, *objects(trial.get("step_results")))]
+    exceptions = [exception for exception in ended if exception.get("exception_type")] or [{}]
     values = {
         name: float(value) for name, value in rewards.items() if isinstance(value, int | float) and math.isfinite(value)
     }
-    counts = bool(values) and trial.get(
-        "reward_valid", _NOT_MEASURED.isdisjoint(str(one.get("exception_type")) for one in exceptions)
-    )
+    valid = trial.get("reward_valid")
+    if valid is None:
+        valid = _NOT_MEASURED.isdisjoint(str(exception.get("exception_type")) for exception in exceptions)
+    counts = bool(values) and valid
     return LoggedOutcome(
         item=item,
         trial=number,
@@ -336,7 +349,7 @@ def _lm_eval(path: Path, files: Sequence[Path]) -> ToolLog:
         names = ", ".join(map(str, folders[:_LISTED]))
         raise InputError(f"{path}: contains samples of several models; pass one of these folders: {names}")
     newest: dict[str, Path] = {}
-    for file in sorted(files, key=lambda one: one.stem):
+    for file in sorted(files, key=lambda path: path.stem):
         name = _SAMPLES.fullmatch(file.stem)
         newest[name[1] if name else file.stem.removeprefix("samples_")] = file
     samples: dict[tuple[str, int], LoggedOutcome] = {}
@@ -345,6 +358,7 @@ def _lm_eval(path: Path, files: Sequence[Path]) -> ToolLog:
             place = outcome.item, outcome.trial
             before = samples.get(place)
             if before is not None:  # the same sample with another filter
+                _check_distinct(file, before, outcome)
                 outcome = _merged(before, outcome)
             samples[place] = outcome
     (folder,) = folders
@@ -358,8 +372,18 @@ def _lm_eval(path: Path, files: Sequence[Path]) -> ToolLog:
     )
 
 
-def _merged(one: LoggedOutcome, other: LoggedOutcome) -> LoggedOutcome:
-    return replace(one, values={**(one.values or {}), **(other.values or {})})
+def _check_distinct(path: Path, before: LoggedOutcome, outcome: LoggedOutcome) -> None:
+    """Raises InputError for a second value of a sample by the same metric and filter: nothing says which one counts."""
+    if twice := [name for name in outcome.values or () if name in (before.values or ())]:
+        raise InputError(
+            f"{path}: contains two values of {twice[0]} for doc_id {outcome.item.rpartition('/')[2]}, and nothing says "
+            "which one counts; keep one line of each doc_id and filter. Old versions of lm-evaluation-harness do not "
+            "log the filter: log again with a current one, or with one filter"
+        )
+
+
+def _merged(outcome: LoggedOutcome, counterpart: LoggedOutcome) -> LoggedOutcome:
+    return replace(outcome, values={**(outcome.values or {}), **(counterpart.values or {})})
 
 
 def _lm_eval_samples(task: str, path: Path) -> Iterator[LoggedOutcome]:
@@ -367,7 +391,8 @@ def _lm_eval_samples(task: str, path: Path) -> Iterator[LoggedOutcome]:
         for line, row in file.json_lines(json_object):
             if "doc_id" not in row:
                 raise InputError(f"{path}:{line}: is not a sample of lm-evaluation-harness: doc_id is missing")
-            names = row.get("metrics") or [name for name in row if name not in _LM_EVAL_FIELDS]
+            listed = row.get("metrics") or [name for name in row if name not in _LM_EVAL_FIELDS]
+            names = [name for name in listed if name != _LM_EVAL_UNSCORED]
             name = str(row.get("filter") or "none")
             values = {
                 f"{metric},{name}": float(row[metric])

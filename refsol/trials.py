@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from refsol.intervals import strata, stratified_wilson
+from refsol.intervals import Value, share_interval, standard_error
 from refsol.stats import Interval, pass_at_k, pass_hat_k
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Figures of a group of tasks. `error` is the standard error of pass@1 over tasks (a task's trials are a cluster).
+    """Figures of a group of tasks. `error` is the standard error of pass@1 over tasks and their patients.
 
     `at` and `hat` are pass@k and pass^k for k = 1 … trials, `at_intervals` and `hat_intervals` are their 95% intervals
     for these types and other patients.
@@ -31,31 +30,30 @@ class Rates:
 def rates(
     outcomes: Mapping[str, Sequence[bool]],
     types: Mapping[str, str] | None = None,
-    units: Mapping[str, str] | None = None,
+    patients: Mapping[str, str] | None = None,
 ) -> Rates:
     """The scores of `outcomes`, which states for each task whether each graded trial was right.
 
-    `types` maps tasks to their types (default: one type), `units` to the name that dependent tasks share (default: each
-    task is independent). A task with fewer trials than others counts in pass@1 with its trials. For pass@k, k goes up
-    to the smallest number of trials. Raises ValueError without tasks or for a task without trials.
+    `types` maps tasks to their types (default: one type), `patients` to the name that tasks of one patient share
+    (default: each task has its own). A task with fewer trials than others counts in pass@1 with its trials. For pass@k,
+    k goes up to the smallest number of trials. Raises ValueError without tasks or for a task without trials.
     """
     if not outcomes or not all(outcomes.values()):
         raise ValueError("rates need at least one graded trial of each task")
     means = [sum(trials) / len(trials) for trials in outcomes.values()]
     pass1 = sum(means) / len(means)
-    spread = sum((mean - pass1) ** 2 for mean in means)
-    error = math.sqrt(spread / (len(means) - 1) / len(means)) if len(means) > 1 else 0.0
+    types, patients = types or {}, patients or {}
     depth = min(len(trials) for trials in outcomes.values())
     counts = {task: (len(trials), sum(trials)) for task, trials in outcomes.items()}
     at, hat = (
-        [_mean(figure, counts, k, depth, types or {}, units or {}) for k in range(1, depth + 1)]
+        [_mean(figure, counts, k, depth, types, patients) for k in range(1, depth + 1)]
         for figure in (pass_at_k, pass_hat_k)
     )
     return Rates(
         tasks=len(means),
         trials=depth,
         pass1=pass1,
-        error=error,
+        error=standard_error([(patients.get(task, task), mean) for task, mean in zip(outcomes, means, strict=True)]),
         at=tuple(mean for mean, _ in at),
         hat=tuple(mean for mean, _ in hat),
         at_intervals=tuple(interval for _, interval in at),
@@ -69,17 +67,17 @@ def _mean(
     k: int,
     depth: int,
     types: Mapping[str, str],
-    units: Mapping[str, str],
+    patients: Mapping[str, str],
 ) -> tuple[float, Interval]:
     """The mean of pass@k or pass^k over tasks with (trials, right ones), computed once for equal counts, with its
     interval. A task counts as `depth` trials, its score as their share of right ones.
     """
     values = {pair: figure(*pair, k) for pair in set(counts.values())}
     rows = (
-        (types.get(task, ""), units.get(task, task), (depth * values[pair], float(depth)))
+        Value(types.get(task, ""), task, patients.get(task, task), (depth * values[pair], float(depth)))
         for task, pair in counts.items()
     )
-    return sum(values[pair] for pair in counts.values()) / len(counts), stratified_wilson(strata(rows))
+    return sum(values[pair] for pair in counts.values()) / len(counts), share_interval(rows)
 
 
 def by_type(

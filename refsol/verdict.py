@@ -7,13 +7,11 @@ always be printed.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, NamedTuple, Protocol
-
-from refsol.reads import Read
 
 Branch = Literal["query", "order", "no order"]
 """What was right: an answer to a query, an order, or no order."""
@@ -60,11 +58,8 @@ class Because:
     facts: tuple[Fact, ...] = ()
 
 
-class Needed(Protocol):
+class RequiredRead(Protocol):
     """Something that an agent must have read."""
-
-    def unread(self, reads: Sequence[Read]) -> list[str]:
-        """What is missing from these reads, as texts."""
 
     @property
     def facts(self) -> Sequence[Fact]:
@@ -87,12 +82,14 @@ class Basis(Protocol):
         """The answers that count as right; empty if the answer does not count."""
 
     @property
-    def needed(self) -> Sequence[Needed]:
+    def needed(self) -> Sequence[RequiredRead]:
         """What an agent must have read; empty if the task's text has everything."""
 
 
 class Check(NamedTuple):
-    """The outcome of one rule. `required` is a text, or the meaning that `value` (JSON) must have."""
+    """The outcome of one rule. `required` is a text, or the meaning that `value` (JSON) must have. If it is empty,
+    `value` is the reason why the check failed.
+    """
 
     name: str
     passed: bool
@@ -109,6 +106,15 @@ class Check(NamedTuple):
         """The value in the reply as a text for people, not for parsing."""
         return self.value if isinstance(self.required, str) else show(self.value)
 
+    @property
+    def words(self) -> str:
+        """What failed: `route: expected "IV", got "oral"`, or for a rule without a required value its reason."""
+        return (
+            f"{self.name}: expected {self.expected}, got {self.actual}"
+            if self.required
+            else f"{self.name}: {self.actual}"
+        )
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -123,6 +129,23 @@ class Verdict:
     fault: str = ""
     """Why the checks do not decide, or why there are none."""
     basis: Basis | None = field(default=None, compare=False, repr=False)
+    judge_over: Callable[[Any], Verdict] | None = field(default=None, compare=False, repr=False)
+    """Judges the same reply over another source of the chart (`clinical.sources.Source`)."""
+    harmful: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
+    """What the orders would have done (`refsol.clinical.harm.Harm`), if the rules read an order by its meaning."""
+    by_meaning: Callable[[], Verdict] | None = field(default=None, compare=False, repr=False)
+    """The verdict by the rules that do, if these do not."""
+
+    @cached_property
+    def fair(self) -> Verdict:
+        """The verdict by the rules that read an order by its meaning."""
+        return self if self.by_meaning is None else self.by_meaning()
+
+    @cached_property
+    def harm(self) -> Any:
+        """What the orders would have done to a patient, see `refsol.clinical.harm`; None if it is not known."""
+        fair = self.fair
+        return None if fair.harmful is None or fair.correct is None else fair.harmful()
 
     @property
     def branch(self) -> Branch | None:
@@ -137,7 +160,7 @@ class Verdict:
         return self.basis.accepted if self.basis else ()
 
     @property
-    def needed(self) -> Sequence[Needed]:
+    def needed(self) -> Sequence[RequiredRead]:
         return self.basis.needed if self.basis else ()
 
     @cached_property
@@ -147,7 +170,7 @@ class Verdict:
         if self.fault or not failed:
             return self.fault or "all checks passed"
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        return f"{failed[0].name}: expected {failed[0].expected}, got {failed[0].actual}{more}"
+        return f"{failed[0].words}{more}"
 
 
 def show(value: object) -> str:

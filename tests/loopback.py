@@ -16,6 +16,9 @@ the list's end, are answered properly), or a function of the `Call` that returns
 `empty_choices()` and `wrong_content_type()`. A good answer is sent `latency` seconds after its request arrived.
 `calls` records what arrived.
 
+`stated` are the answers to GETs by path, such as `{"/props": {"total_slots": 1}}`; all others are answered 404, and no
+GET is in `calls`.
+
 `provider` makes the server as strict as a real one (`tests/providers.py`): it answers 400 to a conversation that lacks
 what the provider wants back of its own messages. The reply function sees chat completions whatever the API.
 """
@@ -121,8 +124,12 @@ class ModelServer:
         faults: Sequence[Fault | None] | Callable[[Call], Fault | None] = (),
         latency: float = 0.0,
         provider: Provider | None = None,
+        stated: dict[str, Json] | None = None,
     ) -> None:
         self.calls: list[Call] = []
+        self.asked: list[str] = []
+        """The paths of GETs: what the server was asked about itself."""
+        self.stated = stated or {}
         self.url = ""
         self._reply = reply
         self._faults = faults
@@ -163,6 +170,11 @@ class ModelServer:
 
     async def answer(self, path: str, headers: dict[str, str], content: bytes, connection: _Connection) -> None:
         """Answer one request, or do to it what the faults say."""
+        if connection.method == "GET":
+            self.asked.append(path)
+            known = self.stated.get(path)
+            connection.send(404 if known is None else 200, {}, json.dumps(known or {}).encode())
+            return
         call = Call(len(self.calls), path, headers, json.loads(content or b"{}"), connection.arrived)
         self.calls.append(call)
         try:
@@ -301,6 +313,7 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self.arrived = time.monotonic()
+        self.method = self._parser.get_method().decode()
         task = asyncio.ensure_future(self._answer(self._path, self._headers, bytes(self._content), self))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

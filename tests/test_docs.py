@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import typer.main
+import yaml
 
 import medagent
 import medagent.blocks
@@ -34,10 +35,10 @@ from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.session import Turn, Write
 from tests.command import medagent as medagent_command
 from tests.shared_data import ROOT
-from tools import doc_words, index_readme, option_tables, repository
+from tools import doc_menu, doc_pages, extension_points, index_readme, option_tables
 
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+PAGES = doc_pages.pages()
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 PROGRAM_PAGES = ("agents.md", "benchmarks.md", "clinical.md", "judging.md", "models.md")
@@ -89,6 +90,11 @@ CASES = [
     for page in PROGRAM_PAGES
     for number, (program, printed) in enumerate(programs(page), 1)
 ]
+
+
+def test_the_page_of_extension_points_is_the_docstrings() -> None:
+    written = extension_points.PAGE.read_text(encoding="utf-8")
+    assert written == extension_points.page(), "run: python -m tools.extension_points"
 
 
 def test_inspect_s_page_lists_every_benchmark() -> None:
@@ -235,8 +241,8 @@ def test_every_option_is_in_the_reference() -> None:
     assert own_options(run) - {"--help"} <= listed
 
 
-def test_pages_have_the_length_that_readers_were_promised() -> None:
-    assert doc_words.problems() == []
+def test_every_page_is_in_the_menu_and_the_readme_is_short() -> None:
+    assert doc_menu.problems() == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -248,7 +254,7 @@ def test_tables_have_at_most_four_columns(page: Path) -> None:
 def test_results_file_page_names_every_field() -> None:
     text = (DOCS / "results-file.md").read_text(encoding="utf-8")
     row = EpisodeRow(unit="task1_1#1", status="completed", task_id="task1_1")
-    item = result_item(row, Task(id="task1_1", instruction=""))
+    item = result_item(row, Task(id="task1_1", type="task1", text=""))
     fields = {*Report.model_fields} - {"command"}  # which is not written
     fields |= {*EpisodeRow.model_fields, *Spent.model_fields, *Turn.__slots__, *Write.__slots__, *item}
     assert [field for field in sorted(fields) if f"`{field}`" not in text] == []
@@ -299,12 +305,27 @@ def test_the_readme_of_the_index_has_no_relative_link() -> None:
     assert all((ROOT / picture.removeprefix(raw)).is_file() for picture in pictures)
 
 
-def test_the_repository_is_named_in_one_place() -> None:
-    for name in repository.FILES:
-        text = (ROOT / name).read_text(encoding="utf-8")
-        assert repository.NAMED.search(text), name
-        assert repository.written(text) == text, "run: python -m tools.repository"
-    assert "OWNER" not in "".join((ROOT / name).read_text() for name in ("mkdocs.yml", "tools/docs_site.py"))
+def test_the_page_for_coding_agents_is_short() -> None:
+    assert len((ROOT / "AGENTS.md").read_text(encoding="utf-8").split()) <= 400
+    assert "](AGENTS.md)" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def test_the_skill_has_the_format_of_agent_skills() -> None:
+    path = ROOT / "skills" / "medagent" / "SKILL.md"
+    _, head, body = path.read_text(encoding="utf-8").split("---\n", 2)
+    fields = yaml.safe_load(head)
+    assert fields.keys() <= {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
+    assert fields["name"] == path.parent.name
+    assert 0 < len(fields["description"]) <= 1024
+    assert len(fields["compatibility"]) <= 500
+    assert len(body.splitlines()) < 500
+
+
+def test_the_skill_starts_no_paid_run_without_a_budget() -> None:
+    text = (ROOT / "skills" / "medagent" / "SKILL.md").read_text(encoding="utf-8")
+    runs = [line for line in doc_pages.commands(text) if line.startswith("medagent run") and "--model" in line]
+    assert len(runs) == 2
+    assert [line for line in runs if "--max-cost" not in line and "--base-url http://localhost" not in line] == []
 
 
 def test_no_table_has_an_escaped_bar() -> None:

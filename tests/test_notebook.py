@@ -45,6 +45,10 @@ def test_the_notebook_runs_and_its_outputs_are_stored(
     assert "<table>" in shown
     assert "<details><summary>" in shown
     assert "95% interval " in shown
+    head = shown.partition("<table>")[0]
+    for words in ("compared with blind: ", "data read for ", "harm: ", "Commonest fault: ", "Example: <b>task"):
+        assert words in head
+    assert "reading-missed" not in shown
     assert shown == stored(code[0], "text/html")
     assert stored(code[0], "text/plain").startswith("30/30 · ")  # the progress
     assert repr(values[0]) in stored(code[1], "text/plain")
@@ -66,8 +70,8 @@ def test_a_report_shows_what_models_wrote_as_text() -> None:
     assert "&lt;script&gt;" in report._repr_html_()
     assert repr(report) == "<Report b; 1 items, 0.0%; f>"
     assert repr(Report(benchmark="b", folder="f")) == "<Report b; not graded; f>"
-    with pytest.raises(UserError, match=r"unknown table; use 'items', 'turns' or 'checks'"):
-        report.to_pandas("rows")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"use 'items', 'turns' or 'checks'"):
+        report.to_pandas("rows")  # type: ignore[arg-type]  # the error is tested
     with pytest.raises(UserError, match=r"episodes\.jsonl: cannot be read"):
         report.to_pandas("turns")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -68,32 +67,6 @@ def test_a_line_can_be_allowed_at_most_ten_times(tmp_path: Path, capsys: pytest.
     path.write_text("found = 1\n")
     assert words.main([str(path)]) == 1
     assert capsys.readouterr().out == f"{path}:1: the name `found`: use a noun of the field\n"
-
-
-def test_a_count_may_only_fall(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, text in {
-        "docs/a.md": "The run has a form. Its `form` has been read.\n",
-        "medagent/a.py": '"""Draws figures that `has` names."""\nERROR = f"the file has no {1} good figure"\n',
-    }.items():
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(words, "ROOT", tmp_path)
-    monkeypatch.setattr(words, "COUNTS", tmp_path / "counts.json")
-    assert words.main(["--counts"]) == 0
-    limits = json.loads(words.COUNTS.read_text())
-    assert {kind: {name: n for name, n in some.items() if n} for kind, some in limits.items()} == {
-        "docs": {"has": 1, "form": 1},
-        "docstrings": {"figure": 1, "drawn": 1},
-        "program texts": {"has": 1, "has no": 1, "figure": 1},
-    }
-    assert words.main([]) == 0
-    (tmp_path / "docs" / "a.md").write_text("A form of a form.\n")
-    assert words.main(["--counts"]) == 0  # lowers `has`, but does not raise `form`
-    assert words.main([]) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == 'docs: "form" occurs 2 times, and at most 1 are allowed'
-    assert json.loads(words.COUNTS.read_text())["docs"]["has"] == 0
 
 
 @pytest.mark.long

@@ -110,7 +110,7 @@ def replay(runs: Runs) -> None:
     recorded = [json.dumps({"task_id": t["id"], "actions": e["actions"]}) for t, e in zip(tasks, episodes, strict=True)]
     (runs.folder / "actions.jsonl").write_text("\n".join(recorded) + "\n")
     (runs.folder / "ehr.ndjson").write_text(read_xz(DATA / "hapi" / "data.ndjson.xz"))
-    words = ["--tasks-file", runs.folder / "tasks.json", "--ehr", runs.folder / "ehr.ndjson"]
+    words = ["--dataset", runs.folder / "tasks.json", "--ehr", runs.folder / "ehr.ndjson"]
     runs.run("replay", "--agent", "replay", runs.folder / "actions.jsonl", *words, code=2)
 
 
@@ -119,7 +119,7 @@ def models(runs: Runs) -> None:
     from tests import loopback
 
     oracle = _oracle("medagentbench")
-    broken = oracle.TASKS_BY_ID["task2_3"].instruction
+    broken = oracle.TASKS_BY_ID["task2_3"].text
 
     def fault(call: Any) -> Any:
         if broken in json.dumps(call.body, ensure_ascii=False):
@@ -159,7 +159,7 @@ def others(runs: Runs) -> None:
 
 def official(runs: Runs) -> None:
     """The published tasks, over the data rebuilt from a real results file."""
-    words = ["--tasks-file", SHARED / "official" / "test_data_v2.json", "--ehr", SHARED / "rebuilt_ehr.ndjson"]
+    words = ["--dataset", SHARED / "official" / "test_data_v2.json", "--ehr", SHARED / "rebuilt_ehr.ndjson"]
     runs.run("official", "--agent", "reference", *words, "--types", "task1,task2,task4,task5,task6,task9", code=0)
 
 

@@ -1,4 +1,4 @@
-"""Can an agent that reads no chart learn from other sets what is right? It must not: then the dealing tells the answer.
+"""Can an agent that reads no chart learn from other sets what is right? It must not: then the sampling shows it.
 
 It trains on task sets from secret seeds and is tested on others. It sees everything that a prompt shows before the
 first action: the wording, the number of the task, its place in the list, dates and their format, the digits of the MRN.
@@ -18,14 +18,16 @@ import re
 import secrets
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
-from medagent.benchmarks.dealing import candidate
+from medagent.benchmarks.base import find
+from medagent.benchmarks.clinical.benchmark import ClinicalBenchmark
+from medagent.benchmarks.clinical.sampling import candidate
+from medagent.engine.data_sets import SetOptions
 
 _MRN = re.compile(r"[A-Z]{0,2}-?\d{4,8}(?:-[A-Z]\d{2})?")
 _NAMES = re.compile(r"\b[^\W\d_a-z][\w'’-]+,? [^\W\d_a-z][\w'’-]+")
@@ -120,12 +122,12 @@ def score(train: Sequence[Sequence[Shown]], test: Sequence[Shown]) -> Result:
 def measure(benchmark: str, seeds: Sequence[str], train: int) -> Mapping[str, Result]:
     """The result of each type. The first `train` of the seeds make the sets to train on, the others those to test on.
 
-    `benchmark` is a name of `SETS` or a file of task types.
+    `benchmark` is the name of a benchmark of task types, or a file of task types.
     """
-    made, sets = SETS.get(benchmark) or partial(ward, benchmark), []
+    made, sets = cast(ClinicalBenchmark[Any], find(benchmark)), []
     for seed in seeds:
         with TemporaryDirectory() as folder:
-            sets.append(list(made(Path(folder) / "set", seed)))
+            sets.append(list(new_set(made, Path(folder) / "set", seed)))
     results = {}
     for kind in dict.fromkeys(one.kind for one in sets[0]):
         of_kind = [[one for one in items if one.kind == kind] for items in sets]
@@ -139,79 +141,25 @@ def overall(results: Mapping[str, Result]) -> Result:
     return Result(*map(sum, zip(*results.values(), strict=True)))
 
 
-def medagentbench(folder: Path, seed: str) -> Iterator[Shown]:
-    """A new set of MedAgentBench."""
-    from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
-    from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
-    from refsol.medagentbench import KeyEhr, baselines
-    from refsol.medagentbench.grade import chart_of, type_of
-    from refsol.medagentbench.rules import OFFICIAL
-
-    make(folder, SetOptions(seed=seed))
-    dataset = load_dataset(str(folder), "v2")
-    assert dataset.key is not None
-    facts, tasks = KeyEhr(dataset.key), [task.model_dump() for task in dataset.tasks]
-    floors = baselines(tasks, facts, dataset.constants)
-    for number, (task, fields) in enumerate(zip(dataset.tasks, tasks, strict=True)):
-        dealt = candidate(type_of(fields), chart_of(fields, facts, OFFICIAL, dataset.constants))
-        assert dealt is not None
-        mrn = task.eval_MRN or ""
-        stated = bool(mrn) and mrn in task.instruction
-        right = dealt.right if stated else json.dumps(task.sol)  # no agent can write an MRN that it has not read
+def new_set(benchmark: ClinicalBenchmark[Any], folder: Path, seed: str) -> Iterator[Shown]:
+    """A new set of a benchmark. No agent can write an MRN that it has not read."""
+    benchmark.new_set(folder, SetOptions(seed=seed))
+    source = benchmark.named_source(str(folder), None)
+    opened, rules = benchmark.open_set(source), next(iter(benchmark.rules))
+    floors = benchmark.baselines(opened, rules)
+    for number, item in enumerate(benchmark.items_of(opened.tasks, source)):
+        task = item.stored
+        sampled = candidate(benchmark.task_type(opened.tasks, task), benchmark.chart_of(opened, task, rules))
+        assert sampled is not None
+        right = sampled.right if item.mrn else json.dumps(task.fields)
         blind = floors.outcomes(task.id)["blind"] is True
-        yield Shown(task.type, task.instruction, number % 30, mrn if stated else "", right, blind)
-
-
-def psb300(folder: Path, seed: str) -> Iterator[Shown]:
-    """A new set of psb-300."""
-    from medagent.benchmarks.made_folders import HOSPITAL, Order
-    from medagent.benchmarks.psb300.generator._deal import hospital_of
-    from medagent.benchmarks.psb300.generator.write import GENERATOR
-    from medagent.benchmarks.psb300.tasks import load_tasks
-    from refsol.psb300 import RULE_SETS, TYPES, baselines, chart_of
-
-    GENERATOR.make(folder, Order(seed))
-    tasks = load_tasks(str(folder))
-    with (folder / HOSPITAL).open(encoding="utf-8") as lines:
-        facts = hospital_of(lines).resources
-    clock, constants = tasks.constants.default_now, tasks.constants
-    dicts = [task.model_dump() for task in tasks.tasks]
-    floors = baselines(dicts, facts, clock=clock, constants=constants)
-    for number, (task, fields) in enumerate(zip(tasks.tasks, dicts, strict=True)):
-        dealt = candidate(TYPES[task.type], chart_of(fields, facts, RULE_SETS["official"], clock, constants))
-        assert dealt is not None
-        text = f"{task.context}\n{task.instruction}"
-        blind = floors.outcomes(task.id)["blind"] is True
-        yield Shown(task.type, text, number % 30, task.eval_MRN, dealt.right, blind)
-
-
-def ward(file: str, folder: Path, seed: str) -> Iterator[Shown]:
-    """A new set of a file of task types."""
-    from medagent.benchmarks.made_folders import Order
-    from medagent.benchmarks.ward._grader import baselines
-    from medagent.benchmarks.ward.benchmark import types_named
-    from medagent.benchmarks.ward.made import make
-    from medagent.benchmarks.ward.settings import WardSettings
-    from medagent.benchmarks.ward.tasks import task_set
-
-    types = types_named(file)
-    make(types, folder, Order(seed), None)
-    tasks = task_set(WardSettings(dataset=folder), types)
-    floors = baselines(tasks)
-    for number, item in enumerate(tasks.items):
-        dealt = candidate(item.kind, item.chart)
-        assert dealt is not None
-        text = f"{item.context}\n{item.question}"
-        yield Shown(item.group, text, number % 30, item.mrn, dealt.right, floors.outcomes(item.id)["blind"] is True)
-
-
-SETS: Mapping[str, Callable[[Path, str], Iterator[Shown]]] = {"medagentbench": medagentbench, "psb-300": psb300}
+        yield Shown(task.type, item.words, number % 30, item.mrn, right, blind)
 
 
 def main() -> int:
     """Print the two scores of each type and of all. Returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--benchmark", default="medagentbench", help=f"{', '.join(SETS)}, or FILE.py")
+    parser.add_argument("--benchmark", default="medagentbench", help="a benchmark of task types, or FILE.py")
     parser.add_argument("--train", type=int, default=20, help="sets to train on (default: 20)")
     parser.add_argument("--test", type=int, default=5, help="sets to test on (default: 5)")
     parser.add_argument("--seed", default=secrets.token_hex(16), help="makes the sets (default: a secret one)")

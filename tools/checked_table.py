@@ -30,6 +30,8 @@ def table() -> str:
         ("the same, with agents whose messages are malformed", lines("medagentbench/transcripts_odd.jsonl.xz")),
         ("exchanges with a real HAPI FHIR 7.6.0, replayed in order", lines("hapi/exchanges.jsonl.xz")),
         ("further exchanges recorded from a live HAPI", lines("hapi/live.jsonl.xz")),
+        ("chains and `_has`, recorded from a live HAPI", lines("hapi/chains.jsonl.xz")),
+        ("searches over resources of many types, recorded from a live HAPI", lines("hapi/searches.jsonl.xz")),
         ("examples of R4, each with the errors that HL7's validator reports", lines("hapi/validate.jsonl.xz")),
         ("synthetic items of psb-300, each with the published grader's verdict", lines("psb300/vectors.jsonl.xz")),
         (

@@ -13,16 +13,17 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tools import clinical_tables as t  # noqa: E402
-from tools.clinical_notes import note_text, notes  # noqa: E402
-from tools.hospital_chart import TIMES, Chart, Resource, Tally, charts, drug_text, moment, named, where, within  # noqa: E402
+from tools import clinical_tables as t  # noqa: E402  # after sys.path
+from tools.clinical_notes import note_text, notes  # noqa: E402  # after sys.path
+from tools.hospital_chart import TIMES, Chart, Resource, Tally, charts, drug_text, moment, named, where, within  # noqa: E402  # after sys.path
 
 
 def problems(chart: Chart, tally: Tally) -> None:
@@ -241,20 +242,15 @@ def once_a_day(chart: Chart, tally: Tally) -> None:
 
 
 def reactions(chart: Chart, tally: Tally) -> None:
-    """A critical result is followed by an order, a repeat or a note, unless the patient left or died, or it is new."""
-    results = [one for one in chart.of("Observation") if "issued" in one and "valueQuantity" in one]
-    notes = [(moment(one["date"]), note_text(one)) for one in chart.of("DocumentReference")]
-    died = chart.patient.get("deceasedDateTime")
-    last = max((moment(one["issued"]) for one in results), default=None)
-    for one in results:
-        code, value = one["code"]["text"], _number(one)
-        drawn, issued = moment(one["effectiveDateTime"]), moment(one["issued"])
+    """A critical result is followed by an order, a repeat or a note, within four hours or before death."""
+    results = [resource for resource in chart.of("Observation") if "issued" in resource and "valueQuantity" in resource]
+    notes = [(moment(note["date"]), note_text(note)) for note in chart.of("DocumentReference")]
+    for result in results:
+        code, value = result["code"]["text"], _number(result)
+        drawn, issued = moment(result["effectiveDateTime"]), moment(result["issued"])
         low, high = t.CRITICAL.get(code, (value, value))
-        if low <= value <= high or last is None:
+        if low <= value <= high:
             continue
-        stay = chart.encounters.get(where(one) or "")
-        left = stay is not None and "end" in stay["period"] and moment(stay["period"]["end"]) < issued + _SOON
-        new = stay is not None and "end" not in stay["period"] and issued > last - timedelta(minutes=15)
         replaced = any(
             drug_text(order).startswith(t.REPLACES[code]) and issued <= moment(order["authoredOn"]) < issued + _SOON
             for order in (chart.orders if code in t.REPLACES and value < low else ())
@@ -264,17 +260,91 @@ def reactions(chart: Chart, tally: Tally) -> None:
             for other in results
         )
         words = f"critical result of the draw at {drawn:%H:%M}"
-        noted = any(words in text and issued <= time < issued + _SOON for time, text in notes)
-        dead = died is not None and moment(str(died)) < issued + _SOON
-        tally.check(left or new or replaced or repeated or noted or dead, one["id"], code, value, drawn)
+        noted = any(words in text and drawn <= time < issued + _SOON for time, text in notes)
+        tally.check(replaced or repeated or noted, result["id"], code, value, drawn)
 
 
 _SOON = timedelta(hours=4)
 """A reaction to a critical result follows within this time."""
 
 
-def _number(one: Resource) -> float:
-    return float(one["valueQuantity"]["value"])
+def _number(reading: Resource) -> float:
+    return float(reading["valueQuantity"]["value"])
+
+
+def oxygen(chart: Chart, tally: Tally) -> None:
+    """Oxygen is ordered in a stay in which the saturation falls below 88%."""
+    ordered = {where(order) for order in chart.of("ServiceRequest") if order["code"]["text"].startswith("Oxygen")}
+    for reading in chart.of("Observation"):
+        if reading["code"].get("text") == "SPO2" and _number(reading) < t.SATURATION:
+            part = chart.encounters[where(reading) or ""]
+            stay = part["partOf"]["reference"].partition("/")[2] if "partOf" in part else part["id"]
+            tally.check(stay in ordered, reading["id"], _number(reading), stay)
+
+
+def doubled(chart: Chart, tally: Tally) -> None:
+    """No test has two different results in one minute, and no test of the laboratory but glucose within ten minutes."""
+    readings: dict[str, list[tuple[datetime, float, bool]]] = {}
+    for reading in chart.of("Observation"):
+        if "valueQuantity" in reading:
+            is_laboratory = reading["category"][0]["coding"][0]["code"] == "laboratory"
+            row = moment(reading["effectiveDateTime"]), _number(reading), is_laboratory
+            readings.setdefault(reading["code"]["text"], []).append(row)
+    for code, rows in readings.items():
+        for (before, old, _), (time, new, is_laboratory) in pairwise(sorted(rows)):
+            least = timedelta(minutes=10 if is_laboratory and code != "GLU" else 1)
+            tally.check(old == new or time - before >= least, chart.patient["id"], code, before, old, time, new)
+
+
+def alone(chart: Chart, tally: Tally) -> None:
+    """No drug is ordered twice at the same time, and no two drugs of a group of which a patient needs one.
+
+    Orders for home and for a stay may be for the same drug, if not both are active now.
+    """
+    orders = [order for order in chart.orders if not named(t.REPEATABLE, drug_text(order))]
+    for place, order in enumerate(orders):
+        for other in orders[:place]:
+            alike = _group(order) == _group(other)
+            same_place = order["category"] == other["category"]
+            both = order["status"] == other["status"] == "active" or (same_place and _overlap(order, other))
+            tally.check(not (alike and both), order["id"], drug_text(order), other["id"], drug_text(other))
+
+
+def _group(order: Resource) -> str:
+    """The group of a drug, or the drug itself."""
+    first, second = drug_text(order).split()[:2]
+    name = f"{first} {second}" if first == "insulin" else first
+    return next((group[0] for group in t.ALONE if name in group), name)
+
+
+def _overlap(order: Resource, other: Resource) -> bool:
+    first, second = (one["dispenseRequest"]["validityPeriod"] for one in (order, other))
+    return bool(max(first["start"], second["start"]) < min(first.get("end", "9"), second.get("end", "9")))
+
+
+def monitored(chart: Chart, tally: Tally) -> None:
+    """A drug that needs a test is followed by it, and the test shows its effect."""
+    contacts = [moment(encounter["period"]["start"]) for encounter in chart.encounters.values()]
+    stays = {stay["id"] for stay in chart.stays}
+    for order in chart.orders:
+        name = named(t.MONITORED, drug_text(order))
+        if name is None or order["category"][0]["coding"][0]["code"] == "inpatient":
+            continue
+        code, days, low, high = t.MONITORED[name]
+        period = order["dispenseRequest"]["validityPeriod"]
+        start = max(moment(period["start"]), min(contacts))
+        end = moment(period["end"]) if "end" in period else max(contacts)
+        results = sorted(
+            (moment(result["effectiveDateTime"]), _number(result), where(result))
+            for result in chart.of("Observation")
+            if result["code"].get("text") == code and "valueQuantity" in result
+        )
+        times = [start, *(time for time, _, _ in results if start <= time <= end), end]
+        followed = bool(results) and all(after - before <= timedelta(days=days) for before, after in pairwise(times))
+        tally.check(followed, order["id"], name, *times)
+        steady = [row for row in results if start + timedelta(days=14) <= row[0] <= end]
+        outside = [value for _, value, place in steady if place not in stays]
+        tally.check(not outside or low <= median(outside) <= high, order["id"], name, code, outside)
 
 
 def shown(chart: Chart, tally: Tally) -> None:
@@ -299,14 +369,14 @@ def shown(chart: Chart, tally: Tally) -> None:
         drugs = [drug_text(one) for one in chart.orders if where(one) == stay]
         tally.check(not treats or any(named(treats, drug) for drug in drugs), stay, reason, *drugs)
     if rates and any(one["code"]["coding"][0]["code"] == "N18.31" for one in chart.of("Condition")):
-        tally.check(38 <= rates[len(rates) // 2] <= 68, chart.patient["id"], "eGFR", rates)
+        tally.check(38 <= median(rates) <= 68, chart.patient["id"], "eGFR", rates)
 
 
 PER_CHART: dict[str, Callable[[Chart, Tally], None]] = {
     one.__name__: one
     for one in (
         *(problems, allergies, doses, kidneys, ends, once, onsets, persons, hours, contained, apart, ways, deaths),
-        *(laboratory, isolates, once_a_day, reactions, shown),
+        *(laboratory, isolates, once_a_day, reactions, oxygen, doubled, alone, monitored, shown),
     )
 }
 

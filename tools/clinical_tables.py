@@ -195,8 +195,30 @@ CRITICAL: dict[str, tuple[float, float]] = {
     "CA": (6.5, 13.0),
     "HGB": (7.0, 20.0),
     "LACT": (0, 4.0),
+    "INR": (0, 5.0),
 }
 """By test: a result below the first or above the second is critical, in the unit of the published codes."""
+SATURATION = 88
+"""A saturation, in %, below which oxygen is given."""
+MONITORED: dict[str, tuple[str, int, float, float]] = {
+    "warfarin": ("INR", 90, 1.7, 3.5),
+    "levothyroxine": ("TSH", 1200, 0.2, 6.0),
+}
+"""By drug: the test that follows its effect, the most days between two results, and the limits of the median."""
+ALONE: tuple[tuple[str, ...], ...] = (
+    ("omeprazole", "pantoprazole", "esomeprazole", "lansoprazole"),
+    ("lisinopril", "losartan", "enalapril", "valsartan"),
+    ("atorvastatin", "rosuvastatin", "simvastatin"),
+    ("furosemide", "torsemide", "bumetanide"),
+    ("metoprolol", "bisoprolol", "carvedilol"),
+    ("apixaban", "rivaroxaban", "warfarin"),
+    ("sertraline", "citalopram", "escitalopram", "fluoxetine"),
+    ("ibuprofen", "naproxen"),
+)
+"""Drugs of one group, of which a patient takes one at a time. Two anticoagulants by injection are what some tasks look
+for, and an opioid by mouth may be taken with one by injection."""
+REPEATABLE = ("sodium chloride", "covid-19 vac")
+"""Drugs of which several orders may run at the same time."""
 REPLACES = {"K": "potassium chloride", "MG": "magnesium sulfate"}
 """By test: the drug that replaces a low value."""
 _ANTIBIOTICS = ("ceftriaxone", "azithromycin", "vancomycin", "piperacillin", "cefepime", "cefazolin", "metronidazole")

@@ -16,16 +16,20 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # before the imports below, which are of this checkout (E402)
 
-from medagent.benchmarks.made_folders import HOSPITAL  # noqa: E402
-from medagent.benchmarks.medagentbench.generator.write import SetOptions, make  # noqa: E402
-from medagent.benchmarks.medagentbench.tasks.manifest import Like  # noqa: E402
-from tools.clinical_rules import audit, sentence  # noqa: E402
-from tools.hospital_figures import figures  # noqa: E402
+from medagent.benchmarks.generated_sets import HOSPITAL  # noqa: E402  # after sys.path
+from medagent.benchmarks.medagentbench.generator.write import Like, MabGenerator  # noqa: E402  # after sys.path
+from medagent.engine.data_sets import SetOptions  # noqa: E402  # after sys.path
+from refsol.clinical.one_page import PAGE_SIZE  # noqa: E402  # after sys.path
+from tools.clinical_rules import audit, sentence  # noqa: E402  # after sys.path
+from tools.hospital_figures import figures  # noqa: E402  # after sys.path
+from tools.hospital_tails import tail_shares  # noqa: E402  # after sys.path
 
 PAGE = ROOT / "benchmarks" / "measured" / "hospital.md"
 SEEDS: dict[Like, str] = {"bundled": "synthetic", "full": "data card"}
 ORIGINAL = {"Observation": 5634, "Procedure": 1250, "Condition": 748, "MedicationRequest": 220}
 """Resources a patient in the original, as its paper reports them."""
+KEY_TESTS = {"MG": "task4, task5", "K": "task9", "GLU": "task6, task7", "A1C": "task10"}
+"""The tests that decide tasks, with the types of these."""
 PAIRS = (
     ("HGB", "HCT"),
     ("NA", "CL"),
@@ -56,6 +60,8 @@ class _Facts:
         self.statuses: dict[str, Counter[str]] = defaultdict(Counter)
         self.draws: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
         self.values: dict[str, list[float]] = defaultdict(list)
+        self.times: dict[tuple[str, str], list[str]] = defaultdict(list)
+        """The times of the key tests by test and patient, in the stored order."""
         self.missing = self.bounded = 0
         self.earliest = "9"
 
@@ -74,7 +80,15 @@ class _Facts:
             self.bounded += "comparator" in quantity
             code, value = resource["code"]["text"], quantity["value"]
             self.values[code].append(value)
+            if code in KEY_TESTS:
+                self.times[code, resource["subject"]["reference"]].append(resource["effectiveDateTime"])
             self.draws[resource["subject"]["reference"], resource["effectiveDateTime"]][code] = value
+
+    def hidden(self, code: str) -> tuple[int, int, int]:
+        """The charts with this test, those with more readings than a page, and those whose newest is behind it."""
+        charts = [times for (test, _), times in self.times.items() if test == code]
+        longer = [times for times in charts if len(times) > PAGE_SIZE]
+        return len(charts), len(longer), sum(max(times) not in times[:PAGE_SIZE] for times in longer)
 
     def correlation(self, a: str, b: str) -> float:
         """Pearson's r over samples with both tests; of GLU and A1C over patients' means."""
@@ -85,7 +99,7 @@ class _Facts:
 
 
 def _facts(folder: Path, like: Like) -> _Facts:
-    make(folder, SetOptions(like, seed=SEEDS[like]))
+    MabGenerator().make(folder, SetOptions(like=like, seed=SEEDS[like]))
     facts = _Facts()
     for resource in _resources(folder / HOSPITAL):
         facts.add(resource)
@@ -106,10 +120,21 @@ def _checked(hospital: Path) -> dict[str, str]:
             for one in figures(lines)
         ]
     with hospital.open(encoding="utf-8") as lines:
+        shown = [
+            [
+                row.tail.name,
+                f"{row.share:.1%} of {row.stays}",
+                "–" if row.tail.published is None else f"{row.tail.published:.1%}",
+                row.tail.source or "no published share found",
+            ]
+            for row in tail_shares(lines)
+        ]
+    with hospital.open(encoding="utf-8") as lines:
         rules = [
             [sentence(name), str(tally.checked), str(len(tally.violations))] for name, tally in audit(lines).items()
         ]
     return {
+        "tails": _table(["result", "bundled, of stays", "published", "of"], shown),
         "figures": _table(["number", "bundled", "real", "limits"], rows),
         "rules": _table(["rule", "checked", "violations"], rules),
     }
@@ -121,6 +146,10 @@ def _page(bundled: _Facts, full: _Facts, checked: dict[str, str]) -> str:
         **checked,
         seed=SEEDS["full"],
         counts=_counts(bundled, full),
+        hidden=_table(
+            ["test", "tasks", "charts", "more than 20 readings", "newest beyond the first 20", "the same, full size"],
+            [[code, types, *_hidden(bundled, full, code)] for code, types in KEY_TESTS.items()],
+        ),
         correlations=_table(
             ["tests", "bundled", "full"],
             [[f"{a}–{b}", *(f"{one.correlation(a, b):.2f}" for one in (bundled, full))] for a, b in PAIRS],
@@ -137,6 +166,12 @@ def _page(bundled: _Facts, full: _Facts, checked: dict[str, str]) -> str:
         bounded=f"{bundled.bounded / bundled.types['Observation']:.2%}",
         earliest=f"{bundled.earliest[:10]} (bundled), {full.earliest[:10]} (full)",
     )
+
+
+def _hidden(bundled: _Facts, full: _Facts, code: str) -> list[str]:
+    charts, longer, hidden = bundled.hidden(code)
+    of_full, _, hidden_of_full = full.hidden(code)
+    return [str(charts), f"{longer / charts:.0%}", f"{hidden / charts:.0%}", f"{hidden_of_full / of_full:.0%}"]
 
 
 def _counts(bundled: _Facts, full: _Facts) -> str:

@@ -104,8 +104,9 @@ class Missing(Exception):
 
 
 def pages() -> list[Path]:
-    """All pages of the documentation."""
-    return [path for path in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))) if path.is_file()]
+    """All pages of the documentation, and the skill."""
+    paths = (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "skills").rglob("*.md"))
+    return sorted(path for path in paths if path.is_file())
 
 
 def commands(text: str) -> Iterator[str]:
@@ -199,15 +200,20 @@ class Stage:
         text = re.sub(r"(--port )(\d{4,5})", lambda port: port[1] + self._own_port(port[2]), text)
         text = text.removeprefix(".venv/bin/").replace(" .venv/bin/", " ")
         plain = text.removesuffix("&").strip()
-        if variable := re.fullmatch(r"export (\w+)=([\w./:-]+)", plain):
-            self._environment[variable[1]] = variable[2]
+        if variable := re.fullmatch(r"export (\w+)=(\S+|\"\$\(.*\)\")", plain):
+            if variable[2] != ELLIPSIS:  # the reader's own value: the stage has one
+                value = self._run(f"printf %s {variable[2]}", self.folder).stdout
+                self._environment[variable[1]] = value.decode()
             return 0, []
         if text.endswith("&") or SERVER.match(text):
             return self._start(plain, command)
         folder = ROOT if " tests/" in plain else self.folder
-        done = subprocess.run([*self._shell, plain], cwd=folder, env=self._environment, capture_output=True)
+        done = self._run(plain, folder)
         printed = done.stdout + (done.stderr if done.returncode else b"")
         return done.returncode, [self._public(line) for line in printed.decode().splitlines()]
+
+    def _run(self, command: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([*self._shell, command], cwd=folder, env=self._environment, capture_output=True)
 
     def _public(self, line: str) -> str:
         for public, real in self._ports.items():
@@ -298,8 +304,10 @@ def _program(name: str) -> str:
     return ""
 
 
-def play(text: str, folder: Path, sections: int | None = None) -> Outcome:
+def play(text: str, folder: Path, sections: int | None = None, *, codes: bool = False) -> Outcome:
     """Run the commands of a page in a folder; only its first sections' commands, if a number is set.
+
+    With `codes`, a command that fails must show it: the last line of its output is `exit 2`, for example.
 
     Raises Missing if a file of ../shared that stands in for a reader's is missing.
     """
@@ -317,7 +325,7 @@ def play(text: str, folder: Path, sections: int | None = None) -> Outcome:
             if name and fence[1] not in ("console", "sh"):
                 (folder / name[1]).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name[1]).write_text(fence[2], encoding="utf-8")
-            ran = [_step(step, stage, outcome) for step in steps(fence[1], fence[2])]
+            ran = [_step(step, stage, outcome, codes) for step in steps(fence[1], fence[2])]
             changed = any(lines is not None for lines in ran)
             outcome.text += _block(fence, ran) if changed else fence[0]
     outcome.text += played[end:] + "".join(parts[len(parts) if sections is None else sections + 1 :])
@@ -329,12 +337,14 @@ def _reply(request: dict[str, Any]) -> str:
     return '{"evaluation": "CORRECT"}' if "CORRECT" in str(request) else "FINISH([-1])"
 
 
-def _step(step: Step, stage: Stage, outcome: Outcome) -> list[str] | None:
+def _step(step: Step, stage: Stage, outcome: Outcome, codes: bool) -> list[str] | None:
     """Run one command; its output if it differs from the page's."""
     if reason := outside(step.command):
         outcome.skipped.append(f"{step.command}: {reason}")
         return None
     code, printed = stage.run(step.command)
+    if codes and code and step.shown:
+        printed = [*printed, f"exit {code}"]
     if not step.shown:
         if code:
             outcome.problems.append(f"$ {step.command}\nexit status {code}\n" + "\n".join(printed))

@@ -1,6 +1,6 @@
 """The docs site as mkdocs builds it (`make docs`): a hook that mkdocs loads.
 
-The pages also work in the repository. For the site, this adds the menu (`doc_words.PARTS`), the linked files outside
+The pages also work in the repository. For the site, this adds the menu (`doc_menu.PARTS`), the linked files outside
 docs/, and reference pages made from the commands, the settings models and the public names. A public name without a
 docstring, or a link to a missing file, fails the build.
 """
@@ -24,7 +24,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tools import doc_pages, doc_words, repository  # noqa: E402  # mkdocs loads a hook as a file, without its package
+from tools import doc_menu, doc_pages, repository  # noqa: E402  # mkdocs loads a hook as a file, without its package
 
 PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
 """Pages next to docs/ that are also on the site."""
@@ -46,12 +46,13 @@ LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Give the site its order."""
-    nav: list[Any] = [{part: list(pages)} for part, pages in doc_words.PARTS.items()]
+    nav: list[Any] = [{part: list(pages)} for part, pages in doc_menu.PARTS.items()]
     made = [page for page, _ in reference()]
     next(entry for entry in nav if "Reference" in entry)["Reference"] += made
     nav[-1]["Contribute"] += [f"project/{name}" for name in PROJECT]
     # `repo_url` would make each reader's browser ask github.com for stars.
-    config.extra["social"] = [{"icon": "fontawesome/brands/github", "link": repository.address(), "name": "Repository"}]
+    if address := repository.address():
+        config.extra["social"] = [{"icon": "fontawesome/brands/github", "link": address, "name": "Repository"}]
     config.nav = nav
     return config
 
@@ -95,7 +96,10 @@ def target(page: str, link: str) -> str:
         return posixpath.relpath(f"project/{path}", posixpath.dirname(page) or ".")
     if path.startswith("docs/"):
         return posixpath.relpath(path.removeprefix("docs/"), posixpath.dirname(page) or ".")
-    return link if page.startswith("reference/") else f"{repository.address()}/blob/main/{path}"
+    if page.startswith("reference/"):
+        return link
+    address = repository.address()
+    return f"{address}/blob/main/{path}" if address else (ROOT / path).as_uri()
 
 
 def _led(page: str, prose: str) -> str:

@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tools.hospital_chart import Chart, Resource, charts, moment, where  # noqa: E402
+from tools.hospital_chart import Chart, Resource, charts, moment, where  # noqa: E402  # after sys.path
 
 SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 LABS: dict[str, tuple[tuple[float, ...], float]] = {

@@ -1,6 +1,7 @@
 """The README for the package index: relative links and pictures become addresses in the repository of `[project.urls]`.
 
-hatchling calls it when it builds the package (`[tool.hatch.metadata.hooks.custom]`).
+hatchling calls it when it builds the package (`[tool.hatch.metadata.hooks.custom]`). A package without an address
+(`tools/repository.py` writes it) gets the README as it is.
 """
 
 from __future__ import annotations
@@ -22,6 +23,18 @@ def absolute(text: str, repository: str) -> str:
     return LINK.sub(led, text)
 
 
+def mcp_name(repository: str) -> str:
+    """The server's name in the MCP registry, which looks for it in the README of the package index."""
+    return "io.github." + repository.removeprefix("https://github.com/")
+
+
+def page(text: str, repository: str) -> str:
+    """The README for the package index; unchanged without an address."""
+    if not repository:
+        return text
+    return f"{absolute(text, repository)}\n<!-- mcp-name: {mcp_name(repository)} -->\n"
+
+
 def get_metadata_hook() -> type[Any]:
     """The hook, as hatchling looks it up."""
     from hatchling.metadata.plugin.interface import MetadataHookInterface
@@ -31,7 +44,7 @@ def get_metadata_hook() -> type[Any]:
 
         def update(self, metadata: dict[str, Any]) -> None:
             text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
-            address = metadata["urls"]["Repository"]
-            metadata["readme"] = {"content-type": "text/markdown", "text": absolute(text, address)}
+            address = metadata.get("urls", {}).get("Repository", "")
+            metadata["readme"] = {"content-type": "text/markdown", "text": page(text, address)}
 
     return ReadmeHook

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medagent.benchmarks.base import find, names
-from medagent.core.options import Field, Option, options
+from medagent.core.options import Option, OptionField, options
 from medagent.engine.settings import RunSettings
 
 ACTS = "one question and one answer, no actions"
@@ -29,6 +29,7 @@ REASONS: dict[str, dict[str, str]] = {
     "types": {"fhir-agentbench": "--family, --template and --ids select", "*": "--ids selects"},
     "handling": {**dict.fromkeys(EPISODES, "the server is strict, as published"), "*": NO_FHIR},
     "found": {**dict.fromkeys(EPISODES, "found ids are not graded"), "*": NO_FHIR},
+    "skill": {"*": "skills are for agents that act in episodes"},
     "rules": {"*": "medagent grade --rules compares rule sets"},
     "input-cap": {"*": NO_STRATEGY},
     "code-returns": {"*": NO_STRATEGY},
@@ -45,10 +46,13 @@ REASONS: dict[str, dict[str, str]] = {
     "code-tool": {"*": ACTS},
     "code-packages": {"*": ACTS},
     "cache": {"imapscore": "its replies are always stored and shared"},
+    "page-size": {"*": NO_FHIR},
+    "order": {"*": NO_FHIR},
     "ehr": {"*": NO_FHIR},
     "fhir": {"*": NO_FHIR},
     "fhir-header": {"*": NO_FHIR},
     "ca-file": {"*": NO_FHIR},
+    "insecure-http": {"*": NO_FHIR},
     "writes": {"*": ACTS},
     "allow-writes": {"*": NO_FHIR},
     "shown-base": {"*": NO_FHIR},
@@ -92,6 +96,7 @@ REASONS: dict[str, dict[str, str]] = {
     "judge-base-url": {"*": NO_JUDGE},
     "judge-api-key-env": {"*": NO_JUDGE},
     "judge-prompt": {"*": NO_JUDGE},
+    "judge-max-tokens": {"*": NO_JUDGE},
     "allow-unread": {"*": NO_JUDGE},
     "recipe": {"*": "one way to measure"},
     "edition": {"*": "one edition"},
@@ -105,7 +110,7 @@ KEPT = {
     "limit": "may change, not stored",
     "effort": "not stored",
 }
-Owners = dict[str, Field]
+Owners = dict[str, OptionField]
 """An option with one meaning, by the names of the benchmarks that offer it."""
 
 
@@ -123,12 +128,12 @@ def rows() -> Iterator[Owners]:
     yield from own.values()
 
 
-def shown(model: type[RunSettings]) -> Iterator[Field]:
+def shown(model: type[RunSettings]) -> Iterator[OptionField]:
     """The options that `--help` shows."""
     return (field for field in options(model, "run") if not field.option.hidden)
 
 
-def default(field: Field) -> str:
+def default(field: OptionField) -> str:
     """The default as on the command line; for a packaged file, its name."""
     if field.default is None or field.default is False:
         return "–"
@@ -166,7 +171,7 @@ def table() -> str:
     return "\n".join([head, *map(line, rows())])
 
 
-def flag_of(field: Field) -> str:
+def flag_of(field: OptionField) -> str:
     """The name of the option that a user writes, without dashes."""
     return field.written.removeprefix("--").partition(" ")[0]
 

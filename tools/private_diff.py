@@ -69,35 +69,35 @@ def _request(text: str) -> FhirRequest:
 
 def made(count: int, charts: dict[str, list[dict[str, Any]]], seed: int = 51) -> list[Actions]:
     """Lists with every kind of write on the resources of these patients, by type."""
-    dice = random.Random(seed)
-    return [list(_made(dice, charts)) for _ in range(count)]
+    rng = random.Random(seed)
+    return [list(_made(rng, charts)) for _ in range(count)]
 
 
-def _made(dice: random.Random, charts: dict[str, list[dict[str, Any]]]) -> Iterator[FhirRequest]:
-    patient = dice.choice(charts["Patient"])
-    for _ in range(dice.randint(3, 7)):
-        one = dice.choice(charts[dice.choice(KINDS)])
-        status = dice.choice(["stopped", "active", "completed", "final", "amended"])
-        yield from _writes(dice, one, patient, status)
-        yield from dice.sample(_reads(dice, one, patient["id"], status), 3)
+def _made(rng: random.Random, charts: dict[str, list[dict[str, Any]]]) -> Iterator[FhirRequest]:
+    patient = rng.choice(charts["Patient"])
+    for _ in range(rng.randint(3, 7)):
+        one = rng.choice(charts[rng.choice(KINDS)])
+        status = rng.choice(["stopped", "active", "completed", "final", "amended"])
+        yield from _writes(rng, one, patient, status)
+        yield from rng.sample(_reads(rng, one, patient["id"], status), 3)
 
 
-def _writes(dice: random.Random, one: dict[str, Any], patient: dict[str, Any], status: str) -> Iterator[FhirRequest]:
+def _writes(rng: random.Random, one: dict[str, Any], patient: dict[str, Any], status: str) -> Iterator[FhirRequest]:
     """At most one write, of a new note, of a resource, or of a patient."""
-    place, version, other = f"/{one['resourceType']}/{one['id']}", dice.choice(["1", "1", "2"]), dice.randint(1, 3)
-    condition = dice.choice([(), (), (("If-Match", f'W/"{version}"'),)])
+    place, version, other = f"/{one['resourceType']}/{one['id']}", rng.choice(["1", "1", "2"]), rng.randint(1, 3)
+    condition = rng.choice([(), (), (("If-Match", f'W/"{version}"'),)])
     subject = f"Patient/{patient['id']}"
     note = {
         "resourceType": "Observation",
-        "status": dice.choice(["final", "preliminary"]),
+        "status": rng.choice(["final", "preliminary"]),
         "code": {"text": "note"},
         "subject": {"reference": subject},
-        "effectiveDateTime": f"2023-11-{dice.randint(1, 28):02}",
-        "identifier": [{"system": "http://x", "value": str(dice.randint(1, 3))}],
+        "effectiveDateTime": f"2023-11-{rng.randint(1, 28):02}",
+        "identifier": [{"system": "http://x", "value": str(rng.randint(1, 3))}],
     }
     body, search = json.dumps(note), f"identifier=http://x|{other}"
     moved = [{"op": "replace", "path": "/subject/reference", "value": subject}]
-    match dice.randint(0, 13):
+    match rng.randint(0, 13):
         case 0 | 1:
             yield FhirRequest("POST", "/Observation", body)
         case 2:
@@ -112,13 +112,13 @@ def _writes(dice: random.Random, one: dict[str, Any], patient: dict[str, Any], s
         case 6:
             yield FhirRequest("DELETE", f"/Observation?{search}")
         case 7:
-            if dice.random() < 0.3:
+            if rng.random() < 0.3:
                 yield FhirRequest("DELETE", place)
         case 8:
-            put = {"method": "PUT", "url": dice.choice([place, place[1:]])}
-            stated = put | dice.choice([{}, {"ifMatch": f'W/"{version}"'}])
+            put = {"method": "PUT", "url": rng.choice([place, place[1:]])}
+            stated = put | rng.choice([{}, {"ifMatch": f'W/"{version}"'}])
             yield _bundle(
-                dice.choice(["transaction", "batch"]),
+                rng.choice(["transaction", "batch"]),
                 {"request": {"method": "POST", "url": "Observation", "ifNoneExist": search}, "resource": note},
                 {"request": stated, "resource": {**one, "status": status}},
             )
@@ -131,7 +131,7 @@ def _writes(dice: random.Random, one: dict[str, Any], patient: dict[str, Any], s
             binary = {"resourceType": "Binary", "contentType": "application/json-patch+json", "data": data}
             yield _bundle("transaction", {"request": {"method": "PATCH", "url": place[1:]}, "resource": binary})
         case 12:
-            named = {**patient, "name": [{"family": dice.choice(["Smith", "Other"])}]}
+            named = {**patient, "name": [{"family": rng.choice(["Smith", "Other"])}]}
             yield FhirRequest("PUT", f"/{subject}", json.dumps(named))
 
 
@@ -149,19 +149,19 @@ def _fhir_patch(kind: str, subject: str) -> dict[str, Any]:
     return {"resourceType": "Parameters", "parameter": [{"name": "operation", "part": part}]}
 
 
-def _reads(dice: random.Random, one: dict[str, Any], patient: str, status: str) -> list[FhirRequest]:
+def _reads(rng: random.Random, one: dict[str, Any], patient: str, status: str) -> list[FhirRequest]:
     kind, place = one["resourceType"], f"/{one['resourceType']}/{one['id']}"
     subject = one.get("subject", {}).get("reference", "")
     targets = [
         place,
         f"{place}/_history",
-        f"{place}/_history?_count={dice.randint(1, 2)}&_offset={dice.randint(0, 1)}",
+        f"{place}/_history?_count={rng.randint(1, 2)}&_offset={rng.randint(0, 1)}",
         f"{place}/_history/1",
         f"{place}/_history/99",
         f"/{kind}?subject={subject}&_count=50",
         f"/{kind}?subject={subject}&status={status}",
         f"/{kind}?subject={subject}&status:not={status}&_sort=-_lastUpdated",
-        f"/{kind}?subject={subject}&_sort={dice.choice(['-', ''])}{dice.choice(['code', 'patient', 'patient.name'])}",
+        f"/{kind}?subject={subject}&_sort={rng.choice(['-', ''])}{rng.choice(['code', 'patient', 'patient.name'])}",
         f"/{kind}?subject={subject}&_offset=2&_count=3",
         f"/Observation?subject=Patient/{patient}&_sort=-date&_count=4",
         f"/Observation?patient={patient}&date=ge2023-11-10&_sort=date",
@@ -170,7 +170,7 @@ def _reads(dice: random.Random, one: dict[str, Any], patient: str, status: str) 
         f"/{kind}?subject={subject}&_include={kind}:subject&_sort=code",
         f"/{kind}?_id={one['id']}&patient.name=Smith",
         f"/Patient?_id={patient}&_revinclude=Observation:subject",
-        f"/Patient?_id={patient}&_revinclude=Observation:subject:{dice.choice(['Group', 'Patient'])}",
+        f"/Patient?_id={patient}&_revinclude=Observation:subject:{rng.choice(['Group', 'Patient'])}",
         f"/Patient?_id={patient}&_revinclude=Observation:subject&_elements=name",
         f"/Patient?_id={patient}&_has:Observation:patient:encounter.status=finished",
         f"/{kind}?subject={subject}&_elements=status&_count=30",

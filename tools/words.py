@@ -2,24 +2,18 @@
 
     python tools/words.py            # the whole tree, without tests
     python tools/words.py PATH ...   # these files and folders
-    python tools/words.py --counts   # lowers tools/word_counts.json to the counts of today
 
 Phrases are searched in comments, docstrings and Markdown. Code, quotes and other strings may hold them. Names are
 checked where they are assigned or are parameters. `# words: ok` at the end of a line allows it, at most ten times.
-
-`STIFF` has patterns that are common. They are counted in docs, docstrings and program texts, and a count may only fall:
-the check of the whole tree fails for one above that of `tools/word_counts.json`.
 """
 
 from __future__ import annotations
 
 import ast
 import io
-import json
 import re
 import sys
 import tokenize
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -94,26 +88,6 @@ PHRASES = (
         "those that exist",
     ),
 )
-STIFF = {
-    "has": r"has(?! (?:been|to|\w+ed|\w+en|\w+wn)\b)",
-    "has no": r"(?:has|have|needs?|is|are) no",
-    "form": r"forms?",
-    "names": r"names (?:an?|the|it|its|their|each|every|which|no)",
-    "those of": r"(?:those|that) of",
-    "such a": r"such (?:an?|ones?)",
-    "figure": r"figures?",
-    "the same command": r"the same command",
-    "drawn": r"drawn|draws?",
-    ", also": r"also (?:for|in|if)",
-    "bound": r"bounds?",
-    "beside": r"beside",
-    "cannot be told": r"cannot be told",
-    "95 %": r"\d+(?:\.\d+)? %",
-}
-"""What to count, by name."""
-COUNTS = ROOT / "tools" / "word_counts.json"
-"""The highest count allowed of each pattern, by `docs`, `docstrings` and `program texts`."""
-_STIFF = {name: re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE) for name, pattern in STIFF.items()}
 _ANY = re.compile(
     "|".join(rf"\b(?:{phrase.pattern})\b".replace(" ", r"(?:\s|#)+") for phrase in PHRASES), re.IGNORECASE
 )
@@ -172,65 +146,16 @@ def allowed(match: Match) -> bool:
     return bool(OK.search(match.path.read_text(encoding="utf-8").splitlines()[match.line - 1]))
 
 
-def counts(paths: Iterable[Path]) -> dict[str, dict[str, int]]:
-    """How often each pattern of `STIFF` occurs in these files, by the kind of text."""
-    numbers: dict[str, Counter[str]] = {"docs": Counter(), "docstrings": Counter(), "program texts": Counter()}
-    for path in files(paths):
-        for kind, text in _texts(path):
-            numbers[kind].update({name: len(pattern.findall(text)) for name, pattern in _STIFF.items()})
-    return {kind: {name: number[name] for name in STIFF} for kind, number in numbers.items()}
-
-
-def raised(now: dict[str, dict[str, int]], limits: dict[str, dict[str, int]]) -> Iterator[str]:
-    """The counts that are above their limit."""
-    for kind, numbers in now.items():
-        for name, number in numbers.items():
-            if number > limits[kind][name]:
-                yield f'{kind}: "{name}" occurs {number} times, and at most {limits[kind][name]} are allowed'
-
-
-def _lower() -> None:
-    """Write the counts of today as the limits, unless a limit is lower already. Without a file: all of them."""
-    now = counts(tree())
-    limits = json.loads(COUNTS.read_text(encoding="utf-8")) if COUNTS.is_file() else now
-    lowered = {kind: {name: min(n, limits[kind][name]) for name, n in numbers.items()} for kind, numbers in now.items()}
-    COUNTS.write_text(json.dumps(lowered, indent=1) + "\n", encoding="utf-8")
-    for line in raised(now, lowered):
-        print(line)
-
-
-def _texts(path: Path) -> Iterator[tuple[str, str]]:
-    """The texts of a file with their kinds, without quotes and code in docs and docstrings, and strings of one word."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".md":
-        yield "docs", _MARKDOWN_CODE.sub(_blank, text)
-        return
-    tree = ast.parse(text, str(path))
-    docstrings = list(_docstrings(tree))
-    yield from (("docstrings", _QUOTED.sub(_blank, part)) for _, part in docstrings)
-    written = Counter(part for _, part in docstrings)
-    if path.relative_to(ROOT).parts[0] in _PACKAGES:
-        strings = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
-        texts = Counter(value for value in strings if isinstance(value, str) and " " in value.strip()) - written
-        yield from (("program texts", part) for part in texts.elements())
-
-
 def main(arguments: list[str]) -> int:
     """Print what is wrong; 1 if there is anything, or if too many lines are allowed."""
-    if arguments == ["--counts"]:
-        _lower()
-        return 0
     matches = [match for path in files(map(Path, arguments) if arguments else tree()) for match in check(path)]
     wrong = [match for match in matches if not allowed(match)]
     for match in wrong:
         print(match)
-    above = [] if arguments else list(raised(counts(tree()), json.loads(COUNTS.read_text(encoding="utf-8"))))
-    for line in above:
-        print(line)
     if len(matches) - len(wrong) > ALLOWED:
         print(f"{len(matches) - len(wrong)} lines end with `# words: ok`; at most {ALLOWED} may")
         return 1
-    return bool(wrong or above)
+    return bool(wrong)
 
 
 def _phrases(path: Path, prose: str, first_line: int) -> Iterator[Match]:

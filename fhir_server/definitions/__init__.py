@@ -120,14 +120,18 @@ def fields(type_name: str) -> Mapping[str, Field]:
     Raises:
         KeyError: the type is not in R4.
     """
-    return {element.key(one): Field(element, one.name) for element in elements(type_name) for one in element.types}
+    return {
+        element.key(declared): Field(element, declared.name)
+        for element in elements(type_name)
+        for declared in element.types
+    }
 
 
 @cache
 def stems() -> Mapping[str, str]:
     """The name of each choice of R4 without `[x]`, by its JSON keys."""
     listed = (element for name in _types() for element in elements(name) if element.is_choice)
-    return {element.key(one): element.stem for element in listed for one in element.types}
+    return {element.key(declared): element.stem for element in listed for declared in element.types}
 
 
 @cache
@@ -189,8 +193,8 @@ class Constraint:
 def _constraints() -> dict[str, list[Constraint]]:
     by_path: dict[str, list[Constraint]] = {}
     for line in _read("constraints.txt.gz"):
-        one = Constraint(*line.split("\t"))
-        by_path.setdefault(one.path, []).append(one)
+        constraint = Constraint(*line.split("\t"))
+        by_path.setdefault(constraint.path, []).append(constraint)
     return by_path
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from urllib.parse import unquote_plus
 
 from fhir_server.definitions import fields, is_primitive
 from fhir_server.errors import FhirError
@@ -21,7 +22,9 @@ class MatchUrl:
     """A match URL: a type and the query of a condition. Errors repeat it as `shown`."""
 
     def __init__(self, context: RequestContext, kind: str, query: str, shown: str = "") -> None:
-        self._context, self._kind, self._shown = context, kind, shown or f"{kind}?{query}"
+        self._context = context
+        self._kind = kind
+        self._shown = shown or f"{kind}?{query}"
         pairs = parse_query(query)
         for name, _ in pairs:
             base = name.partition(":")[0].partition(".")[0]
@@ -55,24 +58,34 @@ class MatchUrl:
         Conditions that HAPI cannot evaluate in memory are ignored.
 
         Raises:
-            FhirError: 400 with HAPI-0929; in a Bundle 412 with HAPI-0539, which repeats the condition.
+            FhirError: 400 with HAPI-0929.
+            UnmetConditionError: in a Bundle, 412 with HAPI-0539, which repeats the condition.
         """
         parameters = self._context.registry.parameters(self._kind)
-        for one in self._criteria:
-            known = parameters.get(one.name)
-            if one.chain or one.modifier in _NOT_IN_MEMORY or (known and known.kind == "composite"):
+        for criterion in self._criteria:
+            known = parameters.get(criterion.name)
+            if criterion.chain or criterion.modifier in _NOT_IN_MEMORY or (known and known.kind == "composite"):
                 return
-            if one.name.startswith("_has") or one.name == "_lastUpdated":
+            if criterion.name.startswith("_has") or criterion.name == "_lastUpdated":
                 return
         # When HAPI checks `_id` outside of a Bundle, there is no id yet.
         in_bundle = self._context.in_transaction
-        if (in_bundle or all(one.name != "_id" for one in self._criteria)) and self.numbers(1):
+        if (in_bundle or all(criterion.name != "_id" for criterion in self._criteria)) and self.numbers(1):
             return
         if in_bundle:
             problem = f'Invalid conditional URL "{self._shown}". The given resource is not matched by this URL.'
-            raise FhirError(412, f"HAPI-0539: {problem}")
-        problem = "Failed to process conditional create. The supplied resource did not satisfy the conditional URL."
-        raise FhirError(400, f"HAPI-0929: {problem}")
+            raise UnmetConditionError(412, f"HAPI-0539: {problem}")
+        raise not_satisfied()
+
+
+class UnmetConditionError(FhirError):
+    """A resource that is created in a Bundle does not match its own condition."""
+
+
+def not_satisfied() -> FhirError:
+    """HAPI's error for a conditionally created resource that does not match its own condition."""
+    problem = "Failed to process conditional create. The supplied resource did not satisfy the conditional URL."
+    return FhirError(400, f"HAPI-0929: {problem}")
 
 
 def several_match(operation: str, kind: str, shown: str, count: int) -> FhirError:
@@ -109,12 +122,14 @@ def is_placeholder(address: str) -> bool:
 @lru_cache(maxsize=1024)
 def source(address: str) -> str:
     """The key of a Bundle entry: its placeholder, otherwise type and id, without base and version."""
+    if address.startswith("urn:"):
+        return address
     match = _ADDRESS.fullmatch(address)
-    return address if address.startswith("urn:") else match[1] if match else ""
+    return match[1] if match else ""
 
 
-def resolved(context: RequestContext, resource: Resource, known: Mapping[str, str] | None = None) -> Resource:
-    """Replaces references in the resource and returns it.
+def resolve(context: RequestContext, resource: Resource, known: Mapping[str, str] | None = None) -> bool:
+    """Replaces references in the resource. Returns whether there was one to replace.
 
     Conditional references are replaced by the resource that matches. In a Bundle, references to other entries, and URIs
     that are equal to one, are replaced by `known`, which maps to their new references by `source`.
@@ -123,8 +138,29 @@ def resolved(context: RequestContext, resource: Resource, known: Mapping[str, st
         FhirError: HAPI-0541 for an unknown placeholder; HAPI-1091 or HAPI-2207 if not exactly one resource matches.
     """
     kind = str(resource["resourceType"])
-    _Walk(context, kind, known).through(resource, kind)
-    return resource
+    walk = _Walk(context, kind, known)
+    walk.through(resource, kind)
+    return walk.replaced
+
+
+def placeholders(query: str) -> set[str]:
+    """The values of a condition that are placeholders."""
+    values = (unquote_plus(part.partition("=")[2]) for part in query.split("&"))
+    return {value for value in values if is_placeholder(value)}
+
+
+def with_references(query: str, known: Mapping[str, str]) -> str:
+    """A condition in which each value that is a placeholder of an entry is replaced by the entry's new reference.
+
+    Like HAPI, only whole values are replaced: none in a list, and none behind a system.
+    """
+    parts = []
+    for part in query.split("&"):
+        name, equals, value = part.partition("=")
+        address = unquote_plus(value)
+        known_as = known.get(address) if is_placeholder(address) else None
+        parts.append(f"{name}={known_as}" if equals and known_as else part)
+    return "&".join(parts)
 
 
 _URIS = frozenset(("canonical", "oid", "uri", "url", "uuid"))
@@ -132,8 +168,11 @@ _URIS = frozenset(("canonical", "oid", "uri", "url", "uuid"))
 
 class _Walk:
     def __init__(self, context: RequestContext, kind: str, known: Mapping[str, str] | None) -> None:
-        self._exchange, self._kind, self._known = context, kind, known or {}
+        self._exchange = context
+        self._kind = kind
+        self._known = known or {}
         self._in_bundle = known is not None
+        self.replaced = False
 
     def through(self, value: Resource, kind: str, name: str = "") -> None:
         """Replaces the references and URIs in an object of type `kind`, which is the value of the element `name`.
@@ -147,7 +186,7 @@ class _Walk:
                 continue
             declared = field.type_name
             if declared in _URIS:
-                value[key] = [known.get(one, one) for one in item] if type(item) is list else known.get(item, item)
+                value[key] = [known.get(uri, uri) for uri in item] if type(item) is list else known.get(item, item)
             elif key == "reference" and type(item) is str:
                 value[key] = self._reference(item, name)
             elif not is_primitive(declared) and (declared != "Resource" or key == "contained"):
@@ -156,6 +195,7 @@ class _Walk:
 
     def _reference(self, reference: str, name: str) -> str:
         replacement = self._known.get(without_version(reference))
+        self.replaced |= bool(replacement) or "?" in reference
         if replacement:
             return replacement
         if "?" in reference:

@@ -14,7 +14,7 @@ from fhir_server.definitions import is_resource_type
 from fhir_server.errors import FhirError
 from fhir_server.ids import IdSource
 from fhir_server.interactions.exports import Exports
-from fhir_server.search.paging import Searches
+from fhir_server.search.paging import AS_HAPI, Paging, Searches
 from fhir_server.search.parameters import ParameterRegistry, resource_types
 from fhir_server.store import Store, Version
 from fhir_server.terminology import HL7
@@ -54,6 +54,7 @@ class ServerContext:
     exports: Exports | None = None
     """The bulk exports; None if the server does not offer them."""
     searches: Searches = field(default_factory=Searches)
+    paging: Paging = AS_HAPI
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ExportSelection:
     """The content of an export: resources of these `types` that changed at or after `since` (ms since 1970).
 
     `compartments`: only patients and the resources that belong to them. `patients`: the ids of these patients; None for
@@ -55,7 +55,9 @@ class Export:
     def status(self) -> str:
         """`running`, `done` or `failed`."""
         code = self.process.poll()
-        return "running" if code is None else "failed" if code else "done"
+        if code is None:
+            return "running"
+        return "failed" if code else "done"
 
     @property
     def files(self) -> list[str]:
@@ -72,17 +74,17 @@ class Exports:
         self._folder: TemporaryFolder | None = None
         self._exports: dict[str, Export] = {}
 
-    def start(self, export_id: str, order: Order, request: str, now: int, *, authorized: bool) -> None:
+    def start(self, export_id: str, order: ExportSelection, request: str, now: int, *, authorized: bool) -> None:
         """Starts to write an export.
 
         Raises:
             FhirError: 429. Too many exports are being written.
         """
-        if sum(one.status == "running" for one in self._exports.values()) >= RUNNING:
+        if sum(export.status == "running" for export in self._exports.values()) >= RUNNING:
             problem = f"{RUNNING} exports are being written: wait for one, or DELETE its status URL"
             raise FhirError(429, problem, "throttled")
         if len(self._exports) >= MAX_EXPORTS:
-            self.drop(next(name for name, one in self._exports.items() if one.status != "running"))
+            self.drop(next(name for name, export in self._exports.items() if export.status != "running"))
         self._folder = self._folder or TemporaryFolder(watched=True)
         folder = Path(self._folder.name) / export_id
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""History of a resource, a type or the server, newest first."""
+"""History of a resource, a type or the server, newest first. A shuffled order applies to versions of the same time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.read import not_known
 from fhir_server.interactions.search import offset_link, page_links
+from fhir_server.interactions.shuffled import order_of, place
 from fhir_server.resources.primitives import date_precision
 from fhir_server.resources.summary import Subset, cut_down
 from fhir_server.search.kinds.date import date_param, date_params
 from fhir_server.search.kinds.kind import LOWER, UPPER
-from fhir_server.search.paging import DEFAULT_COUNT
 from fhir_server.search.query import integer, subset, whole
 from fhir_server.store import Version
 from fhir_server.wire.bundle import Bundle, entry, joined, size_of
@@ -34,12 +34,18 @@ def history(context: RequestContext, kind: str | None = None, resource_id: str |
     limits, bounds = _times(context)
     where, values = f"{where}{limits}", (*values, *bounds)
     count = integer(context.value("_count") or "")  # like in HAPI, others are ignored
-    count = DEFAULT_COUNT if count is None or count < 0 else count
+    count = context.server.paging.size if count is None or count < 0 else count
     selected = subset(context.pairs, kind or "")
     if selected.summary == "count":
         count = 0
     offset = max(whole("_offset", context.value("_offset") or "") or 0, 0)
-    rows = context.store.history(where, values, count, offset)
+    order = order_of(context, context.pairs)
+    if order:
+        versions = context.store.history(where, values)
+        rows = sorted(versions, key=lambda row: (-row.updated, place(order, f"{row.reference}/{row.version}")))
+        rows = rows[offset : offset + count]
+    else:
+        rows = context.store.history(where, values, count, offset)
     total = context.store.history_count(where, values)
     links = [("self", context.self_link)] if count else []
     links += page_links(partial(offset_link, context, count), count, offset, more=0 < count < total - offset)

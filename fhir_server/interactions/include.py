@@ -7,6 +7,7 @@ are in one set, those of all rounds of `:iterate` in another one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fhir_server.interactions.context import RequestContext
 from fhir_server.resources.references import without_version
@@ -25,34 +26,51 @@ MAX_ROUNDS = 10
 def included(context: RequestContext, matches: Sequence[Version], includes: Sequence[Include]) -> list[Version]:
     """The included resources of a page, without the matches.
 
-    First the resources that refer to the matches, then those that the matches and the first ones refer to.
+    First the resources that refer to the matches, then those that the matches and the first ones refer to. If a
+    `_revinclude` has `:iterate`, the plain `_include`s come first, so that it finds what refers to their resources too.
     """
-    referring_rows = _rounds(context, matches, [one for one in includes if one.reverse])
-    return referring_rows + _rounds(context, [*matches, *referring_rows], [one for one in includes if not one.reverse])
+    forward = _Walk(context, [include for include in includes if not include.reverse])
+    reverse = _Walk(context, [include for include in includes if include.reverse])
+    if any(include.iterate for include in reverse.includes):
+        once = forward.once(matches, matches)
+        referring_rows = reverse.whole([*matches, *once])
+        return once + referring_rows + forward.iterated([*matches, *once, *referring_rows])
+    referring_rows = reverse.whole(matches)
+    return referring_rows + forward.whole([*matches, *referring_rows])
 
 
-def _rounds(context: RequestContext, matches: Sequence[Version], includes: Sequence[Include]) -> list[Version]:
-    """The resources of the includes that are followed once, then of the includes with `:iterate`."""
-    seen = {row.row_id for row in matches}
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """Follows includes of one direction: each once, or those with `:iterate` in rounds."""
 
-    def step(rows: Sequence[Version], iterate: bool) -> list[Version]:
+    context: RequestContext
+    includes: Sequence[Include]
+
+    def whole(self, rows: Sequence[Version]) -> list[Version]:
+        """The resources of the includes that are followed once, then of those with `:iterate`."""
+        once = self.once(rows, rows)
+        return once + self.iterated([*rows, *once])
+
+    def once(self, rows: Sequence[Version], known: Sequence[Version], *, iterate: bool = False) -> list[Version]:
+        """The resources of one round, without known ones."""
         row_ids: list[int] = []
-        for one in includes:
-            if one.iterate == iterate:
-                row_ids += referring(context, rows, one) if one.reverse else referred(context, rows, one)
-        order = [row_id for row_id in java_order(row_ids, id_hash) if row_id not in seen]
-        seen.update(order)
-        return context.store.rows(order)
+        for include in self.includes:
+            if include.iterate == iterate:
+                find = referring if include.reverse else referred
+                row_ids += find(self.context, rows, include)
+        seen = {row.row_id for row in known}
+        return self.context.store.rows([row_id for row_id in java_order(row_ids, id_hash) if row_id not in seen])
 
-    once = step(matches, iterate=False)
-    again: dict[int, Version] = {}
-    new = [*matches, *once]
-    for _ in range(MAX_ROUNDS):
-        new = step(new, iterate=True)
-        if not new:
-            break
-        again |= {row.row_id: row for row in new}
-    return once + [again[row_id] for row_id in java_order(again, id_hash)]
+    def iterated(self, rows: Sequence[Version]) -> list[Version]:
+        """The resources of the includes with `:iterate`."""
+        again: dict[int, Version] = {}
+        new = list(rows)
+        for _ in range(MAX_ROUNDS):
+            new = self.once(new, [*rows, *again.values()], iterate=True)
+            if not new:
+                break
+            again |= {row.row_id: row for row in new}
+        return [again[row_id] for row_id in java_order(again, id_hash)]
 
 
 def referred(context: RequestContext, rows: Sequence[Version], include: Include) -> list[int]:
@@ -60,7 +78,8 @@ def referred(context: RequestContext, rows: Sequence[Version], include: Include)
     row_ids: list[int] = []
     numbers: dict[tuple[str, bool], list[int]] = {}
     for row in rows:
-        if include.source not in ("*", row.type) or row.text is None:
+        of_type = include.source in ("*", row.type) or (include.iterate and include.param == "*")  # as HAPI
+        if not of_type or row.text is None:
             continue
         for _, _, reference, canonical in references(decode(row.text), context.registry, include.param):
             named = reference, canonical

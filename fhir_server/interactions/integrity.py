@@ -77,15 +77,15 @@ def check_deleted(context: RequestContext) -> None:
 
 def check_not_referred_to(context: RequestContext, row: Version) -> None:
     """Raises 409 if another resource refers to this one."""
-    other = first_referring(context, row)
-    if other is None:
+    referring = first_referring(context, row)
+    if referring is None:
         return
-    references = index(other.resource, context.registry)["reference"]
-    path = next(one.path for one in references if without_version(one.reference) == row.reference)
+    references = index(referring.resource, context.registry)["reference"]
+    path = next(reference.path for reference in references if without_version(reference.reference) == row.reference)
     raise FhirError(
         409,
         f"Unable to delete {row.reference} because at least one resource has a reference to this resource."
-        f" First reference found was resource {other.reference} in path {path}",
+        f" First reference found was resource {referring.reference} in path {path}",
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from array import array
 from collections.abc import Callable, Sequence
@@ -11,9 +10,10 @@ from functools import partial
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext, StoredLibrary
 from fhir_server.interactions.include import included
+from fhir_server.interactions.shuffled import order_of, shuffled
 from fhir_server.resources.summary import Subset, cut_down
-from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
-from fhir_server.search.plan import Planned, matches, plan
+from fhir_server.search.paging import STAGES, Search
+from fhir_server.search.plan import Planned, loaded, matches, plan, total
 from fhir_server.search.query import Include, Query, parse, subset, whole
 from fhir_server.wire.bundle import Bundle, in_groups, search_entries, size_of
 from fhir_server.wire.http import Pairs, Response, by_name, escape, link, split_target
@@ -28,20 +28,21 @@ def search(context: RequestContext, kind: str) -> Response:
     if query.subset.summary == "count" or query.count == 0:
         bundle_id, matching = context.server.ids.uuid(), _total(context, planned)
         return context.bundle(Bundle(bundle_id, "searchset", context.now, matching, subsetted=True), addressed=False)
-    count = DEFAULT_COUNT if query.count is None else query.count
+    count = context.server.paging.size if query.count is None else query.count
+    order = "" if query.sort else order_of(context, context.pairs)
     if count < 0:
         return _nothing_asked(context, query, planned, count)
     limit = at_once(context)
     if limit is not None or query.offset is not None:
-        return _single_page(context, query, planned, count, limit)
-    row_ids = run(context, planned, max(STAGES[0], count + 1))
+        return _single_page(context, query, planned, count, limit, order)
+    row_ids = run(context, planned, max(STAGES[0], count + 1), order=order)
     entries = entries_of(context, row_ids[:count], query.includes, query.subset)
-    stored = Search(context.server.ids.uuid(), context.now, row_ids, query.includes, partial(run, planned=planned))
+    rest = partial(run, planned=planned, order=order)
+    stored = Search(context.server.ids.uuid(), context.now, row_ids, query.includes, rest)
     stored.total = _total(context, planned) if query.accurate else None
     full = max(STAGES[0], count)
     if planned.rows and count <= len(row_ids) < full:
-        sql, values = planned.rows
-        stored.loading.rows = len(context.store.query(sql, (*values, json.dumps(list(row_ids)), full)).fetchall())
+        stored.loading.rows = loaded(context.store, planned.rows, row_ids, full)
     total = stored.total_at(count)
     links = [("self", _self_link(context)), *_next_link(context, stored, count)]
     return _answer(context, query, stored.id, total, links, entries)
@@ -97,13 +98,16 @@ def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query,
     return query, plan(query, context.registry, StoredLibrary(context.server))
 
 
-def run(context: RequestContext, planned: Planned, limit: int = -1, offset: int = 0) -> array[int]:
-    """Runs a search. Returns the numbers of the matches in order."""
-    return matches(context.store, planned, limit, offset)
+def run(context: RequestContext, planned: Planned, limit: int = -1, offset: int = 0, *, order: str = "") -> array[int]:
+    """Runs a search. Returns the numbers of the matches in order, shuffled by `order` if there is one."""
+    if not order:
+        return matches(context.store, planned, limit, offset)
+    row_ids = shuffled(context, matches(context.store, planned), order)
+    return row_ids[offset:] if limit < 0 else row_ids[offset : offset + limit]
 
 
 def _total(context: RequestContext, planned: Planned) -> int:
-    return int(context.store.query(*planned.count).fetchone()[0])
+    return total(context.store, planned)
 
 
 def first_page(context: RequestContext, stored: Search, count: int, total: int | None, selected: Subset) -> Response:
@@ -125,7 +129,7 @@ def page(context: RequestContext) -> Response:
     if offset < 0 and count is not None and count < 0:
         return _nothing_more(context, stored, offset, count)
     offset = max(offset, 0)
-    count = DEFAULT_COUNT if count is None or count < 1 else count
+    count = context.server.paging.size if count is None or count < 1 else count
     if stored.rest is not None:
         first = set(stored.row_ids)
         stored.row_ids.extend(row_id for row_id in stored.rest(context) if row_id not in first)
@@ -155,11 +159,11 @@ def page_link(context: RequestContext, stored: Search, count: int, offset: int) 
     parts += [f"_format={escape(value)}" for name, value in context.pairs if name == "_format"][:1]
     if context.layout.pretty:
         parts.append("_pretty=true")
-    includes, bundle_type = [one.text for one in stored.includes if not one.reverse], "searchset"
+    includes, bundle_type = [include.text for include in stored.includes if not include.reverse], "searchset"
     if context.value("_getpages") is not None:
         includes = list(dict.fromkeys(value for name, value in context.pairs if name == "_include"))
         bundle_type = context.value("_bundletype") or ""
-    parts += (f"_include={escape(one)}" for one in includes)
+    parts += (f"_include={escape(include)}" for include in includes)
     if bundle_type:
         parts.append(f"_bundletype={escape(bundle_type)}")
     elements = sorted(set(subset(context.pairs).elements))
@@ -213,13 +217,15 @@ def page_links(link_to: Callable[[int], str], count: int, offset: int, *, more: 
     return [*links, ("previous", link_to(max(offset - count, 0)))] if offset else links
 
 
-def _single_page(context: RequestContext, query: Query, planned: Planned, count: int, limit: int | None) -> Response:
+def _single_page(
+    context: RequestContext, query: Query, planned: Planned, count: int, limit: int | None, order: str
+) -> Response:
     """A page of a search that is not stored: with `_offset`, or the only page, of at most `limit` matches.
 
     HAPI loads its resources at once and counts the included ones too. It knows no total if it may load no more.
     """
     offset, size = max(query.offset or 0, 0), min(count, limit or count)
-    row_ids = run(context, planned, size + 1, offset)
+    row_ids = run(context, planned, size + 1, offset, order=order)
     shown = row_ids[:size]
     others = included(context, context.store.rows(shown), query.includes) if query.includes else []
     loaded = len(shown) + len(others)

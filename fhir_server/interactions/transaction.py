@@ -9,15 +9,25 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from fhir_server.clock import instant
 from fhir_server.errors import FhirError
 from fhir_server.interactions import patch, write
-from fhir_server.interactions._matching import MatchUrl, is_placeholder, resolved, source
+from fhir_server.interactions._matching import (
+    MatchUrl,
+    UnmetConditionError,
+    is_placeholder,
+    not_satisfied,
+    placeholders,
+    resolve,
+    source,
+    with_references,
+)
 from fhir_server.interactions.context import RequestContext, check_type
 from fhir_server.interactions.integrity import check_deleted, check_references
 from fhir_server.interactions.read import not_known
@@ -59,6 +69,27 @@ class Entry:
     rest: tuple[str, ...] = ()
     """The path after the id in the URL."""
     row_id: int | None = None
+    refers: bool = False
+    """Whether its resource refers to another entry, or by a condition."""
+
+    @property
+    def match_query(self) -> str:
+        """The query of its condition."""
+        return (self.condition or "").rpartition("?")[2] if self.method == "POST" else self.query
+
+    @property
+    def placeholders(self) -> set[str]:
+        """The values of its condition that are placeholders."""
+        return placeholders(self.match_query) if "urn" in self.match_query else set()
+
+    def refer(self, known: Mapping[str, str]) -> None:
+        """Replace the placeholders in its condition by the references of their entries."""
+        if self.method == "POST" and self.condition is not None:
+            prefix, mark, query = self.condition.rpartition("?")
+            self.condition = f"{prefix}{mark}{with_references(query, known)}"
+        else:
+            self.query = with_references(self.query, known)
+            self.url = f"{self.url.partition('?')[0]}?{self.query}"
 
     @property
     def source(self) -> str:
@@ -87,10 +118,10 @@ def transaction(context: RequestContext, dispatch: Dispatch) -> Response:
         if kind == "batch":
             # Reads come after writes and see them.
             done = {
-                one.number: _alone(context, one, dispatch)
-                for one in sorted(entries, key=lambda one: one.method == "GET")
+                entry.number: _alone(context, entry, dispatch)
+                for entry in sorted(entries, key=lambda entry: entry.method == "GET")
             }
-            texts = [done[one.number] for one in entries]
+            texts = [done[entry.number] for entry in entries]
         else:
             texts = _together(context, entries, dispatch)
     answer = Bundle(
@@ -148,34 +179,34 @@ def _entry(number: int, item: Json) -> Entry:
     return parsed
 
 
-def _check_entry(one: Entry) -> None:
+def _check_entry(entry: Entry) -> None:
     """Refuses an invalid entry before any entry is run. For a POST, sets `kind` to the type of the resource."""
-    if one.method == "HEAD":
+    if entry.method == "HEAD":
         raise FhirError(400, "HAPI-0538: Unable to handle verb in transaction: HEAD")
-    if one.method == "POST" and one.url and one.kind not in resource_types():
-        raise FhirError(400, f"HAPI-2006: Unable to perform POST, URL provided is invalid: {one.url}")
-    if one.method in ("POST", "PUT", "PATCH") and one.resource is None:
-        problem = f"Missing required resource in Bundle.entry[{one.number}].resource for operation {one.method}"
+    if entry.method == "POST" and entry.url and entry.kind not in resource_types():
+        raise FhirError(400, f"HAPI-2006: Unable to perform POST, URL provided is invalid: {entry.url}")
+    if entry.method in ("POST", "PUT", "PATCH") and entry.resource is None:
+        problem = f"Missing required resource in Bundle.entry[{entry.number}].resource for operation {entry.method}"
         raise FhirError(400, f"HAPI-0543: {problem}")
-    if not one.url and one.method != "POST":
-        raise FhirError(400, f"HAPI-0545: Unable to perform {one.method}, no URL provided.")
-    if one.method in ("PUT", "PATCH", "DELETE"):
-        if one.kind not in resource_types():
-            raise FhirError(400, f"HAPI-2006: Unable to perform {one.method}, URL provided is invalid: {one.url}")
-        if one.rest and one.rest[0] != "_history":
-            raise FhirError(400, f"HAPI-1742: Invalid FHIR resource URL: {one.url}")
-        if one.method in ("PUT", "PATCH") and not one.id and not one.query:
-            shown = f"{one.kind}?{one.kind}"
+    if not entry.url and entry.method != "POST":
+        raise FhirError(400, f"HAPI-0545: Unable to perform {entry.method}, no URL provided.")
+    if entry.method in ("PUT", "PATCH", "DELETE"):
+        if entry.kind not in resource_types():
+            raise FhirError(400, f"HAPI-2006: Unable to perform {entry.method}, URL provided is invalid: {entry.url}")
+        if entry.rest and entry.rest[0] != "_history":
+            raise FhirError(400, f"HAPI-1742: Invalid FHIR resource URL: {entry.url}")
+        if entry.method in ("PUT", "PATCH") and not entry.id and not entry.query:
+            shown = f"{entry.kind}?{entry.kind}"
             raise FhirError(400, f"HAPI-0518: Invalid match URL[{shown}] - URL has no search parameters")
-    if one.method == "POST" and one.resource is not None:
-        one.kind, one.id, one.query = str(one.resource["resourceType"]), "", ""
+    if entry.method == "POST" and entry.resource is not None:
+        entry.kind, entry.id, entry.query = str(entry.resource["resourceType"]), "", ""
 
 
-def _alone(context: RequestContext, one: Entry, dispatch: Dispatch) -> str:
+def _alone(context: RequestContext, member: Entry, dispatch: Dispatch) -> str:
     """The response to an entry of a batch, which may be an error."""
     try:
         with context.store.transaction():
-            return _together(context, [one], dispatch)[0]
+            return _together(context, [member], dispatch)[0]
     except FhirError as error:
         return entry(_failed(error))
 
@@ -188,33 +219,37 @@ def _failed(error: FhirError) -> Fields:
 def _together(context: RequestContext, entries: list[Entry], dispatch: Dispatch) -> list[str]:
     """Runs entries in HAPI's order. The responses are in the order of the Bundle."""
     context.deleted.clear()
-    for one in entries:
-        _check_entry(one)
+    for member in entries:
+        _check_entry(member)
     _check_twice(entries)
-    order = sorted(entries, key=lambda one: (ORDER[one.method], one.condition or (one.query and one.url) or ""))
+    order = sorted(
+        entries, key=lambda entry: (ORDER[entry.method], entry.condition or (entry.query and entry.url) or "")
+    )
     known = _announce(context, order)
-    context.announced = {f"{one.kind}/{one.id or one.row_id}" for one in order if one.method in ("POST", "PUT")}
+    context.announced = {
+        f"{entry.kind}/{entry.id or entry.row_id}" for entry in order if entry.method in ("POST", "PUT")
+    }
     context.announced.update(known.values())
-    for one in order:
-        if one.resource is not None:
-            one.resource = resolved(context, one.resource, known)
+    for member in order:
+        if member.resource is not None:
+            member.refers = resolve(context, member.resource, known)
     texts: dict[int, str] = {}
     references: list[ReferenceRow] = []
-    for one in order:
+    for member in order:
         written: Written | None = None
-        if one.method == "GET":
+        if member.method == "GET":
             _check(context, references)
-            texts[one.number] = entry(_read(context, one, dispatch))
+            texts[member.number] = entry(_read(context, member, dispatch))
         else:
-            fields, written = _run(context, one)
-            texts[one.number] = entry(fields)
+            fields, written = _run(context, member)
+            texts[member.number] = entry(fields)
         if context.store.meter is not None:
-            context.store.meter.entered(len(texts[one.number]))
+            context.store.meter.entered(len(texts[member.number]))
         if written is not None:
             references += written.references
     _check(context, references)
     check_deleted(context)
-    return [texts[one.number] for one in entries if one.number in texts]
+    return [texts[member.number] for member in entries if member.number in texts]
 
 
 def _check(context: RequestContext, references: list[ReferenceRow]) -> None:
@@ -225,8 +260,10 @@ def _check(context: RequestContext, references: list[ReferenceRow]) -> None:
 
 def _check_twice(entries: list[Entry]) -> None:
     seen: set[str] = set()
-    for one in entries:
-        name = f"{one.kind}/{one.id}" if one.method == "PUT" and one.id else one.source if one.method != "PATCH" else ""
+    for member in entries:
+        if member.method == "PATCH":
+            continue
+        name = f"{member.kind}/{member.id}" if member.method == "PUT" and member.id else member.source
         if name in seen:
             code = "0534" if is_placeholder(name) else "0535"
             raise FhirError(400, f"HAPI-{code}: Transaction bundle contains multiple resources with ID: {name}")
@@ -237,63 +274,96 @@ def _check_twice(entries: list[Entry]) -> None:
 def _announce(context: RequestContext, order: list[Entry]) -> dict[str, str]:
     """Assigns numbers to new resources before the first write. Returns the new reference of each entry by `source`.
 
-    Removes from `order` the entries with a `fullUrl` that repeat the method and condition of an earlier entry.
+    Placeholders of other entries in conditions get their new references. Removes from `order` the entries with a
+    `fullUrl` that repeat the method and condition of an earlier entry.
     """
     known: dict[str, str] = {}
     conditions: set[tuple[str, str]] = set()
-    for one in order.copy():
-        if one.method not in ("POST", "PUT"):
-            continue
-        resource = one.resource or {}
+    writes = [item for item in order if item.method in ("POST", "PUT")]
+    created = {item.source for item in writes if item.method == "POST"}
+    for item in _after_their_placeholders(writes):
+        if item.placeholders:
+            # HAPI creates before it updates, so the condition of a create cannot refer to an update.
+            item.refer(known if item.method == "PUT" else {name: known[name] for name in created & known.keys()})
+        resource = item.resource or {}
         kind = resource["resourceType"]
-        if kind != one.kind:
-            raise FhirError(400, f"HAPI-0996: Incorrect resource type ({one.kind}) for this DAO, wanted: {kind}")
-        if one.method == "PUT" and one.id:
-            known[one.source] = f"{one.kind}/{one.id}"
+        if kind != item.kind:
+            raise FhirError(400, f"HAPI-0996: Incorrect resource type ({item.kind}) for this DAO, wanted: {kind}")
+        if item.method == "PUT" and item.id:
+            known[item.source] = f"{item.kind}/{item.id}"
             continue
-        query = (one.condition or "").rpartition("?")[2] if one.method == "POST" else one.query
-        condition = f"{one.kind}?{query}"
-        if one.full_url and (one.method, condition) in conditions:
-            order.remove(one)
-        if condition in known:
-            known[one.source] = known[condition]
-            continue
-        matches = MatchUrl(context, one.kind, query).numbers() if query else []
-        own_id = write.own_id(context, resource) if one.method == "PUT" else None
-        if matches:
-            reference = context.store.rows(matches)[0].reference
-        elif own_id:
-            reference = f"{one.kind}/{own_id}"
+        query = item.match_query
+        condition = f"{item.kind}?{query}"
+        if item.full_url and (item.method, condition) in conditions:
+            order.remove(item)
+        if condition not in known:
+            reference = _reference(context, item, query)
+            if query:
+                known[condition] = reference
+                conditions.add((item.method, condition))
+            known[item.source] = reference
         else:
-            one.row_id = context.store.next_row_id()
-            reference = f"{one.kind}/{one.row_id}"
-        known[one.source] = reference
-        if query:
-            known[condition] = reference
-            conditions.add((one.method, condition))
+            known[item.source] = known[condition]
     known.pop("", None)
     return known
 
 
-def _run(context: RequestContext, one: Entry) -> tuple[Fields, Written | None]:
+def _after_their_placeholders(writes: list[Entry]) -> list[Entry]:
+    """The writes; those whose condition refers to other entries come last, and after these."""
+    places = {item.source: place for place, item in enumerate(writes)}
+    needed = {
+        place: {places[name] for name in item.placeholders if name in places}
+        for place, item in enumerate(writes)
+        if item.placeholders
+    }
+    free = [item for place, item in enumerate(writes) if place not in needed]
+    try:
+        sorted_places = [place for place in TopologicalSorter(needed).static_order() if place in needed]
+    except CycleError:  # they cannot be replaced, so that no resource satisfies them
+        sorted_places = list(needed)
+    return free + [writes[place] for place in sorted_places]
+
+
+def _reference(context: RequestContext, item: Entry, query: str) -> str:
+    """The reference of the resource that an entry finds or makes. Assigns a number to a new one."""
+    matches = MatchUrl(context, item.kind, query).numbers() if query else []
+    if matches:
+        return context.store.rows(matches)[0].reference
+    own_id = write.own_id(context, item.resource or {}) if item.method == "PUT" else None
+    if own_id:
+        return f"{item.kind}/{own_id}"
+    item.row_id = context.store.next_row_id()
+    return f"{item.kind}/{item.row_id}"
+
+
+def _run(context: RequestContext, entry: Entry) -> tuple[Fields, Written | None]:
     """Runs an entry. Returns the fields of its response, and the result of its write."""
-    match one.method:
+    match entry.method:
         case "DELETE":
-            return _delete(context, one), None
+            return _delete(context, entry), None
         case "POST" | "PUT":
-            assert one.resource is not None
-            written, stored = _write(context, one, one.resource)
+            assert entry.resource is not None
+            written, stored = _write(context, entry, entry.resource)
             return _written(context, written, stored), written
-    return _patch(context, one)
+    return _patch(context, entry)
 
 
-def _write(context: RequestContext, one: Entry, resource: Resource) -> tuple[Written, Stored]:
-    if one.method == "POST":
-        return write.create_resource(context, resource, one.condition, one.row_id)
-    if one.id:
-        written, stored = write.update_resource(context, resource | {"id": one.id}, one.id, one.if_match)
+def _write(context: RequestContext, entry: Entry, resource: Resource) -> tuple[Written, Stored]:
+    try:
+        return _written_entry(context, entry, resource)
+    except UnmetConditionError:
+        if entry.refers:
+            raise not_satisfied() from None
+        raise
+
+
+def _written_entry(context: RequestContext, entry: Entry, resource: Resource) -> tuple[Written, Stored]:
+    if entry.method == "POST":
+        return write.create_resource(context, resource, entry.condition, entry.row_id)
+    if entry.id:
+        written, stored = write.update_resource(context, resource | {"id": entry.id}, entry.id, entry.if_match)
         return written, stored if written.change == "created" else untimed(stored)
-    written, stored = write.conditional_update(context, resource, one.query, one.url, one.row_id)
+    written, stored = write.conditional_update(context, resource, entry.query, entry.url, entry.row_id)
     if written.change == "created":
         return written, created_by_conditional_update_in_bundle(write.versioned(written.row))
     return written, stored
@@ -313,43 +383,43 @@ def _written(context: RequestContext, written: Written, stored: Stored) -> Field
     return [*shown, ("response", members([*fields, ("outcome", stored_outcome(stored))]))]
 
 
-def _delete(context: RequestContext, one: Entry) -> Fields:
+def _delete(context: RequestContext, entry: Entry) -> Fields:
     fields = [("status", quoted("204 No Content"))]
-    if one.id:
-        row, stored = write.delete_resource(context, one.kind, one.id)
+    if entry.id:
+        row, stored = write.delete_resource(context, entry.kind, entry.id)
         if row is not None:
             fields += [("location", quoted(write.versioned(row))), ("etag", quoted(str(row.version)))]
     else:
-        stored = write.delete_matches(context, one.kind, one.query)
+        stored = write.delete_matches(context, entry.kind, entry.query)
     return [("response", members([*fields, ("outcome", stored_outcome(stored))]))]
 
 
-def _patch(context: RequestContext, one: Entry) -> tuple[Fields, Written | None]:
-    resource = one.resource or {}
+def _patch(context: RequestContext, entry: Entry) -> tuple[Fields, Written | None]:
+    resource = entry.resource or {}
     if resource.get("resourceType") not in ("Binary", "Parameters"):
         raise FhirError(400, "HAPI-0537: Unable to determine PATCH body from request")
-    row = context.store.find(one.kind, one.id) if one.id else patch.only_match(context, one.kind, one.query)
+    row = context.store.find(entry.kind, entry.id) if entry.id else patch.only_match(context, entry.kind, entry.query)
     if row is None or row.text is None:
-        raise not_known(one.kind, one.id)
+        raise not_known(entry.kind, entry.id)
     if resource.get("resourceType") == "Binary":
         body, kind = base64.b64decode(str(resource.get("data", ""))), patch.JSON_PATCH
     else:
         body, kind = render(resource).encode(), "application/fhir+json"
-    written, stored = patch.patch_resource(context, row, kind, body, "" if one.id else one.url)
+    written, stored = patch.patch_resource(context, row, kind, body, "" if entry.id else entry.url)
     return _written(context, written, untimed(stored)), written
 
 
-def _read(context: RequestContext, one: Entry, dispatch: Dispatch) -> Fields:
+def _read(context: RequestContext, entry: Entry, dispatch: Dispatch) -> Fields:
     """Answers a read or search in a Bundle like a separate request. An unknown URL fails the whole Bundle."""
-    if one.kind[:1].isalpha() and one.kind != "metadata":
-        check_type(one.kind)
-    target = f"{urlsplit(context.base).path}/{one.url.lstrip('/')}"
-    path, query = split_target(one.url)
+    if entry.kind[:1].isalpha() and entry.kind != "metadata":
+        check_type(entry.kind)
+    target = f"{urlsplit(context.base).path}/{entry.url.lstrip('/')}"
+    path, query = split_target(entry.url)
     pairs = parse_query(query)
     unused = tuple([pair for pair in pairs if _is_unused(*pair)])
     inner = replace(
         context,
-        request=Request("GET", target, [("If-None-Match", one.if_none_match)] if one.if_none_match else ()),
+        request=Request("GET", target, [("If-None-Match", entry.if_none_match)] if entry.if_none_match else ()),
         segments=path_segments(path),
         pairs=tuple([pair for pair in pairs if pair not in unused]),
         unused=unused,

@@ -11,19 +11,19 @@ from typing import Literal
 from fhir_server.clock import http_date, instant
 from fhir_server.errors import FhirError
 from fhir_server.interactions import subscriptions
-from fhir_server.interactions._matching import MatchUrl, resolved, several_match
+from fhir_server.interactions._matching import MatchUrl, resolve, several_match
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.integrity import check_not_referred_to, check_references, leads_somewhere
 from fhir_server.interactions.read import asks_for_fhir, content, expected_version, location
 from fhir_server.resources.normalise import Resource, labels, normalise
 from fhir_server.resources.primitives import VALID_ID
 from fhir_server.resources.references import check_targets
-from fhir_server.search import own_parameters
+from fhir_server.search import custom_parameters
 from fhir_server.search.indexer import TableRows, table_rows
 from fhir_server.search.indexer import index as search_index
 from fhir_server.search.kinds.kind import ReferenceRow
 from fhir_server.store import Version
-from fhir_server.store.own_parameters import put_in_force
+from fhir_server.store.custom_parameters import put_in_force
 from fhir_server.wire import outcome
 from fhir_server.wire.http import Response, escape, split_target
 from fhir_server.wire.json_text import parse, render
@@ -58,7 +58,7 @@ def put(
     references are checked at the end (see `check_references`), otherwise here. Call inside a transaction.
 
     Raises:
-        FhirError: a reference cannot be resolved, or its element does not allow the type of the target.
+        FhirError: a reference cannot be resolve, or its element does not allow the type of the target.
     """
     store, registry = context.store, context.registry
     if store.meter is not None:
@@ -76,6 +76,9 @@ def put(
     if "contained" in full:
         full["contained"] = [_with_id(context, inner) for inner in full["contained"]]
     check_targets(full)
+    row_id = row_id if old is None else old.row_id
+    if resource_id is not None:
+        full["id"] = resource_id
     index = search_index(full, registry)
     if old is not None and old.text is None and index["reference"]:
         # HAPI saves a deleted resource a second time after it has resolved the references.
@@ -85,9 +88,7 @@ def put(
         index["reference"] = [row for row in index["reference"] if leads_somewhere(context, row.reference)]
     elif not context.in_transaction:
         check_references(context, index["reference"])
-    if old is not None:
-        row_id = old.row_id
-    elif row_id is None:
+    if row_id is None:  # a refused write takes no number
         row_id = store.next_row_id()
     full["id"] = resource_id or str(row_id)
     kind = str(resource["resourceType"])
@@ -101,10 +102,9 @@ def put(
     else:
         store.replace(old, stored_rows(context, old), row, table_rows(kind, index, registry, row_id))
     if kind == "SearchParameter":
-        put_in_force(store, {str(one.get("code")) for one in (full, before)})
-    if old is None:
-        return Written(row, "created", shown, index["reference"])
-    return Written(row, "created" if old.text is None else "updated", shown, index["reference"])
+        put_in_force(store, {str(version_of.get("code")) for version_of in (full, before)})
+    is_new = old is None or old.text is None
+    return Written(row, "created" if is_new else "updated", shown, index["reference"])
 
 
 def _before(context: RequestContext, old: Version | None) -> Resource:
@@ -131,18 +131,18 @@ def _check_storable(context: RequestContext, resource: Resource, old: Version | 
             " endpoint.",
         )
     if kind == "SearchParameter":
-        own_parameters.check(resource)
+        custom_parameters.check(resource)
     if kind not in _UNIQUE:
         return
     if url is None and kind in _NAMED:
         raise FhirError(422, f"HAPI-1766: {kind} has no value for {kind}.url")
-    for other in context.store.with_url(kind, url or ""):
-        same = other.resource.get("version") == resource.get("version")
-        if same and (old is None or other.row_id != old.row_id):
+    for same_url in context.store.with_url(kind, url or ""):
+        same = same_url.resource.get("version") == resource.get("version")
+        if same and (old is None or same_url.row_id != old.row_id):
             version = f' and {kind}.version "{resource["version"]}"' if "version" in resource else ""
             problem = f'Can not create multiple {kind} resources with {kind}.url "{url}"{version}'
             raise FhirError(
-                422, f"HAPI-{_UNIQUE[kind]}: {problem}, already have one with resource ID: {other.reference}"
+                422, f"HAPI-{_UNIQUE[kind]}: {problem}, already have one with resource ID: {same_url.reference}"
             )
 
 
@@ -169,8 +169,8 @@ def with_meta(resource: Resource, version: int, context: RequestContext, before:
     meta = {key: value for key, value in sent.items() if key in ("id", "extension")}
     meta |= {"versionId": str(version), "lastUpdated": instant(context.now)}
     meta["source"] = f"{str(sent.get('source', '')).partition('#')[0]}#{context.request_id}"
-    own = {"id": "", "meta": meta | labels(sent, earlier)}
-    return {"resourceType": resource["resourceType"], **own, **resource, **own}
+    assigned = {"id": "", "meta": meta | labels(sent, earlier)}
+    return {"resourceType": resource["resourceType"], **assigned, **resource, **assigned}
 
 
 def _unchanged(resource: Resource, old: Version) -> str | None:
@@ -180,8 +180,12 @@ def _unchanged(resource: Resource, old: Version) -> str | None:
     now = {"resourceType": resource["resourceType"], "id": "", **resource} | {"id": old.id}
     then = dict(stored)
     new_labels, old_labels = (
-        {key: value for key, value in (one.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")}
-        for one in (now, then)
+        {
+            key: value
+            for key, value in (content.pop("meta", None) or {}).items()
+            if key in ("profile", "security", "tag")
+        }
+        for content in (now, then)
     )
     new_tags = any(item not in old_labels.get(key, []) for key, items in new_labels.items() for item in items)
     if (
@@ -359,7 +363,9 @@ def read_resource(context: RequestContext, kind: str, body: Json) -> Resource:
         if _media_type(context) in FHIR_XML:
             error.diagnostics = error.diagnostics.replace("as JSON resource", "as XML resource", 1)
         raise
-    return resolved(context, resource) if b"?" in context.request.body and kind != "Bundle" else resource
+    if b"?" in context.request.body and kind != "Bundle":
+        resolve(context, resource)
+    return resource
 
 
 def _media_type(context: RequestContext) -> str:

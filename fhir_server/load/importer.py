@@ -6,7 +6,7 @@ A resource gets its number from the number of its line.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
@@ -19,7 +19,7 @@ from fhir_server.load.members import ImportStamp, MemberCache
 from fhir_server.search.indexer import index, table_rows
 from fhir_server.search.kinds.kind import IndexRows
 from fhir_server.store import BaseStore, Version
-from fhir_server.store.own_parameters import put_in_force
+from fhir_server.store.custom_parameters import put_in_force
 from fhir_server.store.schema import COLUMNS
 from fhir_server.wire.json_text import decode, render
 
@@ -39,6 +39,13 @@ class Chunk:
     resources: list[tuple[int, str, str, int, int, str]] = field(default_factory=list)
     tables: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
     refused: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def last_number(self) -> int:
+        """The largest number of a resource, or all-digit id. The server's next ids must be above it."""
+        ids = (row[2] for row in self.resources)
+        digits = [int(name) for name in ids if name.isascii() and name.isdigit() and len(name) < 19]
+        return max([self.resources[-1][0], *digits])
 
 
 def load(
@@ -70,7 +77,7 @@ def load(
     rest = iter(lines)
     with store.importing(), ExitStack() as stack:
         while part := list(islice(rest, CHUNK)):
-            chunk = _rows_of(part, first + done, done, cache)
+            chunk = rows_of(part, first + done, done, cache)
             for number, reason in chunk.refused:
                 if refused is None:
                     raise ServerError(f"line {number}: {reason}")
@@ -89,7 +96,7 @@ def load(
     return count
 
 
-def _rows_of(lines: list[str | bytes], first: int, before: int, cache: MemberCache) -> Chunk:
+def rows_of(lines: Sequence[str | bytes], first: int, before: int, cache: MemberCache) -> Chunk:
     """The rows of some lines. `first` is the number of the first line's resource, `before` counts earlier lines."""
     chunk = Chunk()
     owners: dict[str, list[int]] = defaultdict(list)
@@ -116,9 +123,8 @@ def _rows_of(lines: list[str | bytes], first: int, before: int, cache: MemberCac
 
 
 def _write(store: BaseStore, chunk: Chunk) -> None:
-    last, registry = chunk.resources[-1][0], store.registry
-    digits = [int(row[2]) for row in chunk.resources if row[2].isascii() and row[2].isdigit() and len(row[2]) < 19]
-    store.skip_to(max([last, *digits]) + 1)
+    registry = store.registry
+    store.skip_to(chunk.last_number + 1)
     if store.insert_many(chunk.resources, chunk.tables):
         return
     for values in chunk.resources:

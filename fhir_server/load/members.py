@@ -187,7 +187,7 @@ class MemberCache:
         return Members(kind, resource_id, meta_text, meta or {}, [members[place] for place in sorted(members)])
 
     def _new_type(self, kind: str) -> TypeMembers | None:
-        if kind == "CodeSystem" or not definitions.is_resource_type(kind) or self.registry.own_of(kind):
+        if kind == "CodeSystem" or not definitions.is_resource_type(kind) or self.registry.custom_of(kind):
             return None
         return TypeMembers(fields(kind), {})
 
@@ -208,7 +208,7 @@ class MemberCache:
             rows.append(Rows(pairs.TABLE, tuple([value for key in keys for value in (*key, 0)]), len(keys)))
         if existence_parameters(kind):
             existence = IndexRows()
-            add_existence(existence, kind, {key: one.value for key, one in members})
+            add_existence(existence, kind, {key: member.value for key, member in members})
             rows += self._rows(kind, existence)
         return PreparedResource(kind, parts.id, updated, assemble(lines), rows)
 

@@ -20,9 +20,10 @@ from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.include import MAX_ROUNDS, referred, referring
 from fhir_server.interactions.read import not_known
 from fhir_server.interactions.search import at_once, first_page
+from fhir_server.interactions.shuffled import order_of, shuffled
 from fhir_server.operations._parameters import Arguments
 from fhir_server.search.hashing import id_hash, java_order
-from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
+from fhir_server.search.paging import STAGES, Search
 from fhir_server.search.parameters import resource_types
 from fhir_server.search.query import Include, subset, whole
 from fhir_server.store import Version
@@ -37,9 +38,10 @@ def everything(context: RequestContext, kind: str, resource_id: str) -> Response
     """Everything about one patient or all patients, by pages; `_type` restricts the resources that refer to them."""
     pairs = Arguments(context).texts()
     count = whole("_count", dict(pairs).get("_count", ""))
-    count = DEFAULT_COUNT if count is None or count < 1 else count
+    count = context.server.paging.size if count is None or count < 1 else count
     batch = max(STAGES[0], count) + 2
-    results = partial(_everything, kind=kind, resource_id=resource_id, pairs=pairs, batch=batch)
+    order = order_of(context, pairs)
+    results = partial(_everything, kind=kind, resource_id=resource_id, pairs=pairs, batch=batch, order=order)
     row_ids = array("q", islice(results(context), batch))
     total = len(row_ids) if len(row_ids) < max(STAGES[0], count) else None
     limit = at_once(context)
@@ -61,9 +63,9 @@ def _roots(context: RequestContext, kind: str, resource_id: str, ids: str) -> li
         if root is None or root.text is None:
             raise not_known(kind, resource_id)
         return [root]
-    named = [one.rpartition("/")[2] for one in ids.split(",") if one]
+    named = [reference.rpartition("/")[2] for reference in ids.split(",") if reference]
     if named:
-        rows = [context.store.find(kind, one) for one in named]
+        rows = [context.store.find(kind, name) for name in named]
         return [row for row in rows if row is not None and row.text is not None]
     sql = "SELECT row_id FROM resources WHERE type = ? AND text IS NOT NULL ORDER BY row_id"
     return context.store.rows([row_id for (row_id,) in context.store.query(sql, (kind,))])
@@ -77,11 +79,18 @@ def _types(pairs: Pairs) -> set[str]:
     return types
 
 
-def _everything(context: RequestContext, kind: str, resource_id: str, pairs: Pairs, batch: int) -> Iterator[int]:
-    """The numbers of the results in order."""
+def _everything(
+    context: RequestContext, kind: str, resource_id: str, pairs: Pairs, batch: int, order: str
+) -> Iterator[int]:
+    """The numbers of the results in order, shuffled by `order` if there is one."""
+    results = _in_batches(context, kind, resource_id, pairs, batch)
+    yield from shuffled(context, results, order) if order else results
+
+
+def _in_batches(context: RequestContext, kind: str, resource_id: str, pairs: Pairs, batch: int) -> Iterator[int]:
     roots, types = _roots(context, kind, resource_id, dict(pairs).get("_id", "")), _types(pairs)
-    sources = [replace(REFERRING, source=one) for one in types] or [REFERRING]
-    members = sorted({row_id for one in sources for row_id in referring(context, roots, one)})
+    sources = [replace(REFERRING, source=kind) for kind in types] or [REFERRING]
+    members = sorted({row_id for parameter in sources for row_id in referring(context, roots, parameter)})
     rest = list(dict.fromkeys((*(row.row_id for row in roots), *members)))
     seen: set[int] = set()
     followed: dict[int, None] = {}
@@ -123,7 +132,7 @@ def document(context: RequestContext, kind: str, resource_id: str) -> Response:
         rows = rows + new
     texts = [(row.reference.encode(), (row.text or "").encode()) for row in rows]
     groups = (("match", texts[:1]), ("include", texts[1:]))
-    entries = in_groups(search_entries(context.base, mode, some) for mode, some in groups)
+    entries = in_groups(search_entries(context.base, mode, matches) for mode, matches in groups)
     links = [("self", link(context.address, by_name(context.pairs)))]
     bundle = Bundle(context.server.ids.uuid(), "document", context.now, len(rows[:1]), links, entries)
     return context.bundle(bundle)

@@ -13,7 +13,7 @@ from fhir_server.clock import instant
 from fhir_server.definitions import is_resource_type, resource_types
 from fhir_server.errors import FhirError, WritesElsewhere
 from fhir_server.interactions.context import RequestContext
-from fhir_server.interactions.exports import Export, Exports, Order
+from fhir_server.interactions.exports import Export, Exports, ExportSelection
 from fhir_server.interactions.read import current
 from fhir_server.operations._parameters import Arguments
 from fhir_server.resources.primitives import PrimitiveError, check_date
@@ -49,7 +49,7 @@ def export(context: RequestContext, kind: str, resource_id: str) -> Response:
     types, since = _types(arguments), arguments.text("_since").replace(" ", "+")
     if since:
         _check_since(since)
-    order = Order(types, span(since).low if since else 0, bool(kind), patients, group)
+    order = ExportSelection(types, span(since).low if since else 0, bool(kind), patients, group)
     store = context.store
     if isinstance(store, BaseStore) and store.writes_elsewhere:
         raise WritesElsewhere
@@ -126,8 +126,8 @@ def _patients(context: RequestContext, kind: str, resource_id: str) -> tuple[tup
     resource = current(context, kind, resource_id).resource
     if kind == "Patient":
         return (resource_id,), ""
-    members = [(one.get("entity") or {}).get("reference", "") for one in resource.get("member", ())]
-    named = dict.fromkeys(one.removeprefix("Patient/") for one in members if one.startswith("Patient/"))
+    members = [(member.get("entity") or {}).get("reference", "") for member in resource.get("member", ())]
+    named = dict.fromkeys(member.removeprefix("Patient/") for member in members if member.startswith("Patient/"))
     return tuple(named), resource_id
 
 

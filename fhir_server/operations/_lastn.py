@@ -10,9 +10,10 @@ from array import array
 
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.search import first_page, run, understood
+from fhir_server.interactions.shuffled import order_of, shuffled
 from fhir_server.operations._parameters import Arguments
 from fhir_server.search.kinds.date import period_span, span, timing_span
-from fhir_server.search.paging import DEFAULT_COUNT, Search
+from fhir_server.search.paging import Search
 from fhir_server.search.query import subset, whole
 from fhir_server.wire.http import Response
 from fhir_server.wire.json_values import Json
@@ -31,7 +32,9 @@ def lastn(context: RequestContext, kind: str, resource_id: str) -> Response:
         resource = row.resource
         groups.setdefault(_code(resource), []).append((-_time(resource), row.row_id))
     row_ids = array("q", [row_id for code in sorted(groups) for _, row_id in sorted(groups[code])[:most]])
-    count = whole("_count", parameters.get("_count", "")) or DEFAULT_COUNT
+    if order := order_of(context, pairs):
+        row_ids = shuffled(context, row_ids, order)
+    count = whole("_count", parameters.get("_count", "")) or context.server.paging.size
     search = Search(context.server.ids.uuid(), context.now, row_ids)
     return first_page(context, search, count, len(row_ids), subset(pairs, kind))
 
@@ -39,7 +42,7 @@ def lastn(context: RequestContext, kind: str, resource_id: str) -> Response:
 def _code(resource: Json) -> tuple[str, str]:
     """The group of an observation: its first code, or its text; observations without a code come last."""
     concept = resource.get("code") or {}
-    coding = next((one for one in concept.get("coding", ()) if "code" in one), None)
+    coding = next((coding for coding in concept.get("coding", ()) if "code" in coding), None)
     if coding is not None:
         return str(coding["code"]), str(coding.get("system", ""))
     return "\U0010ffff", str(concept.get("text", ""))

@@ -7,7 +7,7 @@ from fhir_server.interactions.context import RequestContext
 from fhir_server.operations._parameters import Arguments, answer
 from fhir_server.search.query import whole
 from fhir_server.store import Store
-from fhir_server.store.own_parameters import put_in_force
+from fhir_server.store.custom_parameters import put_in_force
 from fhir_server.wire.http import Response
 
 DEFAULT_LIMIT = 1000

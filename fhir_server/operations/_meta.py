@@ -48,7 +48,9 @@ def meta_delete(context: RequestContext, kind: str, resource_id: str) -> Respons
 
     def without(had: Resource, removed: Resource) -> Resource:
         return {
-            name: left for name in LABELS if (left := [one for one in had.get(name, []) if not _in(one, removed, name)])
+            name: left
+            for name in LABELS
+            if (left := [label for label in had.get(name, []) if not _in(label, removed, name)])
         }
 
     return _change(context, kind, resource_id, without)
@@ -59,8 +61,8 @@ def _in(label: Json, removed: Resource, name: str) -> bool:
     if name == "profile":
         return label in removed.get(name, [])
     return any(
-        (label.get("system"), label.get("code")) == (one.get("system"), one.get("code"))
-        for one in removed.get(name, [])
+        (label.get("system"), label.get("code")) == (gone.get("system"), gone.get("code"))
+        for gone in removed.get(name, [])
     )
 
 
@@ -68,7 +70,9 @@ def _change(
     context: RequestContext, kind: str, resource_id: str, change: Callable[[Resource, Resource], Resource]
 ) -> Response:
     parameters = body_resource(context, "Parameters", "EXTENDED_OPERATION_INSTANCE")
-    posted = next((one["valueMeta"] for one in parameters.get("parameter", []) if "valueMeta" in one), None)
+    posted = next(
+        (parameter["valueMeta"] for parameter in parameters.get("parameter", []) if "valueMeta" in parameter), None
+    )
     if posted is None:
         raise FhirError(400, "HAPI-0554: Input contains no parameter with name 'meta'")
     with context.store.transaction():

@@ -29,7 +29,9 @@ class Arguments:
     def _read(self, body: Json) -> None:
         if isinstance(body, dict) and body.get("resourceType") == "Parameters":
             listed = body.get("parameter")
-            self.listed = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+            self.listed = (
+                [parameter for parameter in listed if isinstance(parameter, dict)] if isinstance(listed, list) else []
+            )
         else:
             self.body = body
 
@@ -38,9 +40,11 @@ class Arguments:
         for key, value in self.pairs:
             if key == name and value:
                 return value
-        for one in self.listed:
-            if one.get("name") == name:
-                return next((value for key, value in one.items() if key.startswith("value") or key == "resource"), None)
+        for parameter in self.listed:
+            if parameter.get("name") == name:
+                return next(
+                    (value for key, value in parameter.items() if key.startswith("value") or key == "resource"), None
+                )
         return None
 
     def text(self, name: str) -> str:
@@ -53,9 +57,9 @@ class Arguments:
     def texts(self) -> Pairs:
         """All parameters with a scalar value, as pairs of a query string."""
         pairs = [*self.pairs]
-        for one in self.listed:
-            name = one.get("name")
-            value = next((value for key, value in one.items() if key.startswith("value")), None)
+        for parameter in self.listed:
+            name = parameter.get("name")
+            value = next((value for key, value in parameter.items() if key.startswith("value")), None)
             if isinstance(name, str) and isinstance(value, (str, int)) and not isinstance(value, bool):
                 pairs.append((name, str(value)))
         return tuple(pairs)
@@ -72,7 +76,7 @@ class Arguments:
         listed = (concept or {}).get("coding") or [] if isinstance(concept, dict) else []
         if isinstance(coding, dict):
             listed = [coding, *listed]
-        return [(str(one.get("system", "")), str(one.get("code", ""))) for one in listed if isinstance(one, dict)]
+        return [(str(item.get("system", "")), str(item.get("code", ""))) for item in listed if isinstance(item, dict)]
 
 
 def answer(context: RequestContext, listed: Iterable[Json]) -> Response:

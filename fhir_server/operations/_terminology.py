@@ -25,8 +25,10 @@ def _named(context: RequestContext, kind: str, resource_id: str, arguments: Argu
     if isinstance(inline, dict):
         return inline
     url = arguments.text("url").partition("|")[0]
+    if not url:
+        return None
     library = StoredLibrary(context.server)
-    return (library.value_set(url) if kind == "ValueSet" else library.code_system(url)) if url else None
+    return library.value_set(url) if kind == "ValueSet" else library.code_system(url)
 
 
 def expand_value_set(context: RequestContext, kind: str, resource_id: str) -> Response:
@@ -45,7 +47,7 @@ def expand_value_set(context: RequestContext, kind: str, resource_id: str) -> Re
         raise FhirError(412, f"HAPI-0888: {error}") from error
     part = arguments.text("filter").lower()
     if part:
-        codes = [one for one in codes if part in (one.display or "").lower()]
+        codes = [code for code in codes if part in (code.display or "").lower()]
     offset = max(whole("offset", arguments.text("offset")) or 0, 0)
     count = whole("count", arguments.text("count"))
     shown = codes[offset : offset + (MOST_CODES if count is None else max(count, 0))]
@@ -58,14 +60,14 @@ def expand_value_set(context: RequestContext, kind: str, resource_id: str) -> Re
             {"name": "offset", "valueInteger": offset},
             {"name": "count", "valueInteger": MOST_CODES if count is None else count},
         ],
-        "contains": [_contained(one) for one in shown],
+        "contains": [_contained(coded) for coded in shown],
     }
     head = {key: value_set[key] for key in ("id", "url", "version", "status", "compose") if key in value_set}
     return context.respond(200, render({"resourceType": "ValueSet", **head, "expansion": expansion}))
 
 
-def _contained(one: Coded) -> Json:
-    return {"system": one.system, "code": one.code} | ({"display": one.display} if one.display else {})
+def _contained(coded: Coded) -> Json:
+    return {"system": coded.system, "code": coded.code} | ({"display": coded.display} if coded.display else {})
 
 
 def lookup(context: RequestContext, kind: str, resource_id: str) -> Response:
@@ -175,7 +177,12 @@ def translate(context: RequestContext, kind: str, resource_id: str) -> Response:
     else:
         maps = [decode(text) for text in context.store.texts("ConceptMap")]
     target = arguments.text("targetsystem") or arguments.text("target")
-    matches = [match for one in maps for system, code in codings for match in _matches(one, system, code, target)]
+    matches = [
+        match
+        for concept_map in maps
+        for system, code in codings
+        for match in _matches(concept_map, system, code, target)
+    ]
     result = any(match["part"][0]["valueCode"] not in ("unmatched", "disjoint") for match in matches)
     message = "Matches found" if matches else "No Matches found"
     head = [{"name": "result", "valueBoolean": result}, {"name": "message", "valueString": message}]
@@ -192,11 +199,11 @@ def _matches(concept_map: Json, system: str, code: str, target: str) -> list[Jso
         ):
             continue
         for element in group.get("element", ()):
-            for one in element.get("target", ()) if element.get("code") == code else ():
-                concept = {"system": group.get("target"), "code": one.get("code"), "display": one.get("display")}
+            for mapped in element.get("target", ()) if element.get("code") == code else ():
+                concept = {"system": group.get("target"), "code": mapped.get("code"), "display": mapped.get("display")}
                 coding = {key: value for key, value in concept.items() if value is not None}
                 parts = [
-                    {"name": "equivalence", "valueCode": one.get("equivalence", "equivalent")},
+                    {"name": "equivalence", "valueCode": mapped.get("equivalence", "equivalent")},
                     {"name": "concept", "valueCoding": coding},
                 ]
                 if "url" in concept_map:

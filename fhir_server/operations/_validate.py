@@ -48,7 +48,9 @@ def validate(context: RequestContext, kind: str, resource_id: str) -> Response:
         problem = 'No resource supplied for $validate operation (resource is required unless mode is "delete")'
         raise FhirError(400, f"HAPI-0992: {problem}")
     normalise(resource, expected_type=None)
-    inner = [f"parameter[{at}]" for at, one in enumerate(arguments.listed) if one.get("resource") is resource]
+    inner = [
+        f"parameter[{at}]" for at, parameter in enumerate(arguments.listed) if parameter.get("resource") is resource
+    ]
     owner = f"{resource['resourceType']}/{resource.get('id', 'null')}"
     place = f"Parameters.{inner[0]}.resource/*{owner}*/" if inner else ""
     nothing = [Issue("information", "No issues detected during validation", "")]
@@ -63,7 +65,7 @@ def validate(context: RequestContext, kind: str, resource_id: str) -> Response:
 
 
 def _answer(context: RequestContext, problems: list[Issue], places: Mapping[Path, tuple[int, int]]) -> Response:
-    listed = [_rendered(one, places) for one in problems]
+    listed = [_rendered(problem, places) for problem in problems]
     return context.respond(200, render({"resourceType": "OperationOutcome", "issue": listed}))
 
 

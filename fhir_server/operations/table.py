@@ -62,8 +62,8 @@ def _core(
     """An operation of FHIR or HAPI. `owner` begins the name of its definition. Only resources of that type offer it,
     except for operations on all resources and on the server.
     """
-    own = types or (() if owner in ("Resource", "Server") else (owner,))
-    return Operation(name, levels, handler, f"{_CORE}{owner}-{name}", own, methods)
+    owners = types or (() if owner in ("Resource", "Server") else (owner,))
+    return Operation(name, levels, handler, f"{_CORE}{owner}-{name}", owners, methods)
 
 
 _bulk = partial(Operation, exports=True)
@@ -97,18 +97,22 @@ OPERATIONS = (
 
 def offered(kind: str, *, exports: bool) -> Iterator[Operation]:
     """The operations on a resource type; `exports` is whether the server exports."""
-    return (one for one in OPERATIONS if one.is_offered(kind) and (exports or not one.exports))
+    return (operation for operation in OPERATIONS if operation.is_offered(kind) and (exports or not operation.exports))
 
 
 def other_methods(name: str, level: Level, kind: str) -> tuple[str, ...]:
     """The HTTP methods of an operation; empty for an unknown operation."""
-    return next((one.methods for one in _named(name, level, kind)), ())
+    return next((operation.methods for operation in _named(name, level, kind)), ())
 
 
 def find(name: str, level: Level, kind: str, method: str) -> Operation | None:
     """The operation of a request, `name` with its `$`; None if there is none."""
-    return next((one for one in _named(name, level, kind) if method in one.methods), None)
+    return next((operation for operation in _named(name, level, kind) if method in operation.methods), None)
 
 
 def _named(name: str, level: Level, kind: str) -> Iterator[Operation]:
-    return (one for one in OPERATIONS if f"${one.name}" == name and level in one.levels and one.is_offered(kind))
+    return (
+        operation
+        for operation in OPERATIONS
+        if f"${operation.name}" == name and level in operation.levels and operation.is_offered(kind)
+    )

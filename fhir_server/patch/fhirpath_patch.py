@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 from fhir_server import definitions
 from fhir_server.errors import FhirError
-from fhir_server.fhirpath.evaluator import Environment, Nodes, walk
-from fhir_server.fhirpath.node import Node, keys
-from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError, Tree, parse
+from fhir_server.expressions.errors import FhirPathError, TooCostlyError
+from fhir_server.expressions.evaluator import walk
+from fhir_server.expressions.node import Node, Nodes, keys
+from fhir_server.expressions.parser import Call, Member, Tree, parse
+from fhir_server.expressions.scope import Environment
 from fhir_server.wire.json_values import Json
 
 Item = tuple[Json, Json]
@@ -35,7 +37,7 @@ _MADE_FROM = {
     **dict.fromkeys(("Age", "Count", "Distance", "Duration", "MoneyQuantity", "SimpleQuantity"), "Quantity"),
 }
 """Each type, with the type that accepts its values too."""
-_GIVEN_TYPES = dict(keys("Parameters.parameter")["value"])
+_GIVEN_TYPES = {key: type_name for key, type_name, _ in keys("Parameters.parameter")["value"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class _Slot:
             self.owner.pop(name, None)
             self.owner.pop(f"_{name}", None)
         for name, column in ((key, [value for value, _ in items]), (f"_{key}", [extra for _, extra in items])):
-            if any(one is not None for one in column):
+            if any(item is not None for item in column):
                 self.owner[name] = column if self.many else column[0]
 
     def made(self, part: Json) -> tuple[str, Item]:
@@ -111,7 +113,7 @@ def _apply(target: Json, parts: Parts) -> None:
 
 
 def _add(root: Node, path: str, parts: Parts) -> None:
-    for holder in _found(root, path, _tree(path)):
+    for holder in _selected(root, path, _tree(path)):
         slot = _slot(holder, _scalar(parts, "name"), path)
         if _is_there(parts):
             key, item = slot.made(parts["value"])
@@ -120,10 +122,10 @@ def _add(root: Node, path: str, parts: Parts) -> None:
 
 def _replace(root: Node, path: str, parts: Parts) -> None:
     tree = _tree(path)
-    if tree[0] != "member":
-        for slot, places in _places(_found(root, path, tree), path) if _is_there(parts) else ():
+    if not isinstance(tree, Member):
+        for slot, places in _places(_selected(root, path, tree), path) if _is_there(parts) else ():
             key, item = slot.made(parts["value"])
-            slot.put(key, [item if place in places else one for place, one in enumerate(slot.items())])
+            slot.put(key, [item if place in places else present for place, present in enumerate(slot.items())])
         return
     for slot in _slots(root, path):
         if _is_there(parts):
@@ -134,14 +136,14 @@ def _replace(root: Node, path: str, parts: Parts) -> None:
 
 
 def _delete(root: Node, path: str, parts: Parts) -> None:
-    nodes = _found(root, path, _tree(path))
+    nodes = _selected(root, path, _tree(path))
     if any(node.place is None for node in nodes):  # the resource itself
         root.value.clear()
         root.value["resourceType"] = root.type_name
         return
     for slot, places in _places(nodes, path):
         key = next(key for key, _ in slot.choices if key in slot.owner or f"_{key}" in slot.owner)
-        slot.put(key, [one for place, one in enumerate(slot.items()) if place not in places])
+        slot.put(key, [present for place, present in enumerate(slot.items()) if place not in places])
 
 
 def _insert(root: Node, path: str, parts: Parts) -> None:
@@ -185,16 +187,16 @@ def _built(type_name: str, parts: Json) -> Json:
 def _slots(root: Node, path: str) -> Iterator[_Slot]:
     """The elements that a path names, in all objects that its first part selects; they may be absent."""
     tree = _tree(path)
-    if tree[0] == "call" and tree[1] is not None and not _found(root, path, tree[1]):
+    if isinstance(tree, Call) and tree.left is not None and not _selected(root, path, tree.left):
         return  # as in HAPI, if there is nothing for a function to select from
-    if tree[0] != "member" or tree[1] is None:
+    if not isinstance(tree, Member) or tree.left is None:
         raise _unresolved(path)
-    for holder in _found(root, path, tree[1]):
-        yield _slot(holder, tree[2], path)
+    for holder in _selected(root, path, tree.left):
+        yield _slot(holder, tree.name, path)
 
 
 def _slot(holder: Node, name: str, path: str) -> _Slot:
-    choices = keys(holder.type_name).get(name)
+    choices = tuple((key, type_name) for key, type_name, _ in keys(holder.type_name).get(name, ()))
     computed = holder.place is None and not isinstance(holder.value, dict)
     if not choices or computed:
         raise _unresolved(path)
@@ -240,13 +242,13 @@ def _tree(path: str) -> Tree:
         raise FhirError(400, f"HAPI-2409: {error}") from error
 
 
-def _found(root: Node, path: str, tree: Tree) -> Nodes:
-    environment = Environment(root, root, lambda _: None, [root])
+def _selected(root: Node, path: str, tree: Tree) -> Nodes:
+    environment = Environment(root, root, lambda _: None, json_names=True)
     try:
-        return walk(tree, [root], environment)
+        return walk(tree, root, environment)
     except TooCostlyError:
         raise FhirError(400, f"HAPI-2409: {path}: the path takes too many steps", "too-costly") from None
-    except (FhirPathError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+    except FhirPathError as error:
         raise FhirError(400, f"HAPI-2409: {path}: {error}") from error
 
 
@@ -272,7 +274,9 @@ def _index(parts: Parts, name: str, what: str, code: int, path: str, last: int, 
 
 
 def _listed(value: Json) -> list[Json]:
-    return [*value] if isinstance(value, list) else [] if value is None else [value]
+    if value is None:
+        return []
+    return [*value] if isinstance(value, list) else [value]
 
 
 def _unresolved(path: str) -> FhirError:

@@ -74,7 +74,7 @@ def delivery(hook: Hook, row: Version) -> Delivery:
     """The notification of a Subscription about a version."""
     assert row.text is not None
     about = f"{row.reference}/_history/{row.version}"
-    headers = {name.strip(): value.strip() for name, _, value in (one.partition(":") for one in hook.headers)}
+    headers = {name.strip(): value.strip() for name, _, value in (header.partition(":") for header in hook.headers)}
     headers = {name: value for name, value in headers.items() if name.lower() not in _OURS}
     parts = hook.address
     query = f"?{parts.query}" if parts.query else ""
@@ -93,7 +93,8 @@ class Courier:
     """Notifies Subscriptions of the writes of a server. For one event loop."""
 
     def __init__(self, server: Server, pauses: Sequence[float] = PAUSES) -> None:
-        self._server, self._pauses = server, pauses
+        self._server = server
+        self._pauses = pauses
         self._hooks: list[Hook] | None = None
         self._queues: dict[str, deque[Delivery]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -113,7 +114,7 @@ class Courier:
         if any(row.type == "Subscription" for row in changes):
             self._hooks = None
         if self._hooks is None:
-            self._hooks = [one for one in hooks(self._server.context) if allowed(self._server.context, one.endpoint)]
+            self._hooks = [hook for hook in hooks(self._server.context) if allowed(self._server.context, hook.endpoint)]
         rows = list({row.row_id: row for row in changes if row.text is not None}.values())
         for hook in self._hooks:
             try:
@@ -123,17 +124,17 @@ class Courier:
                 line = f"Subscription/{hook.id} is sent nothing: {hook.criteria!r}: {error.diagnostics}"
                 say(line)
 
-    def _add(self, one: Delivery) -> None:
-        queue = self._queues.get(one.hook.id)
+    def _add(self, delivery: Delivery) -> None:
+        queue = self._queues.get(delivery.hook.id)
         if queue is not None and len(queue) >= WAITING:
-            _say(one, f"not sent: {WAITING} notifications are waiting")
+            _say(delivery, f"not sent: {WAITING} notifications are waiting")
             return
         if queue is None:
-            queue = self._queues[one.hook.id] = deque()
-            task = asyncio.get_running_loop().create_task(self._work(one.hook.id, queue))
+            queue = self._queues[delivery.hook.id] = deque()
+            task = asyncio.get_running_loop().create_task(self._work(delivery.hook.id, queue))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        queue.append(one)
+        queue.append(delivery)
 
     async def _work(self, hook_id: str, queue: deque[Delivery]) -> None:
         """Sends the queue of one Subscription in order. Ends when the queue is empty."""
@@ -142,17 +143,17 @@ class Courier:
             queue.popleft()
         del self._queues[hook_id]
 
-    async def _deliver(self, one: Delivery) -> None:
+    async def _deliver(self, delivery: Delivery) -> None:
         loop = asyncio.get_running_loop()
         for pause in (*self._pauses, None):
             try:
-                await loop.run_in_executor(self._threads, one.send)
+                await loop.run_in_executor(self._threads, delivery.send)
                 return
             except (OSError, http.client.HTTPException, ValueError) as error:
                 problem = str(error) or type(error).__name__
             if pause is not None:
                 await asyncio.sleep(pause)
-        _say(one, f"given up after {len(self._pauses) + 1} attempts: {problem}")
+        _say(delivery, f"given up after {len(self._pauses) + 1} attempts: {problem}")
 
     async def __aenter__(self) -> Self:
         for hook in hooks(self._server.context):
@@ -167,5 +168,5 @@ class Courier:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _say(one: Delivery, problem: str) -> None:
-    say(f"Subscription/{one.hook.id}: {one.about} to {one.hook.endpoint!r} {problem}")
+def _say(delivery: Delivery, problem: str) -> None:
+    say(f"Subscription/{delivery.hook.id}: {delivery.about} to {delivery.hook.endpoint!r} {problem}")

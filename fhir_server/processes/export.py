@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fhir_server.errors import ServerError
-from fhir_server.interactions.exports import MANIFEST, Order
+from fhir_server.interactions.exports import MANIFEST, ExportSelection
 from fhir_server.store import BaseStore
 from fhir_server.wire.json_text import compact
 
@@ -27,7 +27,7 @@ REFERRED = ("Practitioner", "Organization")
 """Types that HAPI exports if an exported resource refers to them."""
 
 
-def write(data: Path, folder: Path, order: Order) -> None:
+def write(data: Path, folder: Path, order: ExportSelection) -> None:
     """Writes the files of an export, and at the end the list of their types."""
     store = BaseStore(data)
     store.writes_elsewhere = True
@@ -43,7 +43,7 @@ def write(data: Path, folder: Path, order: Order) -> None:
     (folder / MANIFEST).write_text(json.dumps(files), "utf-8")
 
 
-def _choose(store: BaseStore, order: Order) -> None:
+def _choose(store: BaseStore, order: ExportSelection) -> None:
     """Creates the temporary table `chosen` with the `row_id` of each resource that belongs to the patients."""
     run = store.connection.execute
     run("CREATE TEMP TABLE chosen (row_id INTEGER PRIMARY KEY)")
@@ -52,7 +52,7 @@ def _choose(store: BaseStore, order: Order) -> None:
     if order.patients is None:
         run(f"INSERT INTO about {everyone}")
     else:
-        values = [(f"Patient/{one}",) for one in order.patients]
+        values = [(f"Patient/{patient}",) for patient in order.patients]
         store.connection.executemany("INSERT OR IGNORE INTO about VALUES (?)", values)
     chosen = "INSERT OR IGNORE INTO chosen SELECT row_id FROM"
     run(f"{chosen} resources WHERE type = 'Patient' AND 'Patient/' || id IN about AND text IS NOT NULL")
@@ -70,13 +70,17 @@ def _parameters(store: BaseStore) -> Iterator[int]:
     for kind in {kind for kind, _ in store.registry.numbers}:
         known = store.registry.parameters(kind)
         for name in LINKS:
-            one = known.get(name)
-            if kind not in ("Patient", "Group") and one is not None and (not one.targets or "Patient" in one.targets):
+            parameter = known.get(name)
+            if (
+                kind not in ("Patient", "Group")
+                and parameter is not None
+                and (not parameter.targets or "Patient" in parameter.targets)
+            ):
                 yield store.registry.number(kind, name)
                 break
 
 
-def _texts(store: BaseStore, kind: str, order: Order) -> Iterator[str]:
+def _texts(store: BaseStore, kind: str, order: ExportSelection) -> Iterator[str]:
     chosen = " AND row_id IN chosen" if order.compartments else ""
     sql = f"SELECT text FROM resources WHERE type = ? AND text IS NOT NULL AND updated >= ?{chosen} ORDER BY row_id"
     for (text,) in store.connection.execute(sql, (kind, order.since)):
@@ -101,7 +105,7 @@ def main() -> None:
     """Writes the export that standard input describes (JSON). An error ends it with one line on stderr."""
     task = json.load(sys.stdin)
     try:
-        write(Path(task["data"]), Path(task["folder"]), Order(**task["order"]))
+        write(Path(task["data"]), Path(task["folder"]), ExportSelection(**task["order"]))
     except (OSError, sqlite3.Error, ServerError) as error:
         sys.exit(f"fhir_server: an export could not be written: {error}")
 

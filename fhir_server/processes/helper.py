@@ -54,7 +54,9 @@ class HelpedServer:
     """A server that sends long requests to a helper and answers all others itself. For one event loop."""
 
     def __init__(self, server: Server, cpu_s: float = CPU_S) -> None:
-        self._server, self._courier, self._cpu_s = server, Courier(server), cpu_s
+        self._server = server
+        self._courier = Courier(server)
+        self._cpu_s = cpu_s
         self._writing = asyncio.Lock()
         self.process: asyncio.subprocess.Process | None = None
         """The helper; None before the first long request."""

@@ -169,12 +169,12 @@ def _alternates_of_list(field: ElementField, value: Json, sibling: Json) -> tupl
     alternates = sibling if isinstance(sibling, list) else []
     pairs = []
     for index, item in enumerate(values):
-        one = field.clean_one(item)
-        other = _alternate(alternates[index]) if index < len(alternates) else None
-        if one is not None or other is not None:
-            pairs.append((one, other))
-    ones = [one for one, _ in pairs]
-    others = [other for _, other in pairs]
+        cleaned = field.clean_one(item)
+        alternate = _alternate(alternates[index]) if index < len(alternates) else None
+        if cleaned is not None or alternate is not None:
+            pairs.append((cleaned, alternate))
+    ones = [cleaned for cleaned, _ in pairs]
+    others = [alternate for _, alternate in pairs]
     return ones or None, others if any(others) else None
 
 
@@ -286,7 +286,7 @@ def _object_cleaner(type_name: str, owner: str = "") -> Cleaner:
 
 def _has_extension(value: Json) -> bool:
     listed = value.get("extension")
-    return type(listed) is list and any(_extension(one) is not None for one in listed)
+    return type(listed) is list and any(_extension(extension) is not None for extension in listed)
 
 
 def _extension(value: Json) -> Json:
@@ -315,7 +315,9 @@ def _text(value: Json) -> str | None:
         return value if value and not value.isspace() else None
     if value is None or isinstance(value, (dict, list)):
         return None
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
 
 
 def _reference(value: Json) -> Json:

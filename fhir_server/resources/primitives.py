@@ -111,8 +111,10 @@ def _last_day(year: int, month: int) -> int:
 def date_precision(text: str) -> str:
     """The precision of a valid date by its length: YEAR, MONTH, DAY, MINUTE, SECOND or MILLI."""
     length = len(text)
+    if length == 4:
+        return "YEAR"
     if length <= 10:
-        return "YEAR" if length == 4 else "MONTH" if length == 7 else "DAY"
+        return "MONTH" if length == 7 else "DAY"
     if length == 16 or text[16] != ":":
         return "MINUTE"
     return "MILLI" if text[19:20] == "." else "SECOND"

@@ -108,15 +108,14 @@ def _check_scalar(field: Field, key: str, value: Json) -> None:
 
 def _check_extensions(key: str, value: Json) -> None:
     if type(value) is not list:
-        actual = "OBJECT" if isinstance(value, dict) else "NULL" if value is None else "SCALAR"
-        problem = f"Expected ARRAY at element '{key}', found '{actual}'"
+        problem = f"Expected ARRAY at element '{key}', found '{_json_kind(value)}'"
         _refuse(f"HAPI-1841: Syntax error parsing JSON FHIR structure: {problem}")
-    for one in value:
-        if type(one) is not dict:  # HAPI answers 500
-            _refuse_type(key, "OBJECT", _json_type(one))
-        if one.get("url") is None:
+    for extension in value:
+        if type(extension) is not dict:  # HAPI answers 500
+            _refuse_type(key, "OBJECT", _json_type(extension))
+        if extension.get("url") is None:
             _refuse(f"HAPI-1822: Resource is missing required element 'url' in parent element '{key}'")
-        _check_object("Extension", one)
+        _check_object("Extension", extension)
 
 
 def _check_alternates(key: str, value: Json, *, beside_list: bool) -> None:
@@ -125,9 +124,9 @@ def _check_alternates(key: str, value: Json, *, beside_list: bool) -> None:
         _check_alternate(key, value)
         return
     if type(value) is not list:
-        _refuse_type(key, "ARRAY", "NULL" if value is None else "OBJECT" if isinstance(value, dict) else "SCALAR")
-    for one in value:
-        _check_alternate(key, one)
+        _refuse_type(key, "ARRAY", _json_kind(value))
+    for item in value:
+        _check_alternate(key, item)
 
 
 def _check_alternate(key: str, value: Json) -> None:
@@ -136,8 +135,8 @@ def _check_alternate(key: str, value: Json) -> None:
         if len(value) > 1:
             problem = f"Unexpected array of length {len(value)} (expected 0 or 1) for element: {key}"
             _refuse(f"HAPI-1842: {problem}")
-        for one in value:
-            _check_alternate(key, one)
+        for item in value:
+            _check_alternate(key, item)
     elif type(value) is dict:
         for name in EXTENSIONS:
             if name in value:
@@ -154,8 +153,16 @@ def _json_type(value: Json) -> str:
         return "OBJECT" if isinstance(value, dict) else "ARRAY"
     if value is None:
         return "NULL"
-    kind = "BOOLEAN" if isinstance(value, bool) else "NUMBER" if isinstance(value, (int, Number)) else "STRING"
-    return f"SCALAR ({kind})"
+    if isinstance(value, bool):
+        return "SCALAR (BOOLEAN)"
+    return "SCALAR (NUMBER)" if isinstance(value, (int, Number)) else "SCALAR (STRING)"
+
+
+def _json_kind(value: Json) -> str:
+    """The kind of a value that is no list, in HAPI's terms."""
+    if value is None:
+        return "NULL"
+    return "OBJECT" if isinstance(value, dict) else "SCALAR"
 
 
 def _refuse_type(element: str, expected: str, actual: str) -> NoReturn:

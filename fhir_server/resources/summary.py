@@ -53,9 +53,9 @@ def _selected(value: str, choice: Choice, margin: str) -> str:
     start, end = value.index("{"), value.rindex(f"{margin}}}")
     first, following = f'{margin}  "', f',{margin}  "'
     objects = []
-    for one in value[start + len(first) + 1 : end].split(f"{margin}}}, {{{first}"):
+    for text in value[start + len(first) + 1 : end].split(f"{margin}}}, {{{first}"):
         members = []
-        for member in one.split(following):
+        for member in text.split(following):
             key, _, item = member.partition('": ')
             chosen = key in ALWAYS or choice(key)
             if callable(chosen) and item.startswith(("{\n", "[ {\n")):

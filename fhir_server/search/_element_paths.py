@@ -71,7 +71,9 @@ def _walk_one(key: str) -> Walk:
     def walk(value: Json) -> list[Json]:
         if type(value) is dict:
             inner = value.get(key)
-            return inner if type(inner) is list else _NOTHING if inner is None else [inner]
+            if inner is None:
+                return _NOTHING
+            return inner if type(inner) is list else [inner]
         reached: list[Json] = []
         for item in value:
             reached += walk(item)

@@ -10,8 +10,8 @@ import re
 from dataclasses import replace
 
 from fhir_server.errors import FhirError
-from fhir_server.search.condition import Condition, Criterion, of_type
-from fhir_server.search.kinds.kind import Scope
+from fhir_server.search.condition import Condition, Criterion, Sql, of_type
+from fhir_server.search.kinds.kind import SearchScope
 from fhir_server.search.kinds.string import fold
 from fhir_server.search.query import criteria, unknown_parameter
 
@@ -20,7 +20,7 @@ _DATE_LIKE = ("date", "quantity", "number")
 MAX_TOKENS = 200
 
 
-def filtered(scope: Scope, criterion: Criterion) -> Condition:
+def filtered(scope: SearchScope, criterion: Criterion) -> Condition:
     """The condition of a `_filter`. Raises FhirError, 400, if it cannot be parsed."""
     text = criterion.values[0]
     tokens = _TOKEN.findall(text)
@@ -37,13 +37,10 @@ def _unreadable(text: str) -> FhirError:
     return FhirError(400, f"HAPI-1221: Error parsing _filter syntax: {text}")
 
 
-Sql = tuple[str, tuple[object, ...]]
-
-
 class _FilterParser:
     """A recursive descent parser. Each method consumes the tokens that it reads."""
 
-    def __init__(self, scope: Scope, text: str, tokens: list[str]) -> None:
+    def __init__(self, scope: SearchScope, text: str, tokens: list[str]) -> None:
         self._scope = scope
         self._type = scope.resource_type
         self._text = text
@@ -92,13 +89,13 @@ class _FilterParser:
             self._type, criteria(self._scope.registry, self._type, name, value.replace(",", "\\,"))
         )
         if known.kind == "string" and operator != "sw":
-            conditions = [_whole(one, value, contains=operator == "co") for one in conditions]
+            conditions = [_whole(condition, value, contains=operator == "co") for condition in conditions]
         sql, args = self._joined(conditions)
         return (f"NOT ({sql})" if negated else sql), args
 
     def _joined(self, conditions: list[Condition]) -> Sql:
-        sql = " AND ".join(one.filter("@row_id") for one in conditions) or "1"
-        return f"({sql})", tuple(arg for one in conditions for arg in one.args)
+        sql = " AND ".join(condition.filter("@row_id") for condition in conditions) or "1"
+        return f"({sql})", tuple(arg for condition in conditions for arg in condition.args)
 
 
 def _whole(condition: Condition, value: str, *, contains: bool) -> Condition:

@@ -15,7 +15,7 @@ from itertools import permutations
 from typing import NamedTuple
 
 
-class Access(NamedTuple):
+class IndexCost(NamedTuple):
     """The cost of using a condition's index: as the `first` table, or `joined` with a known resource.
 
     `tests` is the number of comparisons that the index can use, `effort` the cost of evaluating all of them. `column`
@@ -29,31 +29,31 @@ class Access(NamedTuple):
     column: str = ""
 
 
-EQUAL = Access(90, 70, 1, 3)
+EQUAL = IndexCost(90, 70, 1, 3)
 """One hash: exact texts, URIs."""
 CODE, SYSTEM, SYSTEM_AND_CODE = (EQUAL._replace(column=column) for column in ("code", "system", "both"))
 _ELSEWHERE = {"code": (320, 150), "system": (320, 150), "both": (320, 130)}
 """The costs of tokens in a search that uses several of the hashes, since then no index contains all columns."""
-LINK = Access(110, 100, 2, 6)
-STARTS_WITH = Access(90, 70, 3, 8)
-CONTAINS = Access(110, 110, 1, 8)
-VALUE_EQUAL = Access(90, 80, 2, 6)
-VALUE_ABOVE = Access(90, 70, 2, 6)
-VALUE_BELOW = Access(70, 50, 2, 6)
-LOW_BELOW = Access(90, 90, 2, 6)
+LINK = IndexCost(110, 100, 2, 6)
+STARTS_WITH = IndexCost(90, 70, 3, 8)
+CONTAINS = IndexCost(110, 110, 1, 8)
+VALUE_EQUAL = IndexCost(90, 80, 2, 6)
+VALUE_ABOVE = IndexCost(90, 70, 2, 6)
+VALUE_BELOW = IndexCost(70, 50, 2, 6)
+LOW_BELOW = IndexCost(90, 90, 2, 6)
 """Dates are in two indexes, one by low and high, one by high only. The costs of the second are the same as for other
 values.
 """
-LOW_ABOVE = Access(110, 110, 2, 6)
-BETWEEN = Access(70, 50, 3, 9)
-WITHIN = Access(90, 70, 3, 9)
-ALTERNATIVES = Access(1000, 110, 1, 9)
+LOW_ABOVE = IndexCost(110, 110, 2, 6)
+BETWEEN = IndexCost(70, 50, 3, 9)
+WITHIN = IndexCost(90, 70, 3, 9)
+ALTERNATIVES = IndexCost(1000, 110, 1, 9)
 """Alternatives of numbers and quantities. Any other condition leads."""
-ANY_DATE = Access(130, 130, 1, 15)
-CHAIN = Access(100, 100, 2, 9)
+ANY_DATE = IndexCost(130, 130, 1, 15)
+CHAIN = IndexCost(100, 100, 2, 9)
 COMPARED = {
     "eq": VALUE_EQUAL,
-    "ne": Access(110, 110, 1, 9),  # it uses no index
+    "ne": IndexCost(110, 110, 1, 9),  # it uses no index
     "ap": WITHIN,
     "gt": VALUE_ABOVE,
     "ge": VALUE_ABOVE,
@@ -72,7 +72,7 @@ _MOST = 6
 
 
 @lru_cache(maxsize=1024)
-def leading(accesses: tuple[Access, ...]) -> int:
+def leading(accesses: tuple[IndexCost, ...]) -> int:
     """The index of the leading condition. `accesses` are in the order of the parameters' names."""
     count = min(len(accesses), _MOST)
     if count < 2:
@@ -86,12 +86,12 @@ def leading(accesses: tuple[Access, ...]) -> int:
     return orders[costs.index(min(costs))][0]
 
 
-def _uncovered(token: Access) -> Access:
+def _uncovered(token: IndexCost) -> IndexCost:
     first, joined = _ELSEWHERE[token.column]
     return token._replace(first=first, joined=joined)
 
 
-def _cost(order: Sequence[Access], *, direct: bool) -> float:
+def _cost(order: Sequence[IndexCost], *, direct: bool) -> float:
     """The estimate for an order of tables. The table of resources is the second, or the third after a direct join."""
     joins = 2 if direct else 1
     place = len(order) if direct else 1

@@ -6,17 +6,55 @@ is the column of HAPI's order if the condition leads; empty for insertion order.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from sqlite3 import Cursor
+from typing import Protocol, TypeAlias
 
-from fhir_server.search._join_order import EQUAL, Access
+from fhir_server.search._join_order import EQUAL, IndexCost
 
 AFTER_ALL = "\U0010ffff"
 """text + `AFTER_ALL` sorts after all texts that begin with `text`."""
 
 
 GROUP = 100
+
+Sql: TypeAlias = tuple[str, tuple[object, ...]]
+"""A statement and its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """An argument: the first column of a statement's rows, as a JSON list.
+
+    The links of a chain are statements of their own. In one statement, SQLite's parser would limit the depth, and the
+    views of an overlay would double the statement with each link.
+    """
+
+    sql: str
+    args: tuple[object, ...]
+
+
+MEMBERS = "SELECT value FROM json_each(?)"
+"""SQL for the rows of an argument that is `Nested`."""
+
+
+class Searched(Protocol):
+    """The interface of a store for searches."""
+
+    def query(self, sql: str, values: Sequence[object]) -> Cursor:
+        """Runs a statement."""
+
+
+def execute(store: Searched, sql: str, args: Sequence[object]) -> Cursor:
+    """Runs a statement after those that are among its arguments."""
+    return store.query(sql, [_listed(store, value) if isinstance(value, Nested) else value for value in args])
+
+
+def _listed(store: Searched, nested: Nested) -> str:
+    return json.dumps([row[0] for row in execute(store, nested.sql, nested.args)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +73,8 @@ class Condition:
     weight: int = 2
     negated: bool = False
     order_args: tuple[object, ...] = ()
-    lead: tuple[str, tuple[object, ...]] | None = None
-    access: Access = EQUAL
+    lead: Sql | None = None
+    access: IndexCost = EQUAL
     by_type: bool = False
     """Whether HAPI tests all resources of the type, in the order of their last change."""
     clustered: bool = False
@@ -59,22 +97,31 @@ class Condition:
         negation = "NOT " if self.negated else ""
         if self.spread:
             return f"{row_id} {negation}IN ({self.row_ids()})"
-        one = f"one{self.where.count(' AS one')}"  # nested tests need different names
-        where = self.where.replace("@row_id", f"{one}.row_id")
-        return f"{negation}EXISTS (SELECT 1 FROM {self.table} AS {one} WHERE {where} AND {one}.row_id = {row_id})"
+        alias = f"one{self.where.count(' AS one')}"  # nested tests need different names
+        where = self.where.replace("@row_id", f"{alias}.row_id")
+        return f"{negation}EXISTS (SELECT 1 FROM {self.table} AS {alias} WHERE {where} AND {alias}.row_id = {row_id})"
 
     def row_ids(self) -> str:
-        """SQL for the numbers of the matching resources, with the arguments `args`. Not for negated conditions."""
+        """SQL for the numbers of the resources with a matching row, with the arguments `args`."""
         where = self.where.replace("@row_id", "each.row_id")
         return f"SELECT row_id FROM {self.table} AS each WHERE {where}"
 
-    def walk(self) -> tuple[str, tuple[object, ...]]:
+    def walk(self) -> Sql:
         """SQL for the numbers of the matching resources with an order `k`, and its arguments."""
         if self.lead:
             return self.lead
         where = self.where.replace("@row_id", "walked.row_id")
         sql = f"SELECT row_id, {self.order or '0'} AS k FROM {self.table} AS walked WHERE {where}"
         return sql, self.order_args + self.args
+
+    def members(self) -> Nested:
+        """The numbers of the resources with a matching row."""
+        return Nested(self.row_ids(), self.args)
+
+    def ranked(self) -> Nested:
+        """The numbers of the matching resources, in their order."""
+        sql, args = self.walk()
+        return Nested(f"SELECT row_id FROM ({sql}) GROUP BY row_id ORDER BY min(k), row_id", args)
 
     def positive(self, resource_type: str) -> Condition:
         """The condition itself, or for a negated one an equivalent condition that can lead."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final, TypeAlias
 
-from fhir_server.search import own_parameters, pairs
+from fhir_server.search import custom_parameters, pairs
 from fhir_server.search._element_paths import Walk, compile_path
 from fhir_server.search.kinds import KINDS
 from fhir_server.search.kinds.kind import Extractor, IndexRows, ReferenceRow, TableRow
@@ -34,11 +34,11 @@ def index(resource: Json, registry: ParameterRegistry) -> IndexRows:
     if resource_type == "CodeSystem":  # its codes belong to the system that it defines
         system = resource.get("url", "")
         rows["token"] = [(name, system if name == "code" else of, code) for name, of, code in rows["token"]]
-    own = registry.own_of(resource_type)
-    if own:
+    custom = registry.custom_of(resource_type)
+    if custom:
         for kind, of_kind in rows.items():
-            rows[kind] = [row for row in of_kind if row[0] not in own]
-        own_parameters.add_rows(rows, resource, filter(None, own.values()))
+            rows[kind] = [row for row in of_kind if row[0] not in custom]
+        custom_parameters.add_rows(rows, resource, filter(None, custom.values()))
     for kind, of_kind in rows.items():
         if len(of_kind) > 1:
             rows[kind] = sorted(set(of_kind)) if kind == "reference" else list(dict.fromkeys(of_kind))
@@ -49,7 +49,7 @@ def references(resource: Json, registry: ParameterRegistry, name: str) -> list[R
     """The reference rows of a normalised resource for one parameter, or for all (`*`), in the order of parameters."""
     resource_type = resource["resourceType"]
     rows = IndexRows()
-    if registry.own_of(resource_type):
+    if registry.custom_of(resource_type):
         rows = index(resource, registry)
     else:
         add_members(rows, resource_type, resource, "reference")

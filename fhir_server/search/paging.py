@@ -17,9 +17,25 @@ from typing import Any
 from fhir_server.search.query import Include
 
 DEFAULT_COUNT = 20
+"""The size of a page without `_count`, in HAPI."""
 STAGES = (13, 503, 2003)
 MAX_SEARCHES = 2000
 """The maximum number of stored searches. The least recently used is dropped first (HAPI drops them after an hour)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """How a server pages results: the size of a page without `_count`, and the order of results without `_sort`.
+
+    With `shuffled`, this order is random, but depends only on the search and on the ids of the results. So it is the
+    same on each copy of the data, and a resource that is added or changed moves no other.
+    """
+
+    size: int = DEFAULT_COUNT
+    shuffled: bool = False
+
+
+AS_HAPI = Paging()
 
 
 @dataclass(slots=True)
@@ -41,7 +57,8 @@ class Loading:
             self._next_stage(end, matches)
         while not self.known and self.loaded < end:
             if self._again:
-                self._again, self._behind = False, True
+                self._again = False
+                self._behind = True
                 self._run(end, matches)
             else:
                 self._next_stage(end, matches)

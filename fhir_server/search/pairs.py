@@ -26,8 +26,8 @@ _CODE_OF_SYSTEM: Final = "param = ? AND value = ? AND system = ?"
 @lru_cache(maxsize=1024)
 def numbers(registry: ParameterRegistry, resource_type: str) -> tuple[int, int] | None:
     """The numbers of a type's `patient` and `code`; None if the type does not have rows here."""
-    own = registry.own_of(resource_type)
-    if not _is_paired(resource_type) or PATIENT in own or CODE in own:
+    custom = registry.custom_of(resource_type)
+    if not _is_paired(resource_type) or PATIENT in custom or CODE in custom:
         return None
     return registry.number(resource_type, PATIENT), registry.number(resource_type, CODE)
 
@@ -67,13 +67,19 @@ def merged(registry: ParameterRegistry, resource_type: str, conditions: Sequence
     both = numbers(registry, resource_type)
     if both is None:
         return list(conditions)
-    positive = [one for one in conditions if not one.negated]
-    link = next((one for one in positive if one.where == _LINK and one.args[0] == both[0]), None)
-    codes = (one for one in positive if one.where in (_CODE, _CODE_OF_SYSTEM) and one.args[0] == both[1])
+    positive = [condition for condition in conditions if not condition.negated]
+    link = next(
+        (condition for condition in positive if condition.where == _LINK and condition.args[0] == both[0]), None
+    )
+    codes = (
+        condition
+        for condition in positive
+        if condition.where in (_CODE, _CODE_OF_SYSTEM) and condition.args[0] == both[1]
+    )
     token = next(codes, None)
     if link is None or token is None:
         return list(conditions)
     args = (both[1], link.args[1], token.args[1])
     pair = Condition(TABLE, "param = ? AND target = ? AND value = ?", args, weight=0, clustered=True)
     replaced = (link, token) if token.where == _CODE else (link,)
-    return [pair, *(one for one in conditions if one not in replaced)]
+    return [pair, *(condition for condition in conditions if condition not in replaced)]

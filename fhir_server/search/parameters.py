@@ -28,7 +28,8 @@ class SearchParameter:
     """A search parameter of one resource type.
 
     `kind` is token, string, date, quantity, number, uri, reference, composite or special. `expression` is the FHIRPath
-    of the definition. `targets` are the types to which a reference may point (empty: any).
+    of the definition. `targets` are the types to which a reference may point (empty: any). `since` is when a client
+    stored the definition, if the expression depends on the time.
     """
 
     name: str
@@ -36,6 +37,7 @@ class SearchParameter:
     expression: str
     targets: tuple[str, ...] = ()
     components: tuple[Component, ...] = ()
+    since: str = ""
 
 
 @cache
@@ -61,21 +63,21 @@ def parameters(resource_type: str) -> Mapping[str, SearchParameter]:
 
 Key: TypeAlias = tuple[str, str]
 """A resource type and the name of one of its parameters."""
-Own: TypeAlias = Mapping[Key, SearchParameter | None]
+CustomParameters: TypeAlias = Mapping[Key, SearchParameter | None]
 """Parameters that clients define. None removes one of R4's parameters."""
 
 
 class ParameterRegistry:
     """Search parameters and their numbers, by resource type and name."""
 
-    def __init__(self, numbers: Mapping[Key, int], own: Own | None = None) -> None:
+    def __init__(self, numbers: Mapping[Key, int], custom: CustomParameters | None = None) -> None:
         self.numbers = numbers
-        self.own: Own = own or {}
+        self.custom: CustomParameters = custom or {}
         self._by_type: dict[str, dict[str, int]] = {}
         for (resource_type, name), number in numbers.items():
             self._by_type.setdefault(resource_type, {})[name] = number
         self._own_by_type: dict[str, dict[str, SearchParameter | None]] = {}
-        for (resource_type, name), parameter in self.own.items():
+        for (resource_type, name), parameter in self.custom.items():
             self._own_by_type.setdefault(resource_type, {})[name] = parameter
         self._changed: dict[str, Mapping[str, SearchParameter]] = {}
 
@@ -87,7 +89,7 @@ class ParameterRegistry:
         """The numbers of a type's parameters by name."""
         return self._by_type[resource_type]
 
-    def own_of(self, resource_type: str) -> Mapping[str, SearchParameter | None]:
+    def custom_of(self, resource_type: str) -> Mapping[str, SearchParameter | None]:
         """The parameters that clients define for a type, by name."""
         return self._own_by_type.get(resource_type, {})
 

@@ -9,34 +9,23 @@ decides which way reads fewer rows. So a short query of the index chooses the wa
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from sqlite3 import Cursor
-from typing import Protocol
 
 from fhir_server.errors import FhirError
 from fhir_server.search._conditions import all_conditions
 from fhir_server.search._join_order import leading
-from fhir_server.search.condition import Condition, of_type
+from fhir_server.search.condition import Condition, Searched, Sql, execute, of_type
 from fhir_server.search.kinds import KINDS
 from fhir_server.search.pairs import merged
 from fhir_server.search.parameters import ParameterRegistry, SearchParameter, resource_types
-from fhir_server.search.query import Query
+from fhir_server.search.query import Query, SortKey, unknown_sort
 from fhir_server.terminology import Library
 
 MAX_SORTED = 1_000
 """Up to this many matches are sorted. For more, an index in the requested order is read."""
-
-Sql = tuple[str, tuple[object, ...]]
-"""A statement and its arguments."""
-
-
-class Searched(Protocol):
-    """The interface of a store for searches."""
-
-    def query(self, sql: str, values: Sequence[object]) -> Cursor:
-        """Runs a statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +107,7 @@ def in_order(lead: Condition, others: Sequence[Condition]) -> Planned:
 def matches(store: Searched, planned: Planned, limit: int = -1, offset: int = 0) -> array[int]:
     """The numbers of the matches in order, found by the faster way."""
     walk = planned.usual
-    if planned.few is not None and store.query(*planned.test).fetchone()[0] <= MAX_SORTED:
+    if planned.few is not None and execute(store, *planned.test).fetchone()[0] <= MAX_SORTED:
         walk = planned.few
     return _walked(store, walk, limit, offset)
 
@@ -126,10 +115,10 @@ def matches(store: Searched, planned: Planned, limit: int = -1, offset: int = 0)
 def _walked(store: Searched, walk: Walk, limit: int, offset: int) -> array[int]:
     if not walk.repeats:
         sql, args = f"{walk.sql} LIMIT ? OFFSET ?", (*walk.args, limit, offset)
-        return array("q", [row[0] for row in store.query(sql, args)])
+        return array("q", [row[0] for row in execute(store, sql, args)])
     numbers: dict[int, None] = {}
     end = offset + limit if limit >= 0 else None
-    for row in store.query(walk.sql, walk.args):
+    for row in execute(store, walk.sql, walk.args):
         numbers[row[0]] = None
         if len(numbers) == end:
             break
@@ -138,6 +127,17 @@ def _walked(store: Searched, walk: Walk, limit: int, offset: int) -> array[int]:
             missing = -1 if end is None else end - len(numbers)
             numbers |= dict.fromkeys(_walked(store, walk.rest, missing, 0))
     return array("q", list(numbers)[offset:end])
+
+
+def total(store: Searched, planned: Planned) -> int:
+    """The number of matches."""
+    return int(execute(store, *planned.count).fetchone()[0])
+
+
+def loaded(store: Searched, rows: Sql, row_ids: Sequence[int], limit: int) -> int:
+    """How many rows HAPI loads for these matches, at most `limit`; `rows` is that of `Planned`."""
+    sql, args = rows
+    return len(execute(store, sql, (*args, json.dumps(list(row_ids)), limit)).fetchall())
 
 
 MAX_CONDITIONS = 200
@@ -202,7 +202,7 @@ def _as_inserted(lead: Condition, rest: Sequence[Condition], count: Sql, *, by_t
 def _sorted(
     registry: ParameterRegistry,
     resource_type: str,
-    sort: Sequence[tuple[str, bool]],
+    sort: Sequence[tuple[SortKey, bool]],
     lead: Condition,
     rest: Sequence[Condition],
     count: Sql,
@@ -231,7 +231,10 @@ def _sorted(
 
 def _has_positive(negated: Condition, conditions: list[Condition]) -> bool:
     """Whether another condition is on the same parameter and is not negated."""
-    return any((one.table, one.args[0]) == (negated.table, negated.args[0]) and not one.negated for one in conditions)
+    return any(
+        (condition.table, condition.args[0]) == (negated.table, negated.args[0]) and not condition.negated
+        for condition in conditions
+    )
 
 
 def _check_size(query: Query, registry: ParameterRegistry) -> None:
@@ -266,7 +269,7 @@ def _choose(resource_type: str, conditions: list[Condition], *, ordered: bool) -
 
 
 def sorted_sql(
-    resource_type: str, matches: str, sort: Sequence[tuple[str, bool]], registry: ParameterRegistry
+    resource_type: str, matches: str, sort: Sequence[tuple[SortKey, bool]], registry: ParameterRegistry
 ) -> tuple[str, tuple[object, ...]]:
     """The SQL that sorts `matches`, and the arguments to add after its own.
 
@@ -274,13 +277,13 @@ def sorted_sql(
     order of `tie`, then of insertion.
     """
     rows, order, args = _keyed(resource_type, matches, sort, registry)
-    newest = sort[-1] == ("_lastUpdated", True)  # in HAPI no two writes are in the same millisecond
+    newest = sort[-1] == (SortKey("_lastUpdated"), True)  # in HAPI no two writes are in the same millisecond
     order += ["row_id DESC"] if newest else ["max(tie)", "row_id"]
     return f"{rows('row_id')} ORDER BY {', '.join(order)}", args
 
 
 def ranked_sql(
-    resource_type: str, matches: str, sort: Sequence[tuple[str, bool]], registry: ParameterRegistry
+    resource_type: str, matches: str, sort: Sequence[tuple[SortKey, bool]], registry: ParameterRegistry
 ) -> tuple[str, tuple[object, ...]]:
     """As `sorted_sql`, but the SQL selects each number with its rank. Equal resources have the same rank."""
     rows, order, args = _keyed(resource_type, matches, sort, registry)
@@ -288,17 +291,17 @@ def ranked_sql(
 
 
 def _keyed(
-    resource_type: str, matches: str, sort: Sequence[tuple[str, bool]], registry: ParameterRegistry
+    resource_type: str, matches: str, sort: Sequence[tuple[SortKey, bool]], registry: ParameterRegistry
 ) -> tuple[Callable[[str], str], list[str], tuple[object, ...]]:
     """SQL that selects columns of each of the matches, the terms of their order, and the arguments to add.
 
     The values of all keys are collected and grouped by resource, which reads the rows of each key once. With joins,
     SQLite (without statistics) would read all rows of a key again for each match.
     """
-    sources: list[tuple[str, tuple[object, ...]]] = []
+    sources: list[Sql] = []
     order: list[str] = []
-    for name, descending in sort:
-        source = _sort_source(resource_type, name, registry)
+    for key, descending in sort:
+        source = _sort_source(resource_type, key, registry, descending=descending)
         if source is not None:
             best, direction = ("max", "DESC") if descending else ("min", "ASC")
             order.append(f"{best}(k{len(sources)}) {direction} NULLS LAST")
@@ -306,7 +309,7 @@ def _keyed(
     empty = [f"NULL AS k{position}" for position in range(len(sources))]
     rows = [", ".join(["SELECT row_id, tie", *empty]) + " FROM matches"]
     for position, (sql, _) in enumerate(sources):
-        columns = ["k" if other == position else "NULL" for other in range(len(sources))]
+        columns = ["k" if place == position else "NULL" for place in range(len(sources))]
         rows.append(
             ", ".join(["SELECT row_id, NULL", *columns]) + f" FROM ({sql}) WHERE row_id IN (SELECT row_id FROM matches)"
         )
@@ -319,15 +322,17 @@ def streamed(
     resource_type: str,
     lead: Condition,
     rest: Sequence[Condition],
-    sort: Sequence[tuple[str, bool]],
+    sort: Sequence[tuple[SortKey, bool]],
     registry: ParameterRegistry,
 ) -> Walk | None:
     """The matches in the order of an index, so that a search can stop at the end of its page.
 
     None if the sort is by several keys, or if no index is in the order of its key.
     """
-    name, descending = sort[0]
-    parameter = registry.parameters(resource_type).get(name) if name != "_lastUpdated" else None
+    key, descending = sort[0]
+    name = key.parameter
+    plain = not key.chain and name != "_lastUpdated"
+    parameter = registry.parameters(resource_type)[name] if plain else None
     kind = KINDS[parameter.kind] if parameter else None
     if len(sort) > 1 or kind is None or kind.sort_key not in kind.orders.values():
         return None
@@ -343,43 +348,65 @@ def streamed(
     return Walk(sql, args, repeats=True, rest=Walk(others, others_args))
 
 
-def _sort_source(resource_type: str, name: str, registry: ParameterRegistry) -> tuple[str, tuple[object, ...]] | None:
+def _sort_source(resource_type: str, key: SortKey, registry: ParameterRegistry, *, descending: bool) -> Sql | None:
     """SQL for the values `k` of resources by `row_id`; None if HAPI does not sort by this parameter."""
-    if name in ("_lastUpdated", "_id"):
-        return f"SELECT row_id, {'updated' if name == '_lastUpdated' else 'id'} AS k FROM resources", ()
-    head, dot, chain = name.partition(".")
-    base, _, target = head.partition(":")
-    parameter = registry.parameters(resource_type).get(base)
-    if parameter is None or not KINDS[parameter.kind].sort_key:
+    if key.parameter in ("_lastUpdated", "_id") and not key.chain:
+        return f"SELECT row_id, {'updated' if key.parameter == '_lastUpdated' else 'id'} AS k FROM resources", ()
+    parameter = registry.parameters(resource_type)[key.parameter]
+    if key.chain:
+        return _chained_sort(resource_type, key, parameter, registry, descending=descending)
+    if not KINDS[parameter.kind].sort_key:
         return None
-    if dot:
-        return _chained_sort(resource_type, base, target, chain, registry)
-    return _sort_values(parameter), (registry.number(resource_type, base),)
+    return _sort_values(parameter, descending=descending), (registry.number(resource_type, key.parameter),)
+
+
+_SORTABLE_IN_CHAINS = ("date", "special", "string", "token")
+"""The kinds of parameters that HAPI accepts at the end of a chain. Special ones do not change the order."""
 
 
 def _chained_sort(
-    resource_type: str, base: str, target: str, chain: str, registry: ParameterRegistry
-) -> tuple[str, tuple[object, ...]]:
-    parameter = registry.parameters(resource_type)[base]
-    targets = (target,) if target in resource_types() else parameter.targets
-    if parameter.kind != "reference" or len(targets) != 1:
-        raise FhirError(
-            400,
-            f"HAPI-2287: Unable to sort on a chained parameter from '{base}' as this parameter has multiple"
-            " target types. Please specify the target type.",
-        )
-    inner = registry.parameters(targets[0]).get(chain)
-    if inner is None or not KINDS[inner.kind].sort_key:
-        raise FhirError(400, f"HAPI-2289: Unknown chained sort parameter '{chain}' of resource type '{targets[0]}'")
+    resource_type: str, key: SortKey, parameter: SearchParameter, registry: ParameterRegistry, *, descending: bool
+) -> Sql | None:
+    if parameter.kind != "reference":
+        raise FhirError(400, f"HAPI-2285: Invalid chain, {key.parameter} is not a reference SearchParameter")
+    target = _sort_target(key, parameter)
+    known = registry.parameters(target) if target in resource_types() else {}
+    inner = known.get(key.chain)
+    if inner is None:
+        valid = (name for name, parameter in known.items() if parameter.kind in _SORTABLE_IN_CHAINS)
+        raise unknown_sort("2289", key.chain, target, valid)
+    if inner.kind not in _SORTABLE_IN_CHAINS:
+        problem = f"Can not sort on chains of target type: {inner.kind.upper()}"
+        path = f"{key.parameter}.{key.chain}"
+        raise FhirError(400, f"HAPI-2290: Unable to sort on a chained parameter {path} as this parameter. {problem}")
+    if key.chain == "near":
+        problem = f'Can not sort on coordinate parameter "{key.parameter}" unless this parameter is also specified'
+        raise FhirError(400, f"HAPI-2497: {problem} as a search parameter with a latitude/longitude value")
+    if key.chain.startswith("_") or not KINDS[inner.kind].sort_key:
+        return None
     sql = (
-        f"SELECT links.row_id AS row_id, keys.k AS k FROM ({_sort_values(inner)}) AS keys"
+        f"SELECT links.row_id AS row_id, keys.k AS k FROM ({_sort_values(inner, descending=descending)}) AS keys"
         " JOIN resources AS aim ON aim.row_id = keys.row_id"
         " JOIN links ON links.param = ? AND links.target = aim.type || '/' || aim.id"
     )
-    return sql, (registry.number(targets[0], chain), registry.number(resource_type, base))
+    return sql, (registry.number(target, key.chain), registry.number(resource_type, key.parameter))
 
 
-def _sort_values(parameter: SearchParameter) -> str:
+def _sort_target(key: SortKey, parameter: SearchParameter) -> str:
+    """The type of the resources at the end of a chain. Raises HAPI's error if it is not stated."""
+    advice = "Please specify the target type."
+    start = f"Unable to sort on a chained parameter from '{key.parameter}' as this parameter"
+    if key.target:
+        return key.target
+    if key.target is not None:
+        raise FhirError(400, f"HAPI-2288: {start} as this parameter does not define a target type. {advice}")
+    if len(parameter.targets) != 1:
+        raise FhirError(400, f"HAPI-2287: {start} has multiple target types. {advice}")
+    return parameter.targets[0]
+
+
+def _sort_values(parameter: SearchParameter, *, descending: bool) -> str:
     """SQL for the sort values of a parameter. Its argument is the parameter's number."""
     kind = KINDS[parameter.kind]
-    return f"SELECT row_id, {kind.sort_key} AS k FROM {kind.table} WHERE param = ?"
+    key = (descending and kind.sort_key_descending) or kind.sort_key
+    return f"SELECT row_id, {key} AS k FROM {kind.table} WHERE param = ?"

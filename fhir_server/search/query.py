@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from fhir_server.errors import ERROR_LENGTH, FhirError
 from fhir_server.resources.summary import Subset
@@ -24,6 +25,16 @@ RESULT_PARAMETERS = frozenset(
     "_sort _count _offset _total _summary _elements _include _revinclude _pretty _format _contained _containedType"  # noqa: SIM905  # words: as a list they are harder to read
     " _getpages _getpagesoffset _bundletype _maxresults _type _graph _mdm _score".split()
 )
+
+
+class SortKey(NamedTuple):
+    """A parameter to sort by. `chain` is a parameter of the resources that it refers to, which are of the type `target`
+    (None: the request does not state it).
+    """
+
+    parameter: str
+    chain: str = ""
+    target: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +55,7 @@ class Query:
 
     resource_type: str
     criteria: list[Criterion] = field(default_factory=list)
-    sort: list[tuple[str, bool]] = field(default_factory=list)
+    sort: list[tuple[SortKey, bool]] = field(default_factory=list)
     count: int | None = None
     offset: int | None = None
     accurate: bool = False
@@ -187,15 +198,19 @@ def criteria(
         problem = f'Invalid search parameter "{name}". Parameter contains a chain (.{chain})'
         raise FhirError(400, f"HAPI-1935: {problem} and {why}")
     kind = KINDS[parameter.kind]
-    as_given = base == "_id" or modifier == "text"
-    bar = "|" if base == "_id" else ""  # HAPI ignores an empty system before an id
+    as_given = base == "_id" or base in _LABELS or modifier == "text"
+    bar = "|" if base == "_id" or base in _LABELS else ""  # HAPI ignores an empty system there
     listed = (part.removeprefix(bar) for part in split(value, ","))
     parts = (part if as_given and part.strip() else kind.cleaned(part) for part in listed)
     values = tuple(filter(None, parts))
-    if base in _LABELS and any(part.endswith("|") for part in values):
+    if base in _LABELS and any(part.endswith("|") and part.count("|") == 1 for part in values):
         problem = f"Missing {base} parameter (must supply a value/code and not just a system): {value}"
         raise FhirError(400, f"HAPI-1218: {problem}")
-    if not values:
+    if not values and modifier == "missing" and not dot:
+        return [Criterion(base, modifier, ("false",))]
+    if not values and nested and kind.combines:  # a date then matches any date
+        return [Criterion(base, "missing", ("false",))]
+    if not values and not dot:
         return kind.without_value(Criterion(base, modifier, (), chain))
     if kind.combines and len(values) > 1 and modifier != "missing" and not dot and not nested:
         raise FhirError(400, "HAPI-1930: DateRange parameter does not support OR queries")
@@ -213,7 +228,6 @@ def unknown_parameter(registry: ParameterRegistry, resource_type: str, name: str
 
 
 def _sort(registry: ParameterRegistry, query: Query, modifier: str, value: str) -> None:
-    known = registry.parameters(query.resource_type)
     if modifier not in ("", "asc", "desc"):
         return
     whole_value = bool(modifier or query.sort)  # HAPI reads a list and signs only in the first `_sort`
@@ -223,22 +237,30 @@ def _sort(registry: ParameterRegistry, query: Query, modifier: str, value: str) 
             name, descending = name[1:], True
         if not name.strip():
             continue
-        if name.count(".") > 1:
-            problem = "can not chain more than once in a sort expression"
-            raise FhirError(400, f"HAPI-2286: Invalid _sort expression, {problem}: {name}")
-        base, _, modifier = name.partition(".")[0].partition(":")
-        if modifier and "." not in name:
-            base = modifier
-        if base not in known:
-            listed = ", ".join(sorted(known))
-            message = (
-                f'HAPI-1194: Unknown _sort parameter value "{sanitised(base)}"'
-                f' for resource type "{query.resource_type}"'
-                " (Note: sort parameters values must use a valid Search Parameter)."
-                f" Valid values for this search are: [{listed}]"
-            )
-            raise FhirError(400, message[:ERROR_LENGTH])
-        query.sort.append((name, descending))
+        query.sort.append((_sort_key(registry, query.resource_type, name), descending))
+
+
+def _sort_key(registry: ParameterRegistry, resource_type: str, name: str) -> SortKey:
+    """Reads `parameter`, `parameter.chain` or HAPI's `Type:parameter.chain`."""
+    target, typed, path = name.partition(":") if ":" in name else ("", "", name)
+    if path.count(".") > 1:
+        problem = "can not chain more than once in a sort expression"
+        raise FhirError(400, f"HAPI-2286: Invalid _sort expression, {problem}: {path}")
+    parameter, _, chain = path.partition(".")
+    known = registry.parameters(resource_type)
+    if parameter not in known:
+        raise unknown_sort("1194", parameter, resource_type, known)
+    return SortKey(parameter, chain, target if typed else None)
+
+
+def unknown_sort(code: str, name: str, resource_type: str, valid: Iterable[str]) -> FhirError:
+    """HAPI's error for a sort by an unknown parameter."""
+    message = (
+        f'HAPI-{code}: Unknown _sort parameter value "{sanitised(name)}" for resource type "{resource_type}"'
+        " (Note: sort parameters values must use a valid Search Parameter)."
+        f" Valid values for this search are: [{', '.join(sorted(valid))}]"
+    )
+    return FhirError(400, message[:ERROR_LENGTH])
 
 
 def _include_hash(include: Include) -> int:

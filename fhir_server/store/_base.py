@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from fhir_server.errors import ServerError, WritesElsewhere
-from fhir_server.search import own_parameters
+from fhir_server.search import custom_parameters
 from fhir_server.search.hashing import index_hash
-from fhir_server.search.parameters import Key, Own, ParameterRegistry, parameters, resource_types
+from fhir_server.search.parameters import CustomParameters, Key, ParameterRegistry, parameters, resource_types
 from fhir_server.store import schema
 from fhir_server.store.store import Store
 from fhir_server.store.temporary import TemporaryFolder
@@ -93,6 +93,7 @@ def prepare(connection: sqlite3.Connection) -> ParameterRegistry:
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise ServerError("this SQLite file is not a store of this server; name another file")
         script = "CREATE TABLE meta (name TEXT PRIMARY KEY, value); INSERT INTO meta VALUES ('next', 1);"
+        script += f"INSERT INTO meta VALUES ('meaning', {schema.MEANING});"
         script += "CREATE TABLE params (param INTEGER PRIMARY KEY, type TEXT, name TEXT, UNIQUE (type, name));"
         connection.executescript(
             f"BEGIN; {script} {schema.create()}; {schema.COUNTS}; PRAGMA user_version = {schema.FORMAT}; COMMIT"
@@ -118,7 +119,7 @@ def _numbers(connection: sqlite3.Connection) -> dict[Key, int]:
 
 def registry_of(connection: sqlite3.Connection) -> ParameterRegistry:
     """The search parameters of a file, including those that clients have defined."""
-    return ParameterRegistry(_numbers(connection), own_parameters.from_text(own_text(connection)))
+    return ParameterRegistry(_numbers(connection), custom_parameters.from_text(own_text(connection)))
 
 
 def own_text(connection: sqlite3.Connection) -> str:
@@ -165,19 +166,29 @@ class BaseStore(Store):
         seen = self._data_version()
         if seen != self._seen:
             self._seen = seen
-            if own_text(self.connection) != own_parameters.as_text(self.registry.own):
+            if own_text(self.connection) != custom_parameters.as_text(self.registry.custom):
                 self.registry = registry_of(self.connection)
 
-    def define(self, own: Own, changed: Collection[Key]) -> None:
+    def define(self, custom: CustomParameters, changed: Collection[Key]) -> None:
         """See `Store.define`. The definitions are saved in the file, for other processes and the next start."""
         self._write_pending()
         self.connection.executemany("INSERT OR IGNORE INTO params (type, name) VALUES (?, ?)", changed)
-        text = own_parameters.as_text(own)
+        text = custom_parameters.as_text(custom)
         self.connection.execute("INSERT OR REPLACE INTO meta VALUES ('parameters', ?)", (text,))
         self.registry = registry_of(self.connection)
         numbers = [(self.registry.number(*key),) for key in changed]
         for table in schema.INDEXES:
             self.connection.executemany(f"DELETE FROM main.{table} WHERE param = ?", numbers)
+
+    @property
+    def meaning(self) -> int:
+        """The number (`schema.MEANING`) of the version that indexed the clients' search parameters."""
+        row = self.connection.execute("SELECT value FROM meta WHERE name = 'meaning'").fetchone()
+        return int(row[0]) if row else 1
+
+    def set_meaning(self) -> None:
+        """Saves that the clients' search parameters are indexed by this version."""
+        self.connection.execute("INSERT OR REPLACE INTO meta VALUES ('meaning', ?)", (schema.MEANING,))
 
     @property
     def next_number(self) -> int:

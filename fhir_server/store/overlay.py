@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from fhir_server.search.indexer import TableRows
-from fhir_server.search.parameters import Key, Own, ParameterRegistry
+from fhir_server.search.parameters import CustomParameters, Key, ParameterRegistry
 from fhir_server.store import schema
 from fhir_server.store._base import BaseStore, connect
 from fhir_server.store.store import Store
@@ -61,6 +62,7 @@ class OverlayStore(Store):
         self._pool = pool
         self._next = base.next_number
         self._first = self._next
+        """The first number of what requests create: above those of the base and of a chart that it began with."""
         self._own = False
 
     def refresh(self) -> None:
@@ -69,12 +71,12 @@ class OverlayStore(Store):
             self._pool.base.refresh()
             self.registry = self._pool.base.registry
 
-    def define(self, own: Own, changed: Collection[Key]) -> None:
+    def define(self, custom: CustomParameters, changed: Collection[Key]) -> None:
         """See `Store.define`. Changed parameters get negative numbers, which no row of the base uses."""
         numbers = dict(self.registry.numbers)
         free = min(0, *numbers.values())
         numbers |= {key: free - place for place, key in enumerate(changed, 1)}
-        self.registry = ParameterRegistry(numbers, own)
+        self.registry = ParameterRegistry(numbers, custom)
 
     def next_row_id(self) -> int:
         """See `Store.next_row_id`. The base's counter does not change."""
@@ -90,13 +92,31 @@ class OverlayStore(Store):
         """Sets the counter back to `number`. No resource may have a number from `number` on."""
         self._next = number
 
+    def skip_to(self, number: int) -> None:
+        """Raises the counter to at least `number`."""
+        self._next = max(self._next, number)
+
+    def begin_with(
+        self, resources: Sequence[tuple[int, str, str, int, int, str]], tables: Mapping[str, list[Any]]
+    ) -> None:
+        """Adds resources as if the base had always had them; those of the base with the same type and id are replaced.
+
+        Call before the first request. `resources` and `tables` are as in `BaseStore.insert_many`.
+        """
+        with self.transaction():
+            self.omit(self.numbers([f"{row[1]}/{row[2]}" for row in resources]).values())
+            self.connection.executemany("INSERT INTO temp.own_resources VALUES (?, ?, ?, ?, ?, ?)", resources)
+            for table, values in tables.items():
+                self._pending.write_rows(self.connection, self.prefix, table, list(values))
+        self._next = self._first = resources[-1][0] + 1
+
     def created(self) -> list[tuple[str, str, str]]:
         """The type, id and text of each first version that was created here, in order."""
         if not self._own:
             return []
-        own = "SELECT row_id, type, id, version, text FROM temp.own_"
+        created = "SELECT row_id, type, id, version, text FROM temp.own_"
         sql = (
-            f"SELECT type, id, text FROM ({own}resources UNION ALL {own}versions)"
+            f"SELECT type, id, text FROM ({created}resources UNION ALL {created}versions)"
             " WHERE version = 1 AND row_id >= ? ORDER BY row_id"
         )
         return self.query(sql, (self._first,)).fetchall()
@@ -105,13 +125,14 @@ class OverlayStore(Store):
         """The type, id, version and text (None: deleted) of all versions written here since `since` (ms), in order."""
         if not self._own:
             return []
-        own = "SELECT row_id, type, id, version, updated, text FROM temp.own_"
+        written = "SELECT row_id, type, id, version, updated, text FROM temp.own_"
         sql = (
-            f"SELECT type, id, version, text FROM ({own}resources UNION ALL {own}versions) AS own WHERE updated >= ?"
-            " AND NOT EXISTS (SELECT 1 FROM main.resources WHERE row_id = own.row_id AND version = own.version)"
-            " ORDER BY updated, row_id, version"
+            f"SELECT type, id, version, text FROM ({written}resources UNION ALL {written}versions) AS rows"
+            " WHERE updated >= ? AND NOT EXISTS"
+            " (SELECT 1 FROM main.resources WHERE row_id = rows.row_id AND version = rows.version)"
+            " AND NOT (version = 1 AND row_id BETWEEN ? AND ?) ORDER BY updated, row_id, version"
         )  # own_versions also has the base's versions that were replaced here
-        return self.query(sql, (since,)).fetchall()
+        return self.query(sql, (since, self._pool.base.next_number, self._first - 1)).fetchall()
 
     def replaced(self) -> list[tuple[str, str, str | None, str | None]]:
         """The type, id, text before and text now of each resource that requests wrote here, in the order of the first
@@ -122,10 +143,13 @@ class OverlayStore(Store):
         return [(*name, before, after and after.text) for name, (before, after) in rows.items()]
 
     def _before(self, kind: str, name: str) -> str | None:
-        """The text of a resource before the first request, as amended."""
+        """The text of a resource before the first request, as amended or as the chart has it."""
+        first = self.version(kind, name, 1)
+        if first is not None and self._pool.base.next_number <= first.row_id < self._first:
+            return first.text
         base = self._pool.base.find(kind, name)
-        own = base and self.version(kind, name, base.version)
-        return own.text if base and own and own.row_id == base.row_id else None
+        amended = base and self.version(kind, name, base.version)
+        return amended.text if base and amended and amended.row_id == base.row_id else None
 
     def numbers(self, references: Collection[str]) -> dict[str, int]:
         """The numbers of the base's resources (`Observation/12`) that exist."""
@@ -151,7 +175,8 @@ class OverlayStore(Store):
         if self._own:
             self._pool.give_back(self.connection)
             self._pending.undo()
-            self.connection, self._own = self._pool.base.connection, False
+            self.connection = self._pool.base.connection
+            self._own = False
             self.registry = self._pool.base.registry
 
     def _begin(self) -> None:

@@ -16,6 +16,10 @@ from fhir_server.search.kinds import KINDS
 FORMAT = 5
 """Increase it when the tables change. A file of another format is refused."""
 
+MEANING = 3
+"""Increase it when FHIRPath gets another meaning. If a file has a lower number, the search parameters that
+clients defined are indexed again when it is opened."""
+
 COLUMNS: dict[str, tuple[str, ...]] = {
     "resources": ("row_id", "type", "id", "version", "updated", "text"),
     "versions": ("row_id", "type", "id", "version", "updated", "text"),
@@ -66,7 +70,7 @@ def _index(name: str, schema: str = "main", prefix: str = "") -> str:
 
     Numbers need the type INTEGER: SQLite uses no index to compare an INTEGER with an untyped column.
     """
-    columns = ", ".join(f"{one} INTEGER" if one in ("param", "row_id") else one for one in COLUMNS[name])
+    columns = ", ".join(f"{column} INTEGER" if column in ("param", "row_id") else column for column in COLUMNS[name])
     key = ", ".join(COLUMNS[name])
     return f"CREATE TABLE {schema}.{prefix}{name} ({columns}, PRIMARY KEY ({key})) WITHOUT ROWID"
 

@@ -21,7 +21,7 @@ from fhir_server.bounds import Meter
 from fhir_server.search import names, pairs
 from fhir_server.search.indexer import TableRows
 from fhir_server.search.kinds.kind import TableRow
-from fhir_server.search.parameters import Key, Own, ParameterRegistry
+from fhir_server.search.parameters import CustomParameters, Key, ParameterRegistry
 from fhir_server.store import schema
 from fhir_server.wire.json_text import decode
 from fhir_server.wire.json_values import Json
@@ -212,7 +212,7 @@ class Store(ABC):
         numbers = self.registry.number(resource_type, "url"), names.number(url)
         return self.rows([row_id for (row_id,) in self.query(sql, numbers)])
 
-    def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Version]:
+    def history(self, where: str, values: Sequence[object], limit: int = -1, offset: int = 0) -> list[Version]:
         """Versions that match a condition on type, id or row_id, newest first."""
         rows = "SELECT *, text IS NULL AS gone FROM"  # a column, as in the indexes, so that SQLite reads them in order
         sql = (
@@ -313,15 +313,15 @@ class Store(ABC):
         both = pairs.numbers(self.registry, resource_type)
         if both is not None:
             self._write_pending()
-            own = f"{self.prefix}{pairs.TABLE}"
-            self.connection.execute(f"DELETE FROM {own} WHERE param = ?", both[1:])
+            table = f"{self.prefix}{pairs.TABLE}"
+            self.connection.execute(f"DELETE FROM {table} WHERE param = ?", both[1:])
             listed = ", ".join(pairs.COLUMNS)
             missing = f"{pairs.joined(*map(str, both))} EXCEPT SELECT {listed} FROM {pairs.TABLE}"
-            self.connection.execute(f"INSERT INTO {own} {missing}")
+            self.connection.execute(f"INSERT INTO {table} {missing}")
 
     @abstractmethod
-    def define(self, own: Own, changed: Collection[Key]) -> None:
-        """Makes `own` the clients' search parameters. The index rows of the `changed` ones are deleted.
+    def define(self, custom: CustomParameters, changed: Collection[Key]) -> None:
+        """Makes `custom` the clients' search parameters. The index rows of the `changed` ones are deleted.
 
         Call inside a transaction.
         """

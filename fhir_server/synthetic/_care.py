@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from fhir_server.synthetic._clock import DAY, Clock
+from fhir_server.synthetic._clock import DAY, HospitalClock
 from fhir_server.synthetic._courses import Features
-from fhir_server.synthetic._profile import Profile
+from fhir_server.synthetic._profile import HospitalProfile
 from fhir_server.synthetic._stays import Stay
-from fhir_server.synthetic.dice import Dice
+from fhir_server.synthetic.seeded_random import SeededRandom
 
 SEEN = {"admitted": (16, 60), "followed": (4, 120), "new": (20, 300)}
 """The minimum and maximum number of days since the last visit, by setting."""
@@ -28,7 +28,7 @@ _CT = ("IMGCT0491", "IMGCT0491", "IMGCT0491", "IMGIL0001", "74177")
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """An outpatient visit. `kind`: `clinic`, `draw` (only a blood draw) or `imaging`."""
+    """An outpatient visit. `kind`: `clinic`, `draw` (only a blood draw), `imaging`, or `warfarin` (only an INR)."""
 
     start: int
     end: int
@@ -55,7 +55,7 @@ class Thyroid:
 
 @dataclass(frozen=True, slots=True)
 class Care:
-    """Care with a date. Times are as in `Clock`."""
+    """Care with a date. Times are as in `HospitalClock`."""
 
     images: tuple[tuple[int, str], ...] = ()
     """CTs of the abdomen: time and procedure code."""
@@ -72,13 +72,19 @@ def overlaps(start: int, end: int, other_start: int, other_end: int) -> bool:
 class Planner:
     """Plans one patient's visits and care outside the stays."""
 
-    def __init__(self, dice: Dice, clock: Clock, profile: Profile, stays: Sequence[Stay], until: int) -> None:
-        self._dice, self._clock, self._profile, self._stays, self._until = dice, clock, profile, stays, until
+    def __init__(
+        self, rng: SeededRandom, clock: HospitalClock, profile: HospitalProfile, stays: Sequence[Stay], until: int
+    ) -> None:
+        self._rng = rng
+        self._clock = clock
+        self._profile = profile
+        self._stays = stays
+        self._until = until
         self._visits: list[Visit] = []
 
     def draws(self, ago: Iterable[int]) -> None:
         """Adds visits for the blood samples taken at these times (minutes before now) that are not during a stay."""
-        outside = sorted({-one for one in ago if not any(stay.holds(-one) for stay in self._stays)})
+        outside = sorted({-minutes for minutes in ago if not any(stay.holds(-minutes) for stay in self._stays)})
         groups: list[list[int]] = []
         for time in outside:
             if groups and time - groups[-1][-1] <= 60:
@@ -98,14 +104,30 @@ class Planner:
             self._vaccine(features.influenza, ((10, 70), (320, 358)), ((372, 420), (700, 780))),
             self._covid(features.covid),
         )
-        return care, tuple(sorted(self._visits, key=lambda one: one.start))
+        return care, self._sorted()
+
+    def warfarin(self, start: int) -> tuple[Visit, ...]:
+        """All visits, including the checks of a warfarin started at this time: after a week, then every few weeks."""
+        day = min(self._clock.days_ago(start), self._profile.size.span) - 7
+        last = self._clock.days_ago(self._until)
+        while day > last:
+            time = self._clock.at(day, self._rng.between(8, 15), self._rng.between(0, 59))
+            if self._clock.is_weekend(day) or not self._free(time, time + 15):
+                day -= 1
+                continue
+            self._visits.append(Visit(time, time + 15, "warfarin"))
+            day -= self._rng.between(21, 42)
+        return self._sorted()
+
+    def _sorted(self) -> tuple[Visit, ...]:
+        return tuple(sorted(self._visits, key=lambda visit: visit.start))
 
     def _free(self, start: int, end: int) -> bool:
-        stays = any(overlaps(start, end, one.start - _NEAR, one.until + _NEAR) for one in self._stays)
+        stays = any(overlaps(start, end, stay.start - _NEAR, stay.until + _NEAR) for stay in self._stays)
         return (
             end < self._until
             and not stays
-            and not any(overlaps(start, end, one.start - 15, one.end + 15) for one in self._visits)
+            and not any(overlaps(start, end, visit.start - 15, visit.end + 15) for visit in self._visits)
         )
 
     def _day(self, spans: Sequence[tuple[int, int]], fits: Callable[[int], bool]) -> int | None:
@@ -115,8 +137,8 @@ class Planner:
         """
         last = self._clock.days_ago(self._until)
         for _ in range(30):
-            day = last + self._dice.between(*self._dice.pick(spans))
-            time = self._clock.at(day, self._dice.between(8, 15), self._dice.between(0, 59))
+            day = last + self._rng.between(*self._rng.pick(spans))
+            time = self._clock.at(day, self._rng.between(8, 15), self._rng.between(0, 59))
             if not self._clock.is_weekend(day) and fits(time):
                 return time
         return None
@@ -128,80 +150,82 @@ class Planner:
             return ()
 
         def fits(time: int) -> bool:
-            inside = any(one.start + 120 < time < one.until - 60 for one in self._stays)
+            inside = any(stay.start + 120 < time < stay.until - 60 for stay in self._stays)
             return inside or self._free(time - 15, time + 40)
 
         time = self._day(spans[features.ct], fits)
         if time is None:
             return ()
-        if not any(one.holds(time) for one in self._stays):
+        if not any(stay.holds(time) for stay in self._stays):
             self._visits.append(Visit(time - 15, time + 40, "imaging"))
-        return ((time, self._dice.pick(_CT)),)
+        return ((time, self._rng.pick(_CT)),)
 
     def _clinic(self, features: Features, setting: str) -> list[Visit]:
         """Visits to the clinic, oldest first; enough for the thyroid tests (six weeks apart) and electrocardiograms."""
-        dice, clock, size = self._dice, self._clock, self._profile.size
-        day = clock.days_ago(self._until) + dice.between(*SEEN[setting])
+        rng, clock, size = self._rng, self._clock, self._profile.size
+        day = clock.days_ago(self._until) + rng.between(*SEEN[setting])
         made: list[Visit] = []
-        least = 3 if features.thyroid in ("overt", "once high") else 2 if features.late_ecg else 1
+        least = 2 if features.late_ecg else 1
+        if features.thyroid in ("overt", "once high"):
+            least = 3
         while day < size.span or len(made) < least:
-            start = clock.at(day, dice.between(8, 15), dice.between(0, 59))
-            visit = Visit(start, start + dice.between(30, 55), "clinic")
+            start = clock.at(day, rng.between(8, 15), rng.between(0, 59))
+            visit = Visit(start, start + rng.between(30, 55), "clinic")
             if not clock.is_weekend(day) and self._free(visit.start, visit.end):
                 made.append(visit)
                 self._visits.append(visit)
             if setting == "new" and len(made) >= max(2, least):
                 break
-            step = dice.between(*size.between_visits)
+            step = rng.between(*size.between_visits)
             spaced = max(46, step) if len(made) < least else step
             day += spaced if made and made[-1] is visit else 1
         return made[::-1]
 
     def _thyroid(self, kind: str, clinic: Sequence[Visit]) -> tuple[Thyroid, ...]:
-        dice = self._dice
+        rng = self._rng
         if kind == "none" or not clinic:
             return ()
         last = clinic[-1].start + DRAWN
-        earlier = [one.start + DRAWN for one in clinic if one.start < last - 45 * DAY]
-        normal = [Thyroid(time, dice.between(70, 420), dice.between(9, 16)) for time in earlier[:-1][-2:]]
+        earlier = [visit.start + DRAWN for visit in clinic if visit.start < last - 45 * DAY]
+        normal = [Thyroid(time, rng.between(70, 420), rng.between(9, 16)) for time in earlier[:-1][-2:]]
         before = earlier[-1] if earlier else None
         if kind in ("overt", "once high") and before is not None:
-            high = Thyroid(before, dice.between(1040, 2600), dice.between(5, 9))
-            now = Thyroid(last, dice.between(1040, 2600), dice.between(5, 9))
+            high = Thyroid(before, rng.between(1040, 2600), rng.between(5, 9))
+            now = Thyroid(last, rng.between(1040, 2600), rng.between(5, 9))
             if kind == "once high":
-                now = Thyroid(last, dice.between(150, 420), dice.between(9, 15))
+                now = Thyroid(last, rng.between(150, 420), rng.between(9, 15))
             return (*normal, high, now)
         if kind == "subclinical":
-            level = dice.pick((450, 1000)) if dice.chance(0.25) else dice.between(460, 990)
-            return (*normal, Thyroid(last, level, dice.pick((8, 18)) if dice.chance(0.2) else dice.between(9, 16)))
+            level = rng.pick((450, 1000)) if rng.chance(0.25) else rng.between(460, 990)
+            return (*normal, Thyroid(last, level, rng.pick((8, 18)) if rng.chance(0.2) else rng.between(9, 16)))
         if kind == "low hormone":
-            return (*normal, Thyroid(last, dice.between(460, 990), dice.between(4, 7)))
-        return (*normal, Thyroid(last, dice.between(70, 420), dice.between(9, 16)))
+            return (*normal, Thyroid(last, rng.between(460, 990), rng.between(4, 7)))
+        return (*normal, Thyroid(last, rng.between(70, 420), rng.between(9, 16)))
 
     def _ecgs(self, features: Features, clinic: Sequence[Visit]) -> tuple[Ecg, ...]:
         """The last electrocardiogram and an earlier one, which in some charts is stored later."""
-        dice, kind = self._dice, features.qt
+        rng, kind = self._rng, features.qt
         if kind == "none":
             return ()
         here = self._stays[-1] if self._stays and self._stays[-1].end is None else None
         if here is not None:
-            times = [here.start + 40, -dice.between(4 * 60, 40 * 60)]
+            times = [here.start + 40, -rng.between(4 * 60, 40 * 60)]
         else:
-            times = [one.start + 12 for one in clinic[-2:]]
-        long, normal = dice.between(504, 561), dice.between(392, 468)
+            times = [visit.start + 12 for visit in clinic[-2:]]
+        long, normal = rng.between(504, 561), rng.between(392, 468)
         if kind == "normal":
-            last, first = normal, dice.between(392, 470)
+            last, first = normal, rng.between(392, 470)
         elif kind == "stored last":
             last, first = normal, long
         elif kind == "late long":
-            last, first = long, long + dice.between(6, 28)
+            last, first = long, long + rng.between(6, 28)
         elif kind == "late normal":
-            last, first = normal, normal + dice.between(6, 28)
+            last, first = normal, normal + rng.between(6, 28)
         else:
-            last, first = long, dice.between(405, 478)
+            last, first = long, rng.between(405, 478)
         if len(times) == 1:
             return (Ecg(times[0], last, times[0] + 5),)
-        held = min(-2, times[1] + dice.between(2 * 60, 20 * 60)) if features.late_ecg else times[0] + 5
+        held = min(-2, times[1] + rng.between(2 * 60, 20 * 60)) if features.late_ecg else times[0] + 5
         return (Ecg(times[0], first, held), Ecg(times[1], last, min(-3, times[1] + 5)))
 
     def _vaccine(self, kind: str, recent: Sequence[tuple[int, int]], old: Sequence[tuple[int, int]]) -> int | None:

@@ -70,7 +70,7 @@ LABS = {
         Test("TRIG", "mg/dL", 115, 30, 18, 42, 480, 0, (None, 150)),
         Test("TSH", "m[IU]/L", 2.0, 0.6, 0.3, 0.05, 38.0, 2, (0.4, 4.5)),
         Test("FT4", "ng/dL", 1.2, 0.12, 0.06, 0.2, 4.0, 1, (0.8, 1.8)),
-        Test("INR", "{INR}", 1.0, 0.04, 0.04, 0.8, 5.2, 1, (0.8, 1.2)),
+        Test("INR", "{INR}", 1.0, 0.04, 0.04, 0.8, 5.2, 1, (0.8, 1.2), critical=(None, 5.0)),
         Test("CRP", "mg/L", 2.5, 1.0, 0.8, 0.2, 260.0, 1, (None, 5.0)),
         Test("LACT", "mmol/L", 1.1, 0.2, 0.2, 0.4, 8.5, 1, (0.5, 2.0), critical=(None, 4.0)),
         Test("BNP", "pg/mL", 42, 18, 12, 5, 3400, 0, (None, 100)),
@@ -92,7 +92,7 @@ VITALS = {
     for test in (
         Test("HEARTRATE", "/min", 74, 8, 6, 42, 148, 0),
         Test("RR", "/min", 16, 1, 1.2, 9, 34, 0),
-        Test("SPO2", "%", 97, 0.8, 0.8, 84, 100, 0),
+        Test("SPO2", "%", 97, 0.8, 0.8, 76, 100, 0),
         Test("TEMP", "Cel", 36.8, 0.1, 0.2, 35.2, 40.3, 1),
         Test("SBP", "mm[Hg]", 122, 9, 7, 82, 208, 0),
         Test("DBP", "mm[Hg]", 75, 6, 5, 44, 118, 0),
@@ -102,6 +102,15 @@ VITALS = {
     )
 }
 TESTS = {**LABS, **VITALS, **DERIVED}
+
+CALLED = {
+    **dict.fromkeys(("MG", "PHOS"), "magnesium and phosphate"),
+    **dict.fromkeys(("HGB", "PLT"), "blood count"),
+    "LACT": "lactate",
+    "INR": "INR",
+}
+"""How the laboratory names the panel of a critical result; others belong to `CHEMISTRY`."""
+CHEMISTRY = "sodium, potassium, calcium and glucose"
 
 BASIC = ("NA", "K", "CL", "CO2", "BUN", "CREA", "GLU", "CA")
 COUNT = ("WBC", "HGB", "PLT")

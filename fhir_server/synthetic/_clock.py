@@ -8,7 +8,7 @@ DAY = 24 * 60
 _TEXTS = tuple(f"T{minute // 60:02d}:{minute % 60:02d}:00+00:00" for minute in range(DAY))
 
 
-class Clock:
+class HospitalClock:
     """Formats times as the benchmark's server does. `today` is the date of now."""
 
     def __init__(self, now: datetime) -> None:

@@ -47,20 +47,20 @@ class Contacts:
 
     def __init__(self, story: Story, ids: Ids) -> None:
         self.stays: list[Contact] = []
-        self.visits = [Contact(ids.next("e"), one.start, one.end, one) for one in story.visits]
+        self.visits = [Contact(ids.next("e"), visit.start, visit.end, visit) for visit in story.visits]
         for stay in story.stays:
-            own = ids.next("e")
+            encounter = ids.next("e")
             parts = tuple(
                 Contact(ids.next("e"), part.start, part.end, part) for part in stay.segments if part.kind != "WARD"
             )
-            self.stays.append(Contact(own, stay.start, stay.end, stay, parts))
+            self.stays.append(Contact(encounter, stay.start, stay.end, stay, parts))
         self._all = [*self.stays, *self.visits]
 
     def at(self, time: int) -> Contact | None:
         """The stay or visit at this time."""
-        for one in self._all:
-            if one.start <= time <= one.until:
-                return one
+        for contact in self._all:
+            if contact.start <= time <= contact.until:
+                return contact
         return None
 
     def encounter(self, time: int) -> str:
@@ -71,7 +71,7 @@ class Contacts:
     @staticmethod
     def bedside(contact: Contact, time: int) -> str:
         """The id of the stay's emergency or intensive care encounter at this time, otherwise of the stay itself."""
-        for one in contact.parts:
-            if one.start <= time < one.until:
-                return one.id
+        for part in contact.parts:
+            if part.start <= time < part.until:
+                return part.id
         return contact.id

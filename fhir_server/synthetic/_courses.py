@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fhir_server.synthetic._clock import DAY
-from fhir_server.synthetic._profile import Profile
-from fhir_server.synthetic.dice import Dice
+from fhir_server.synthetic._profile import HospitalProfile
+from fhir_server.synthetic.seeded_random import SeededRandom
 
 SETTINGS = (("admitted", 0.48), ("followed", 0.36), ("new", 0.16))
 MAGNESIUM = (("severe", 0.17), ("moderate", 0.19), ("mild", 0.19), ("normal", 0.29), ("stale", 0.1), ("never", 0.06))
@@ -74,46 +74,46 @@ class Courses:
     a1c: Course = field(default_factory=Course)
 
 
-def all_courses(dice: Dice, profile: Profile, count: int) -> list[Courses]:
+def all_courses(rng: SeededRandom, profile: HospitalProfile, count: int) -> list[Courses]:
     """The courses of `count` patients."""
-    settings = _dealt(dice, SETTINGS, count)
+    settings = _dealt(rng, SETTINGS, count)
     inside = [n for n, setting in enumerate(settings) if setting == "admitted"]
     outside = [n for n, setting in enumerate(settings) if setting != "admitted"]
-    a1c = _a1c(dice, profile, count)
+    a1c = _a1c(rng, profile, count)
     magnesium = {
-        **dict(zip(inside, _magnesium(dice, profile, len(inside)), strict=True)),
-        **dict(zip(outside, _old(dice, profile, len(outside), 0.55), strict=True)),
+        **dict(zip(inside, _magnesium(rng, profile, len(inside)), strict=True)),
+        **dict(zip(outside, _old(rng, profile, len(outside), 0.55), strict=True)),
     }
-    potassium = _potassium(dice, profile, settings)
+    potassium = _potassium(rng, profile, settings)
     glucose = {
-        **dict(zip(inside, _glucose(dice, profile, len(inside)), strict=True)),
-        **{n: Course(tuple(KeyReading(one.ago) for one in potassium[n].readings)) for n in outside},
+        **dict(zip(inside, _glucose(rng, profile, len(inside)), strict=True)),
+        **{n: Course(tuple(KeyReading(reading.ago) for reading in potassium[n].readings)) for n in outside},
     }
     return [
         Courses(
             setting,
-            magnesium=_marked(dice, magnesium[n]),
-            potassium=_marked(dice, potassium[n]),
+            magnesium=_marked(rng, magnesium[n]),
+            potassium=_marked(rng, potassium[n]),
             glucose=glucose[n],
-            a1c=_marked(dice, a1c[n]),
+            a1c=_marked(rng, a1c[n]),
         )
         for n, setting in enumerate(settings)
     ]
 
 
-def _dealt(dice: Dice, shares: Sequence[tuple[str, float]], count: int) -> list[str]:
+def _dealt(rng: SeededRandom, shares: Sequence[tuple[str, float]], count: int) -> list[str]:
     """`count` kinds in random order, in these shares. Patients left over by rounding get the first kind."""
     kinds = [kind for kind, share in shares for _ in range(int(share * count))]
-    return dice.shuffled([shares[0][0]] * (count - len(kinds)) + kinds)
+    return rng.shuffled([shares[0][0]] * (count - len(kinds)) + kinds)
 
 
-def _with_edges(dice: Dice, edges: Sequence[int], low: int, high: int, count: int) -> list[int]:
+def _with_edges(rng: SeededRandom, edges: Sequence[int], low: int, high: int, count: int) -> list[int]:
     """`count` integers from `low` to `high` in random order. They include `edges`, if these are between the limits."""
     inside = [edge for edge in edges if low <= edge <= high][:count]
-    return dice.shuffled(inside + [dice.between(low, high) for _ in range(count - len(inside))])
+    return rng.shuffled(inside + [rng.between(low, high) for _ in range(count - len(inside))])
 
 
-def _magnesium(dice: Dice, profile: Profile, count: int) -> list[Course]:
+def _magnesium(rng: SeededRandom, profile: HospitalProfile, count: int) -> list[Course]:
     first, second, third = profile.magnesium_levels
     bounds = {
         "severe": (first * 6 // 10, first - 1),
@@ -121,11 +121,11 @@ def _magnesium(dice: Dice, profile: Profile, count: int) -> list[Course]:
         "mild": (second, third),
         "normal": (third + 1, third * 3 // 2),
     }
-    kinds = _dealt(dice, MAGNESIUM, count)
-    times = iter(_with_edges(dice, (profile.window, profile.window - 1, profile.window), 30, profile.window, count))
-    stale = iter(_stale(dice, profile.window, kinds.count("stale")))
+    kinds = _dealt(rng, MAGNESIUM, count)
+    times = iter(_with_edges(rng, (profile.window, profile.window - 1, profile.window), 30, profile.window, count))
+    stale = iter(_stale(rng, profile.window, kinds.count("stale")))
     levels = {
-        kind: iter(_with_edges(dice, (high, low, high), low, high, kinds.count(kind)))
+        kind: iter(_with_edges(rng, (high, low, high), low, high, kinds.count(kind)))
         for kind, (low, high) in bounds.items()
     }
     out = []
@@ -133,79 +133,79 @@ def _magnesium(dice: Dice, profile: Profile, count: int) -> list[Course]:
         if kind == "never":
             out.append(Course())
         elif kind == "stale":  # mostly low, so an agent that ignores its age orders wrongly
-            out.append(Course((KeyReading(next(stale), dice.between(bounds["severe"][0], third + third // 10)),)))
+            out.append(Course((KeyReading(next(stale), rng.between(bounds["severe"][0], third + third // 10)),)))
         else:
             out.append(Course((KeyReading(next(times), next(levels[kind])),)))
     return out
 
 
-def _stale(dice: Dice, window: int, count: int) -> list[int]:
+def _stale(rng: SeededRandom, window: int, count: int) -> list[int]:
     """Ages up to two days longer than the window, some by only one minute."""
-    return _with_edges(dice, (window + 1, window + 1, window + 20), window + 1, window + 2 * DAY, count)
+    return _with_edges(rng, (window + 1, window + 1, window + 20), window + 1, window + 2 * DAY, count)
 
 
-def _old(dice: Dice, profile: Profile, count: int, share: float) -> list[Course]:
+def _old(rng: SeededRandom, profile: HospitalProfile, count: int, share: float) -> list[Course]:
     """Magnesium of patients at home: a level 9 to 600 days old for `share` of them, none for the others."""
     usual = profile.magnesium.steps(2.0)
     measured = int(share * count)
     drawn = [
-        Course((KeyReading(_daytime(dice, profile, 9, 600), usual + usual * dice.between(-25, 30) // 100),))
+        Course((KeyReading(_daytime(rng, profile, 9, 600), usual + usual * rng.between(-25, 30) // 100),))
         for _ in range(measured)
     ]
-    return dice.shuffled(drawn + [Course()] * (count - measured))
+    return rng.shuffled(drawn + [Course()] * (count - measured))
 
 
-def _daytime(dice: Dice, profile: Profile, first: int, last: int) -> int:
+def _daytime(rng: SeededRandom, profile: HospitalProfile, first: int, last: int) -> int:
     """The age in minutes of a time in the clinic's hours, `first` to `last` days ago (up to 2 more at weekends)."""
     minute = profile.now.hour * 60 + profile.now.minute
-    day = dice.between(first, last)
+    day = rng.between(first, last)
     day += {5: 1, 6: 2}.get((profile.now.weekday() - day) % 7, 0)  # the clinic is closed at weekends
-    return day * DAY + minute - dice.between(8 * 60 + 30, 16 * 60)
+    return day * DAY + minute - rng.between(8 * 60 + 30, 16 * 60)
 
 
-def _potassium(dice: Dice, profile: Profile, settings: Sequence[str]) -> list[Course]:
+def _potassium(rng: SeededRandom, profile: HospitalProfile, settings: Sequence[str]) -> list[Course]:
     """Levels of the last 30 hours for admitted patients, older levels for most others."""
     low = profile.potassium_low
     outside = [n for n, setting in enumerate(settings) if setting != "admitted"]
-    never = set(dice.shuffled(outside)[: int(UNMEASURED * len(outside))])
-    kinds = iter(_dealt(dice, POTASSIUM, len(settings) - len(never)))
-    dealt = [None if n in never else next(kinds) for n in range(len(settings))]
+    never = set(rng.shuffled(outside)[: int(UNMEASURED * len(outside))])
+    kinds = iter(_dealt(rng, POTASSIUM, len(settings) - len(never)))
+    sampled = [None if n in never else next(kinds) for n in range(len(settings))]
     levels = range(low - 1, low * 8 // 10 - 1, -1)  # each as often, so that no dose is right for many patients
-    short = iter(dice.shuffled([levels[n % len(levels)] for n in range(dealt.count("low"))]))
-    fine = iter(_with_edges(dice, (low, low, low + 1), low, low * 4 // 3, dealt.count("normal")))
+    short = iter(rng.shuffled([levels[n % len(levels)] for n in range(sampled.count("low"))]))
+    fine = iter(_with_edges(rng, (low, low, low + 1), low, low * 4 // 3, sampled.count("normal")))
     out = []
-    for kind, setting in zip(dealt, settings, strict=True):
+    for kind, setting in zip(sampled, settings, strict=True):
         if kind is None:
             out.append(Course())
             continue
-        ago = dice.between(40, 30 * 60) if setting == "admitted" else _daytime(dice, profile, 5, 400)
+        ago = rng.between(40, 30 * 60) if setting == "admitted" else _daytime(rng, profile, 5, 400)
         out.append(Course((KeyReading(ago, next(short if kind == "low" else fine)),)))
     return out
 
 
-def _glucose(dice: Dice, profile: Profile, count: int) -> list[Course]:
+def _glucose(rng: SeededRandom, profile: HospitalProfile, count: int) -> list[Course]:
     """Two to six readings in the window for most patients. For some, one is exactly at its end or a minute older, or
     two are in the same minute.
     """
-    kinds = _dealt(dice, GLUCOSE, count)
-    stale = iter(_stale(dice, profile.window, kinds.count("stale")))
+    kinds = _dealt(rng, GLUCOSE, count)
+    stale = iter(_stale(rng, profile.window, kinds.count("stale")))
     out = []
     for place, kind in enumerate(kinds):
         if kind == "stale":
             out.append(Course((KeyReading(next(stale)),)))
             continue
-        times = {dice.between(15, profile.window - 1) for _ in range(dice.between(1, 5))}
+        times = {rng.between(15, profile.window - 1) for _ in range(rng.between(1, 5))}
         times |= ({profile.window}, {profile.window + 1}, {profile.window, profile.window + 1}, set())[place % 4]
         readings = [KeyReading(ago) for ago in sorted(times, reverse=True)]
         if place % 5 == 0 and len(readings) > 1:  # two results of the same minute; both count
             readings.insert(0, readings[0])
-        out.append(Course(tuple(readings), dice.chance(NEIGHBOUR)))
+        out.append(Course(tuple(readings), rng.chance(NEIGHBOUR)))
     return out
 
 
-def _a1c(dice: Dice, profile: Profile, count: int) -> list[Course]:
+def _a1c(rng: SeededRandom, profile: HospitalProfile, count: int) -> list[Course]:
     interval = profile.a1c_interval
-    kinds = _dealt(dice, A1C, count)
+    kinds = _dealt(rng, A1C, count)
     days = interval // DAY
     edges = {"recent": [interval, interval - 1, interval], "old": [interval + 1, interval + 1, interval + 20]}
     out = []
@@ -213,24 +213,24 @@ def _a1c(dice: Dice, profile: Profile, count: int) -> list[Course]:
         if kind == "never":
             out.append(Course())
             continue
-        percent = 6.3 + 4.2 * dice.unit() * dice.unit() if dice.chance(0.45) else 4.8 + 1.4 * dice.unit()
+        percent = 6.3 + 3.4 * rng.unit() * rng.unit() if rng.chance(0.48) else 4.8 + 1.4 * rng.unit()
         first, last = (4, days - 4) if kind == "recent" else (days + 2, max(1000, 2 * days))
-        ago = edges[kind].pop() if edges[kind] else _daytime(dice, profile, first, last)
+        ago = edges[kind].pop() if edges[kind] else _daytime(rng, profile, first, last)
         out.append(Course((KeyReading(ago, profile.a1c.steps(percent)),)))
     return out
 
 
-def _marked(dice: Dice, course: Course) -> Course:
+def _marked(rng: SeededRandom, course: Course) -> Course:
     """The course. At random, its last result becomes amended, is repeated, or is followed by a similar test."""
     last = course.last
     if last is None:
         return course
     readings = course.readings
-    if dice.chance(AMENDED):
-        readings = (*readings[:-1], KeyReading(last.ago, last.steps, dice.pick(("amended", "corrected"))))
-    if dice.chance(REPEATED):
+    if rng.chance(AMENDED):
+        readings = (*readings[:-1], KeyReading(last.ago, last.steps, rng.pick(("amended", "corrected"))))
+    if rng.chance(REPEATED):
         readings = (*readings, readings[-1])
-    return Course(readings, dice.chance(NEIGHBOUR))
+    return Course(readings, rng.chance(NEIGHBOUR))
 
 
 _SHARES: dict[str, tuple[tuple[str, float], ...]] = {
@@ -296,21 +296,21 @@ class Features:
         return self.qt in ("stored last", "stored first", "late long", "late normal")
 
 
-def deal(dice: Dice, settings: Sequence[str]) -> list[Features]:
+def sample_features(rng: SeededRandom, settings: Sequence[str]) -> list[Features]:
     """The features of one patient for each setting (`_courses.SETTINGS`)."""
-    dealt: list[dict[str, str]] = [{} for _ in settings]
+    sampled: list[dict[str, str]] = [{} for _ in settings]
     for name, shares in _SHARES.items():
         places = [n for n, setting in enumerate(settings) if setting in _CONCERNS.get(name, (setting,))]
-        _spread(dice, dealt, places, name, shares)
-    _spread(dice, dealt, [n for n, one in enumerate(dealt) if one.get("tumour") == "yes"], "ct", _STAGING)
-    return [Features(**one) for one in dealt]
+        _spread(rng, sampled, places, name, shares)
+    _spread(rng, sampled, [n for n, features in enumerate(sampled) if features.get("tumour") == "yes"], "ct", _STAGING)
+    return [Features(**features) for features in sampled]
 
 
 def _spread(
-    dice: Dice, dealt: list[dict[str, str]], places: list[int], name: str, shares: Sequence[tuple[str, float]]
+    rng: SeededRandom, sampled: list[dict[str, str]], places: list[int], name: str, shares: Sequence[tuple[str, float]]
 ) -> None:
     """Assign the kinds of one feature to the patients at `places`. Patients left over by rounding get the last kind."""
     kinds = [kind for kind, share in shares for _ in range(round(share * len(places)))]
     kinds = (kinds + [shares[-1][0]] * len(places))[: len(places)]
-    for place, kind in zip(places, dice.shuffled(kinds), strict=True):
-        dealt[place][name] = kind
+    for place, kind in zip(places, rng.shuffled(kinds), strict=True):
+        sampled[place][name] = kind

@@ -146,6 +146,22 @@ MIXED = tuple(drug for drug in _ALL if drug.bag)
 """Drugs that are mixed into a bag of sodium chloride."""
 
 
+GROUPS = (
+    {"omeprazole", "pantoprazole"},
+    {"lisinopril", "losartan"},
+    {"furosemide", "furosemide iv"},
+    {"ondansetron", "ondansetron oral"},
+    {"enoxaparin", "enoxaparin 30", "enoxaparin 80", "enoxaparin 80 once"},
+)
+"""Drugs of which a patient takes only one at a time. Opioids and anticoagulants are not here: two of them are what some
+tasks look for."""
+
+
+def are_alike(drug: Drug, second: Drug) -> bool:
+    """Whether a patient needs only one of two drugs: the same drug, or two of one group."""
+    return drug.key == second.key or any({drug.key, second.key} <= group for group in GROUPS)
+
+
 def suitable(keys: Iterable[str], allergies: tuple[str, ...], *, renal: bool) -> Drug | None:
     """The first of these drugs that the patient's allergies and kidney allow, or None.
 

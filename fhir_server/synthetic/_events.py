@@ -11,17 +11,17 @@ from fhir_server.synthetic import _vocabulary as v
 from fhir_server.synthetic._bedside import cultures
 from fhir_server.synthetic._care import Visit
 from fhir_server.synthetic._chart import Chart, Draw
-from fhir_server.synthetic._clock import DAY, Clock
+from fhir_server.synthetic._clock import DAY, HospitalClock
 from fhir_server.synthetic._contacts import Contact, Contacts, Ids
 from fhir_server.synthetic._drugs import Drug
 from fhir_server.synthetic._notes import Notes
 from fhir_server.synthetic._orders import Order, Pharmacy, operation
 from fhir_server.synthetic._problems import TUMOUR
-from fhir_server.synthetic._profile import Profile
+from fhir_server.synthetic._profile import HospitalProfile
 from fhir_server.synthetic._resources import CPT, LOCAL, LOINC, JsonObject
 from fhir_server.synthetic._stays import HOUR, Segment, Stay
 from fhir_server.synthetic._story import Story
-from fhir_server.synthetic.dice import Dice
+from fhir_server.synthetic.seeded_random import SeededRandom
 
 _DONE = ("completed",) * 14 + ("not-done", "entered-in-error")
 _ECG = (CPT, "93000", "Electrocardiogram, routine, with interpretation and report")
@@ -38,6 +38,7 @@ _LINES = (
 )
 _VENTILATION = (CPT, "94002", "Ventilation assist and management")
 _DIET = (LOCAL + "orders", "DIET01", "Diet as tolerated")
+_OXYGEN = (LOCAL + "orders", "RT0100", "Oxygen, titrate to a saturation of 92 to 96 %")
 _NURSING = (
     (LOCAL + "orders", "NUR100", "Vital signs every shift"),
     (LOCAL + "orders", "NUR210", "Up in chair three times a day"),
@@ -51,9 +52,22 @@ Event = tuple[JsonObject, int]
 class Events:
     """Samples the resources of one patient, except readings."""
 
-    def __init__(self, dice: Dice, clock: Clock, profile: Profile, story: Story, contacts: Contacts, ids: Ids) -> None:
-        self._dice, self._clock, self._profile, self._story, self._ids = dice, clock, profile, story, ids
-        self._contacts, self._mrn = contacts, story.person.mrn
+    def __init__(
+        self,
+        rng: SeededRandom,
+        clock: HospitalClock,
+        profile: HospitalProfile,
+        story: Story,
+        contacts: Contacts,
+        ids: Ids,
+    ) -> None:
+        self._rng = rng
+        self._clock = clock
+        self._profile = profile
+        self._story = story
+        self._ids = ids
+        self._contacts = contacts
+        self._mrn = story.person.mrn
 
     def lines(self, chart: Chart) -> Iterator[str]:
         """The resources as lines of JSON, encounters before the resources that refer to them."""
@@ -62,13 +76,13 @@ class Events:
 
     def _events(self, chart: Chart) -> Iterator[Event]:
         yield r.coverage(self._ids.next("v"), self._story.person), -400 * DAY
-        yield from encounters(self._clock, self._dice, self._story, self._contacts)
+        yield from encounters(self._clock, self._rng, self._story, self._contacts)
         yield from self._background()
-        orders = Pharmacy(self._dice, self._clock, self._profile, self._story, self._contacts, self._ids)
+        orders = Pharmacy(self._rng, self._clock, self._profile, self._story, self._contacts, self._ids)
         drugs = orders.orders(chart.draws)
         for drug in drugs:
             yield from _doses(self._clock, self._mrn, drug, orders.doses(drug), self._contacts, self._ids)
-        notes = Notes(self._dice, self._clock, self._story, chart, drugs)
+        notes = Notes(self._rng, self._clock, self._story, chart, drugs)
         for contact in self._contacts.stays:
             if isinstance(contact.what, Stay):
                 yield from self._stay(contact, contact.what)
@@ -77,13 +91,12 @@ class Events:
         for contact in self._contacts.visits:
             if isinstance(contact.what, Visit) and contact.what.kind == "clinic":
                 yield from self._coded(contact.start + 5, contact.what.end - 2, v.VISIT_SERVICES, v.SYMPTOMS)
-                if self._dice.chance(0.8):
+                if self._rng.chance(0.8):
                     yield self._note(contact, *notes.of_visit(contact, contact.what))
-        for drawn, issued in sorted(chart.critical.items()):
-            called = issued + self._dice.between(2, 9)
-            if called <= self._story.until:
-                at = self._contacts.at(called)
-                yield self._note(at, *notes.of_critical(at, drawn, called))
+        for (drawn, panel), issued in sorted(chart.critical.items()):
+            called = min(issued + self._rng.between(2, 9), self._story.until)
+            at = self._contacts.at(called)
+            yield self._note(at, *notes.of_critical(at, drawn, panel, called))
         yield from self._care()
         for draw in chart.draws:
             yield from self._panels(draw)
@@ -117,33 +130,31 @@ class Events:
 
     def _background(self) -> Iterator[Event]:
         """The problem list, allergies and vaccines."""
-        dice, clock, story = self._dice, self._clock, self._story
-        for one in story.problems:
-            code = (one.diagnosis.code, one.diagnosis.text)
-            yield self._condition(code, one.onset, one.recorded, "active", listed=True)
+        rng, clock, story = self._rng, self._clock, self._story
+        for problem in story.problems:
+            code = (problem.diagnosis.code, problem.diagnosis.text)
+            yield self._condition(code, problem.onset, problem.recorded, "active", listed=True)
         for allergen in story.allergies:
             time = self._before()
-            reaction = dice.pick(v.REACTIONS)
+            reaction = rng.pick(v.REACTIONS)
             yield r.allergy(self._ids.next("a"), allergen, reaction, self._mrn, clock.text(time)), time
-        vaccinations = [(one, self._before()) for one in dice.shuffled(v.VACCINES)[: dice.between(0, 3)]]
+        vaccinations = [(vaccine, self._before()) for vaccine in rng.shuffled(v.VACCINES)[: rng.between(0, 3)]]
         for vaccine, time in vaccinations:
-            yield self._immunization(vaccine, dice.pick(_DONE), time)
+            yield self._immunization(vaccine, rng.pick(_DONE), time)
 
     def _immunization(self, vaccine: tuple[str, str], status: str, time: int) -> Event:
         return r.immunization(self._ids.next("i"), vaccine, status, self._mrn, self._clock.text(time)), time
 
     def _before(self) -> int:
         """A time in office hours, before the first contact."""
-        starts = [one.start for one in (*self._contacts.stays, *self._contacts.visits)]
+        starts = [contact.start for contact in (*self._contacts.stays, *self._contacts.visits)]
         first = self._clock.days_ago(min(starts, default=self._story.until))
-        return self._clock.at(
-            first + self._dice.between(10, 2500), self._dice.between(8, 16), self._dice.between(0, 59)
-        )
+        return self._clock.at(first + self._rng.between(10, 2500), self._rng.between(8, 16), self._rng.between(0, 59))
 
     def _stay(self, contact: Contact, stay: Stay) -> Iterator[Event]:
-        dice, reason = self._dice, stay.reason
+        rng, reason = self._rng, stay.reason
         state = "active" if stay.end is None else "resolved"
-        arrived = stay.start + dice.between(20, 90)
+        arrived = stay.start + rng.between(20, 90)
         yield self._condition((reason.code, reason.text), stay.start, arrived, state)
         cut = operation(stay)
         if reason.procedure and cut < stay.until - 2 * HOUR:
@@ -152,11 +163,13 @@ class Events:
             yield self._procedure((CPT, "71046", "Radiologic examination, chest; 2 views"), stay.start + 75)
         yield from self._intensive(stay)
         yield from self._catheter(stay)
-        yield from cultures(dice, self._clock, self._mrn, contact, self._ids)
-        nursing = [one for one in _NURSING if one is not _DIET or reason.code != "K85.90"]  # nothing by mouth
-        for place, code in enumerate(dice.shuffled(nursing)[: dice.between(2, 4)]):
+        yield from cultures(rng, self._clock, self._mrn, contact, self._ids)
+        nursing = [code for code in _NURSING if code is not _DIET or reason.code != "K85.90"]  # nothing by mouth
+        for place, code in enumerate(rng.shuffled(nursing)[: rng.between(2, 4)]):
             status = "active" if stay.end is None else "completed"
             yield self._request(code, min(stay.start + 160 + 3 * place, stay.until), status)
+        if "SPO2" in stay.shifts:
+            yield self._request(_OXYGEN, stay.start + 20, "active" if stay.end is None else "completed")
         services = (*v.STAY_SERVICES, *2 * v.SERVICES[reason.code])
         symptoms = (*v.STAY_SYMPTOMS, *2 * v.SYMPTOMS_OF[reason.code])
         for day in range(self._clock.days_ago(stay.start), self._clock.days_ago(stay.until) - 1, -1):
@@ -173,7 +186,7 @@ class Events:
                 end = None if ongoing else (part.end or 0) - 30
                 for code in _LINES if stay.reason.code == "A41.9" else _LINES[1:]:
                     yield self._procedure(code, part.start + 25, "in-progress" if ongoing else "completed", end)
-                if stay.fatal or (stay.reason.code in ("A41.9", "J18.9") and self._dice.chance(0.35)):
+                if stay.fatal or (stay.reason.code in ("A41.9", "J18.9") and self._rng.chance(0.35)):
                     yield self._procedure(_VENTILATION, part.start + 40, "in-progress" if ongoing else "completed", end)
 
     def _catheter(self, stay: Stay) -> Iterator[Event]:
@@ -182,29 +195,29 @@ class Events:
         if stay.end is not None or kind == "none":
             return
         longest = -stay.start - 90
-        ago = self._dice.between(3 * HOUR, 46 * HOUR) if kind == "short" else self._dice.between(50 * HOUR, longest)
+        ago = self._rng.between(3 * HOUR, 46 * HOUR) if kind == "short" else self._rng.between(50 * HOUR, longest)
         yield self._procedure(_CATHETER, -ago)
         if kind == "ordered":
-            yield self._request(_REMOVAL, -self._dice.between(20, 300), "active")
+            yield self._request(_REMOVAL, -self._rng.between(20, 300), "active")
 
     def _coded(
         self, earliest: int, latest: int, services: Sequence[tuple[str, str]], symptoms: Sequence[tuple[str, str]]
     ) -> Iterator[Event]:
         """Diagnoses and billed services of a visit or of one day of a stay."""
-        dice, size = self._dice, self._profile.size
-        known = [one for one in self._story.problems if one.recorded < earliest]
-        for _ in range(dice.between(*size.diagnoses)):
-            time = dice.between(earliest, latest)
-            if known and dice.chance(0.55):
-                problem = dice.pick(known)
+        rng, size = self._rng, self._profile.size
+        known = [problem for problem in self._story.problems if problem.recorded < earliest]
+        for _ in range(rng.between(*size.diagnoses)):
+            time = rng.between(earliest, latest)
+            if known and rng.chance(0.55):
+                problem = rng.pick(known)
                 code = (problem.diagnosis.code, problem.diagnosis.text)
                 yield self._condition(code, problem.onset, time, "active")
             else:
-                state = "error" if dice.chance(0.03) else "resolved"
-                yield self._condition(dice.pick(symptoms), time, time, state)
-        for _ in range(dice.between(*size.services)):
-            service = (CPT, *dice.pick(services))
-            yield self._procedure(service, dice.between(earliest, latest), dice.pick(_DONE))
+                state = "error" if rng.chance(0.03) else "resolved"
+                yield self._condition(rng.pick(symptoms), time, time, state)
+        for _ in range(rng.between(*size.services)):
+            service = (CPT, *rng.pick(services))
+            yield self._procedure(service, rng.between(earliest, latest), rng.pick(_DONE))
 
     def _care(self) -> Iterator[Event]:
         """Images, electrocardiograms and vaccines of `Story.care`."""
@@ -228,18 +241,18 @@ class Events:
         drawn = [name for name, codes in panels.items() if codes[-1] in draw.results]
         if not drawn:
             return
-        name = drawn[0] if len(drawn) == 1 or self._dice.chance(0.5) else drawn[1]
-        code, dice, clock = (LOINC, *v.PANELS[name]), self._dice, self._clock
-        earlier = max(draw.contact.start, draw.time - dice.between(15, 400))
+        name = drawn[0] if len(drawn) == 1 or self._rng.chance(0.5) else drawn[1]
+        code, rng, clock = (LOINC, *v.PANELS[name]), self._rng, self._clock
+        earlier = max(draw.contact.start, draw.time - rng.between(15, 400))
         yield self._request(code, earlier, "completed" if draw.time < -2 * HOUR else "active")
-        issued = draw.time + dice.between(112, 160)
-        if issued > -1 or dice.chance(0.3):
+        issued = draw.time + rng.between(112, 160)
+        if issued > -1 or rng.chance(0.3):
             return
         marked = [
-            f"{one} {text} ({mark})"
-            for one in panels[name]
-            if one in draw.results
-            for text, mark in (draw.results[one],)
+            f"{code} {text} ({mark})"
+            for code in panels[name]
+            if code in draw.results
+            for text, mark in (draw.results[code],)
             if mark != "N"
         ]
         conclusion = f"Outside the reference range: {', '.join(marked)}." if marked else "Within the reference ranges."
@@ -255,22 +268,29 @@ _CLASSES = {
     "IMP": "inpatient encounter",
     "ACUTE": "inpatient acute",
 }
-_VISITS = {"clinic": "Office visit", "draw": "Laboratory draw", "imaging": "CT of the abdomen"}
+_VISITS = {
+    "clinic": "Office visit",
+    "draw": "Laboratory draw",
+    "imaging": "CT of the abdomen",
+    "warfarin": "Anticoagulation clinic",
+}
 _URGENT, _ELECTIVE = ("EM", "emergency"), ("EL", "elective")
 
 
-def encounters(clock: Clock, dice: Dice, story: Story, contacts: Contacts) -> Iterator[tuple[JsonObject, int]]:
+def encounters(
+    clock: HospitalClock, rng: SeededRandom, story: Story, contacts: Contacts
+) -> Iterator[tuple[JsonObject, int]]:
     """The encounters of a patient, each with the time of its last change."""
     for contact in contacts.stays:
         if isinstance(contact.what, Stay):
             whole = _base(clock, contact, "IMP", story.person.mrn)
-            yield whole | _stay(clock, dice, contact.what, story.person.age), contact.until
+            yield whole | _stay(clock, rng, contact.what, story.person.age), contact.until
             for part in contact.parts:
                 if isinstance(part.what, Segment):
                     kind = "EMER" if part.what.kind == "ED" else "ACUTE"
-                    one = _base(clock, part, kind, story.person.mrn)
-                    one["location"] = [_place(clock, part.what)]
-                    yield one | {"partOf": r.reference("Encounter", contact.id)}, part.until
+                    encounter = _base(clock, part, kind, story.person.mrn)
+                    encounter["location"] = [_place(clock, part.what)]
+                    yield encounter | {"partOf": r.reference("Encounter", contact.id)}, part.until
     for contact in contacts.visits:
         if isinstance(contact.what, Visit):
             yield (
@@ -279,7 +299,7 @@ def encounters(clock: Clock, dice: Dice, story: Story, contacts: Contacts) -> It
             )
 
 
-def _base(clock: Clock, contact: Contact, kind: str, mrn: str) -> JsonObject:
+def _base(clock: HospitalClock, contact: Contact, kind: str, mrn: str) -> JsonObject:
     period = {"start": clock.text(contact.start)}
     if contact.end is not None:
         period["end"] = clock.text(contact.end)
@@ -293,7 +313,7 @@ def _base(clock: Clock, contact: Contact, kind: str, mrn: str) -> JsonObject:
     }
 
 
-def _stay(clock: Clock, dice: Dice, stay: Stay, age: int) -> JsonObject:
+def _stay(clock: HospitalClock, rng: SeededRandom, stay: Stay, age: int) -> JsonObject:
     """Admission type, reason, admission source, discharge disposition and units of a stay."""
     urgency = _ELECTIVE if stay.reason.planned else _URGENT
     source = (
@@ -301,7 +321,7 @@ def _stay(clock: Clock, dice: Dice, stay: Stay, age: int) -> JsonObject:
     )
     hospitalization: JsonObject = {"admitSource": r.coding(_TERMS + "admit-source", *source)}
     if stay.end is not None:
-        home = ("snf", "Skilled nursing facility") if age >= 60 and dice.chance(0.35) else ("home", "Home")
+        home = ("snf", "Skilled nursing facility") if age >= 60 and rng.chance(0.35) else ("home", "Home")
         leaves = ("exp", "Expired") if stay.fatal else home
         hospitalization["dischargeDisposition"] = r.coding(_TERMS + "discharge-disposition", *leaves)
     return {
@@ -312,7 +332,7 @@ def _stay(clock: Clock, dice: Dice, stay: Stay, age: int) -> JsonObject:
     }
 
 
-def _place(clock: Clock, part: Segment) -> JsonObject:
+def _place(clock: HospitalClock, part: Segment) -> JsonObject:
     period = {"start": clock.text(part.start)}
     if part.end is not None:
         period["end"] = clock.text(part.end)
@@ -324,7 +344,7 @@ _CATEGORY = "http://terminology.hl7.org/CodeSystem/medicationrequest-category"
 
 
 def _doses(
-    clock: Clock, mrn: str, order: Order, doses: list[int], contacts: Contacts, ids: Ids
+    clock: HospitalClock, mrn: str, order: Order, doses: list[int], contacts: Contacts, ids: Ids
 ) -> Iterator[tuple[JsonObject, int]]:
     """The order and each administered dose, with their times.
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from fhir_server.synthetic._care import Visit
 from fhir_server.synthetic._chart import Chart
-from fhir_server.synthetic._clock import DAY, Clock
+from fhir_server.synthetic._clock import DAY, HospitalClock
 from fhir_server.synthetic._contacts import Contact
 from fhir_server.synthetic._orders import Order, operation
 from fhir_server.synthetic._resources import LOINC, Code
 from fhir_server.synthetic._stays import HOUR, WARDS, Stay
 from fhir_server.synthetic._story import Story
-from fhir_server.synthetic.dice import Dice
+from fhir_server.synthetic.seeded_random import SeededRandom
 
 ADMISSION: Code = (LOINC, "34117-2", "History and physical note")
 PROGRESS: Code = (LOINC, "11506-3", "Progress note")
@@ -41,15 +41,20 @@ Note = tuple[int, Code, str]
 
 
 class Notes:
-    def __init__(self, dice: Dice, clock: Clock, story: Story, chart: Chart, orders: Sequence[Order]) -> None:
-        self._dice, self._clock, self._story, self._orders = dice, clock, story, orders
+    def __init__(
+        self, rng: SeededRandom, clock: HospitalClock, story: Story, chart: Chart, orders: Sequence[Order]
+    ) -> None:
+        self._rng = rng
+        self._clock = clock
+        self._story = story
+        self._orders = orders
         self._rounds = sorted(chart.rounds.items())
-        self._draws = sorted(chart.draws, key=lambda one: one.time)
+        self._draws = sorted(chart.draws, key=lambda draw: draw.time)
 
     def of_stay(self, contact: Contact, stay: Stay) -> Iterator[Note]:
         """The notes on admission, on each morning, and at discharge or death."""
         clock, person, reason = self._clock, self._story.person, stay.reason
-        arrived = stay.start + self._dice.between(150, 230)
+        arrived = stay.start + self._rng.between(150, 230)
         if arrived < stay.until:
             who = "woman" if person.gender == "female" else "man"
             yield (
@@ -60,7 +65,7 @@ class Notes:
             )
         last = stay.until if stay.end is None else stay.until - 6 * HOUR
         for count, day in enumerate(range(clock.days_ago(stay.start) - 1, clock.days_ago(stay.until) - 1, -1), 2):
-            time = clock.at(day, self._dice.between(8, 10), self._dice.between(0, 59))
+            time = clock.at(day, self._rng.between(8, 10), self._rng.between(0, 59))
             if arrived < time < last:
                 yield time, PROGRESS, self._progress(contact, stay, time, count)
         if stay.end is not None:
@@ -68,24 +73,24 @@ class Notes:
 
     def of_visit(self, contact: Contact, visit: Visit) -> Note:
         """The note of a visit to the clinic."""
-        time = min(visit.end - 1, visit.start + self._dice.between(25, 29))
-        text = f"Office visit. {self._dice.pick(_OFFICE)} {self._history(time)} {self._signs(time)}"
-        return time, PROGRESS, f"{text} {self._dice.pick(_PLANS)}"
+        time = min(visit.end - 1, visit.start + self._rng.between(25, 29))
+        text = f"Office visit. {self._rng.pick(_OFFICE)} {self._history(time)} {self._signs(time)}"
+        return time, PROGRESS, f"{text} {self._rng.pick(_PLANS)}"
 
-    def of_critical(self, contact: Contact | None, drawn: int, called: int) -> Note:
-        """The note of a call about a critical result. It does not tell the result."""
+    def of_critical(self, contact: Contact | None, drawn: int, panel: str, called: int) -> Note:
+        """The note of a call about a critical result. It names the panel (`_catalog.CALLED`), and not the result."""
         minute = self._clock.minute_of_day(drawn)
-        text = f"The laboratory called a critical result of the draw at {minute // 60:02d}:{minute % 60:02d}."
+        text = f"The laboratory called a critical result of the draw at {minute // 60:02d}:{minute % 60:02d} ({panel})."
         if contact and isinstance(contact.what, Stay):
             return called, PROGRESS, f"{contact.what.reason.text}. {text} Read back, seen at once."
         return called, TELEPHONE, f"{text} Reached by telephone, without complaints; knows when to come in at once."
 
     def _progress(self, contact: Contact, stay: Stay, time: int, day: int) -> str:
-        part = next(one for one in stay.segments if one.end is None or time < one.end)
+        part = next(segment for segment in stay.segments if segment.end is None or time < segment.end)
         here = WARDS[part.ward][1]
-        feels = self._dice.pick(_ICU if part.kind == "ICU" else _WARD)
-        draws = [one for one in self._draws if one.contact is contact and time - 12 * HOUR < one.time < time - 110]
-        labs = [f"{code} {text}" for one in draws for code, (text, mark) in one.results.items() if mark != "N"][:5]
+        feels = self._rng.pick(_ICU if part.kind == "ICU" else _WARD)
+        draws = [draw for draw in self._draws if draw.contact is contact and time - 12 * HOUR < draw.time < time - 110]
+        labs = [f"{code} {text}" for draw in draws for code, (text, mark) in draw.results.items() if mark != "N"][:5]
         drugs = self._active(time, home=False)
         operated = stay.reason.service == "Surgery" and operation(stay) < time
         plan = "pain relief, mobilize, watch the wound" if operated else stay.reason.course
@@ -111,7 +116,7 @@ class Notes:
     def _death(self, stay: Stay) -> str:
         """The discharge summary of a patient who died in the hospital."""
         clock, reason, died = self._clock, stay.reason, stay.until
-        care = next(one for one in stay.segments if one.kind == "ICU")
+        care = next(segment for segment in stay.segments if segment.kind == "ICU")
         labs = self._outside(stay.start, died - 110)
         minute = clock.minute_of_day(died)
         return (
@@ -141,20 +146,20 @@ class Notes:
         )
 
     def _problems(self, time: int) -> list[str]:
-        return [one.diagnosis.text for one in self._story.problems if one.recorded <= time]
+        return [problem.diagnosis.text for problem in self._story.problems if problem.recorded <= time]
 
     def _active(self, time: int, *, home: bool) -> list[str]:
         """The names of the drugs ordered at that time: for home, or for the stay without drugs on demand."""
         return list(
             dict.fromkeys(
-                one.drug.text
-                for one in self._orders
-                if one.home == home
-                and one.status not in ("cancelled", "entered-in-error")
-                and one.start <= time
-                and (one.end is None or one.end > time)
-                and one.drug.key not in ("flush", "covid")
-                and not (one.drug.needed and not home)
+                order.drug.text
+                for order in self._orders
+                if order.home == home
+                and order.status not in ("cancelled", "entered-in-error")
+                and order.start <= time
+                and (order.end is None or order.end > time)
+                and order.drug.key not in ("flush", "covid")
+                and not (order.drug.needed and not home)
             )
         )
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 from fhir_server.synthetic._catalog import TESTS
-from fhir_server.synthetic._clock import Clock
+from fhir_server.synthetic._clock import HospitalClock
 
 _TERMS = "http://terminology.hl7.org/CodeSystem/"
 _UNITS = "http://unitsofmeasure.org"
@@ -28,7 +28,7 @@ class Reading(NamedTuple):
     """An observation before it is rendered. `value` is JSON, `encounter` is an id or "".
 
     `delay`: minutes until a laboratory result is issued. `stored`: the time of `lastUpdated`, if it is not the time of
-    the next batch (`Clock.stored`).
+    the next batch (`HospitalClock.stored`).
     """
 
     code: str
@@ -41,7 +41,7 @@ class Reading(NamedTuple):
     stored: int | None = None
 
 
-def observation(clock: Clock, id: str, subject_text: str, reading: Reading) -> str:
+def observation(clock: HospitalClock, id: str, subject_text: str, reading: Reading) -> str:
     """A reading as a line of JSON."""
     taken = clock.text(reading.time)
     known = min(reading.time + reading.delay, -1)
@@ -81,7 +81,7 @@ def shown(value: float, decimals: int) -> str:
 def limits(code: str, gender: str) -> Limits:
     """The reference range of a test for a gender, as shown."""
     test = TESTS[code]
-    return tuple(None if one is None else shown(one, test.decimals) for one in test.reference(gender))
+    return tuple(None if steps is None else shown(steps, test.decimals) for steps in test.reference(gender))
 
 
 def quantity(text: str, unit: str, comparator: str = "") -> str:
@@ -105,7 +105,9 @@ def flag(text: str, ends: Limits) -> str:
     """`L`, `H` or `N`, by the reference range."""
     low, high = _numbers(ends)
     value = float(text)
-    return "L" if value < low else "H" if value > high else "N"
+    if value < low:
+        return "L"
+    return "H" if value > high else "N"
 
 
 @cache

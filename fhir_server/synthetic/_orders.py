@@ -7,18 +7,19 @@ during a stay.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fhir_server.synthetic._chart import Draw
-from fhir_server.synthetic._clock import DAY, Clock
+from fhir_server.synthetic._clock import DAY, HospitalClock
 from fhir_server.synthetic._contacts import Contact, Contacts, Ids
-from fhir_server.synthetic._drugs import DRUGS, Drug, suitable
-from fhir_server.synthetic._problems import BIPOLAR, PAIN, TUMOUR
-from fhir_server.synthetic._profile import Profile
+from fhir_server.synthetic._drugs import DRUGS, Drug, are_alike, suitable
+from fhir_server.synthetic._problems import BIPOLAR, FIBRILLATION, PAIN, TUMOUR
+from fhir_server.synthetic._profile import HospitalProfile
 from fhir_server.synthetic._stays import HOUR, Stay
 from fhir_server.synthetic._story import Problem, Story
-from fhir_server.synthetic.dice import Dice, T
+from fhir_server.synthetic.seeded_random import SeededRandom, T
 
 _OPIOIDS = ("oxycodone", "hydromorphone", "fentanyl")
 _FEVER, _CUT = ("J18.9", "N39.0", "A41.9", "L03.115"), ("K35.80", "M17.11", "K80.20", "C64.2", "K40.90")
@@ -44,6 +45,8 @@ _BOLUS = ("bolus", 6, 22)
 """A single order of fluid, on the day after the admission."""
 _OVERLOADED = ("I50.33", "I50.9", "I21.4")
 """Patients with one of these diagnoses get no `_BOLUS`."""
+_HELD = ("aspirin", "clopidogrel", "ibuprofen", "lisinopril", "losartan")
+"""Drugs from home that a current stay interrupts."""
 _ENDED = ("completed",) * 28 + ("cancelled", "entered-in-error")
 _SURGERY = (("cefazolin once", -30), ("oxycodone", 180), ("hydromorphone", 90))
 """Drugs of an operation, with their time in minutes after its beginning."""
@@ -65,37 +68,55 @@ class Order:
 class Pharmacy:
     """Samples a patient's drug orders."""
 
-    def __init__(self, dice: Dice, clock: Clock, profile: Profile, story: Story, contacts: Contacts, ids: Ids) -> None:
-        self._dice, self._clock, self._profile, self._story, self._ids = dice, clock, profile, story, ids
+    def __init__(
+        self,
+        rng: SeededRandom,
+        clock: HospitalClock,
+        profile: HospitalProfile,
+        story: Story,
+        contacts: Contacts,
+        ids: Ids,
+    ) -> None:
+        self._rng = rng
+        self._clock = clock
+        self._profile = profile
+        self._story = story
+        self._ids = ids
         self._contacts = contacts
-        self._here = next((one for one in contacts.stays if one.end is None), None)
+        self._here = next((stay for stay in contacts.stays if stay.end is None), None)
 
     def orders(self, draws: list[Draw]) -> list[Order]:
         """All orders. `draws` (blood samples) decide which orders replace potassium and magnesium."""
-        out = [order for problem in self._story.problems for order in self._home(problem)]
+        out: list[Order] = []
+        for problem in self._story.problems:
+            out += [order for order in self._home(problem) if not any(_repeats(order, earlier) for earlier in out)]
         out += self._featured_home()
         out += [self._vaccine(time) for time in self._covid()]
         for contact in self._contacts.stays:
             if isinstance(contact.what, Stay):
                 out += self._stay(contact, contact.what, out)
-        for draw in draws:
-            if isinstance(draw.contact.what, Stay):
-                out += self._replaced(draw)
-        return out
+        return [*out, *self._replaced(draws)]
 
     def doses(self, order: Order) -> list[int]:
         """The times at which a drug of a stay was administered: at most 12, and none for oral drugs and flushes."""
         if order.home or order.status in _ENDED[-2:] or order.drug.route == "Oral" or order.drug.key == "flush":
             return []
         end = -1 if order.end is None else order.end
-        first = order.start + self._dice.between(10, 50)
+        first = order.start + self._rng.between(10, 50)
         if order.drug.needed:
-            return [first] if first < end and self._dice.chance(0.5) else []
+            return [first] if first < end and self._rng.chance(0.5) else []
         step = DAY // max(1, order.drug.daily)
-        return [time + self._dice.between(0, 15) for time in range(first, end - 20, step)][:12]
+        return [time + self._rng.between(0, 15) for time in range(first, end - 20, step)][:12]
 
     def _suitable(self, keys: tuple[str, ...], *, renal: bool = False) -> Drug | None:
         return suitable(keys, self._story.allergens, renal=renal or self._story.renal)
+
+    def _failing(self, time: int) -> bool:
+        """Whether an acute kidney failure may be what the last creatinine before this time shows."""
+        return any(
+            stay.reason.shifts.get("CREA", 0.0) > 1 and stay.start <= time <= stay.until + 365 * DAY
+            for stay in self._story.stays
+        )
 
     def _order(self, drug: Drug, start: int, end: int | None, status: str, contact: Contact | None) -> Order:
         return Order(self._ids.next("m"), drug, start, end, status, contact.id if contact else "", contact is None)
@@ -112,22 +133,25 @@ class Pharmacy:
 
     def _since(self, earliest: int) -> int:
         """The time a drug was started: at a visit after `earliest`, when the problem was recorded, or then."""
-        later = [one.start + 20 for one in self._contacts.visits if one.start >= earliest and one.end]
-        if later and self._dice.chance(0.6):
-            return self._dice.pick(later)
+        later = [visit.start + 20 for visit in self._contacts.visits if visit.start >= earliest and visit.end]
+        if later and self._rng.chance(0.6):
+            return self._rng.pick(later)
         return earliest + 5
 
     def _home(self, problem: Problem) -> Iterator[Order]:
         diagnosis = problem.diagnosis
         if diagnosis is BIPOLAR:
             return  # ordered by `_featured_home`
+        if diagnosis.code == FIBRILLATION and self._story.warfarin is not None:
+            yield self._home_order(DRUGS["warfarin"], self._story.warfarin)
+            return
         for keys in diagnosis.drugs:
-            drug = self._suitable(keys)
-            if drug is None or (len(diagnosis.drugs) > 1 and self._dice.chance(0.12)):
-                continue
             start = self._since(problem.recorded)
-            others = [one for one in keys if DRUGS[one] is not drug]
-            before = self._suitable(tuple(others)) if others else None
+            drug = self._suitable(keys, renal=self._failing(start))
+            if drug is None or (len(diagnosis.drugs) > 1 and self._rng.chance(0.12)):
+                continue
+            others = [key for key in keys if DRUGS[key] is not drug]
+            before = self._suitable(tuple(others), renal=self._failing(problem.recorded)) if others else None
             if before is not None and before.key != drug.key and start - problem.recorded > 30 * DAY:
                 yield self._home_order(before, problem.recorded + 5, start)
             elif start - problem.recorded > 200 * DAY:
@@ -136,23 +160,24 @@ class Pharmacy:
 
     def _featured_home(self) -> Iterator[Order]:
         """Opioids and drugs that prolong the QT interval, for patients at home, by their `Features`."""
-        features, problems = self._story.features, {one.diagnosis.code: one for one in self._story.problems}
+        features, problems = self._story.features, {problem.diagnosis.code: problem for problem in self._story.problems}
         if self._here is not None:
             return
         pain = problems.get(PAIN.code) or problems.get(TUMOUR.code)
         if features.opioid != "none" and pain is not None:
-            drug = self._suitable(self._dice.pick((("oxycodone", "fentanyl"), ("morphine", "fentanyl"))))
+            start = self._since(pain.recorded)
+            keys = self._rng.pick((("oxycodone", "fentanyl"), ("morphine", "fentanyl")))
+            drug = self._suitable(keys, renal=self._failing(start))
             if drug is not None:
-                start = self._since(pain.recorded)
                 yield self._home_order(drug, start)
                 if features.opioid == "with naloxone":
                     yield self._home_order(DRUGS["naloxone"], start + 2)
-        if features.long_qt or self._dice.chance(0.06):
+        if features.long_qt or self._rng.chance(0.06):
             bipolar, ecgs = problems.get(BIPOLAR.code), self._story.care.ecgs
             if bipolar is not None:
                 yield self._home_order(DRUGS["quetiapine"], self._since(bipolar.recorded))
             elif ecgs:
-                drug = DRUGS[self._dice.pick(("prochlorperazine", "ondansetron oral"))]
+                drug = DRUGS[self._rng.pick(("prochlorperazine", "ondansetron oral"))]
                 yield self._home_order(drug, ecgs[-1].time - 2)
 
     def _covid(self) -> list[int]:
@@ -165,121 +190,136 @@ class Pharmacy:
 
     def _stay(self, contact: Contact, stay: Stay, before: list[Order]) -> Iterator[Order]:
         """The orders of an admission, continued drugs from home, fluids, drugs of an operation, and single doses."""
-        dice = self._dice
-        admitted = stay.start + dice.between(50, 140)
+        rng = self._rng
+        admitted = stay.start + rng.between(50, 140)
         renal = "CREA" in stay.reason.shifts and stay.reason.shifts["CREA"] > 1
 
         def order(drug: Drug, start: int, end: int | None = stay.end, status: str = "") -> Order:
             start = min(start, -2)
             if end is not None:
                 end = max(start + 1, min(end, stay.until))
-            ended = dice.pick(("completed", "completed", "stopped"))
+            ended = rng.pick(("completed", "completed", "stopped"))
             return self._order(drug, start, end, status or ("active" if end is None else ended), contact)
 
         listed = self._listed(stay)
         comfort = [(key,) for keys in _called_for(_COMFORT, listed) for key in keys]
         keys = [*stay.reason.drugs, *comfort, *self._featured(stay)]
-        had: set[str] = set()
+        had: list[Drug] = []
         for place, names in enumerate(keys):
             drug = self._suitable(names, renal=renal)
-            if drug is not None and drug.key not in had:
-                had.add(drug.key)
+            if drug is not None and drug not in had:
+                had.append(drug)
                 yield order(drug, admitted + 2 * place)
-        for one in before:
-            lasts = one.home and one.start < stay.start and (one.end is None or one.end >= stay.until)
-            if lasts and self._continues(one, stay, had):
-                drug = self._suitable((one.drug.key,), renal=renal)
-                if drug is not None:
-                    yield order(drug, admitted + 30)
-        if self._has_sugar(stay.start) and "lispro" not in had:
+        for home in before:
+            lasts = home.home and home.start < stay.start and (home.end is None or home.end >= stay.until)
+            drug = self._suitable((home.drug.key,), renal=renal) if lasts and self._continues(home, stay) else None
+            if drug is not None and not any(are_alike(drug, drug_had) for drug_had in had):
+                had.append(drug)
+                yield order(drug, admitted + 30)
+        if self._has_sugar(stay.start):
             yield order(DRUGS["lispro"], admitted + 40)
             yield order(DRUGS["dextrose"], admitted + 41)
-        yield from (order(*one) for one in self._fluids(stay, admitted))
+        yield from (order(*infusion) for infusion in self._fluids(stay, admitted))
         if stay.reason.planned or stay.reason.service == "Surgery":
             cut = operation(stay)
             for name, offset in _SURGERY:
                 drug = self._suitable((name,) if name == "cefazolin once" else (name, "fentanyl"), renal=renal)
                 opioid = stay.end is None and name != "cefazolin once"
-                if drug is not None and drug.key not in had and not opioid and drug.key != "fentanyl":
+                if drug is not None and drug not in had and not opioid and drug.key != "fentanyl":
                     yield order(drug, cut + offset, cut + offset + 2 * DAY if offset > 0 else cut + 30)
         for time, key in self._single(stay, listed):
-            yield order(replace(DRUGS[key], daily=0), time, time + 60, dice.pick(_ENDED))
+            yield order(replace(DRUGS[key], daily=0), time, time + 60, rng.pick(_ENDED))
 
     def _listed(self, stay: Stay) -> set[str]:
         """The codes of the reason and of the problems known on admission, except a tumour that is not the reason."""
-        known = {one.diagnosis.code for one in self._story.problems if one.recorded <= stay.start}
+        known = {problem.diagnosis.code for problem in self._story.problems if problem.recorded <= stay.start}
         return {stay.reason.code, *(known - {TUMOUR.code})}
 
     def _single(self, stay: Stay, listed: set[str]) -> Iterator[tuple[int, str]]:
         """Times and keys of single doses, from the day after the admission. On one day, only flushes are repeated."""
-        dice, clock = self._dice, self._clock
+        rng, clock = self._rng, self._clock
         called = _called_for(_ONCE, listed)
         choices = called if listed & set(_OVERLOADED) else [*called, _BOLUS]
         for day in range(clock.days_ago(stay.start) - 1, clock.days_ago(stay.until) - 1, -1):
             had: set[str] = set()
-            for _ in range(dice.between(*self._profile.size.drugs)):
-                key, first, last = dice.pick(choices)
-                time = clock.at(day, dice.between(first, last), dice.between(0, 59))
+            for _ in range(rng.between(*self._profile.size.drugs)):
+                key, first, last = rng.pick(choices)
+                time = clock.at(day, rng.between(first, last), rng.between(0, 59))
                 if time < stay.until - 60:
                     yield time, "flush" if key in had else key
                 had.add(key)
             choices = called
 
-    def _continues(self, one: Order, stay: Stay, had: set[str]) -> bool:
+    @staticmethod
+    def _continues(home: Order, stay: Stay) -> bool:
         """Whether a drug from home is continued in hospital. Drugs that need monitoring are not."""
-        held = {"aspirin", "clopidogrel", "ibuprofen", "lisinopril", "losartan"}
-        if one.drug.key in had or (one.drug.key in held and stay.end is None):
+        key = home.drug.key
+        if key in _HELD and stay.end is None:
             return False
-        if one.drug.key in ("metformin", "apixaban", "warfarin", *_OPIOIDS, "morphine", "naloxone", "quetiapine"):
+        if key in ("metformin", "apixaban", "warfarin", *_OPIOIDS, "morphine", "naloxone", "quetiapine"):
             return False
-        if one.drug.key in ("lisinopril", "losartan") and stay.reason.code in ("N17.9", "A41.9"):
-            return False
-        had.add(one.drug.key)
-        return True
+        return key not in ("lisinopril", "losartan") or stay.reason.code not in ("N17.9", "A41.9")
 
     def _has_sugar(self, time: int) -> bool:
-        return any(one.diagnosis.code.startswith("E11") and one.recorded < time for one in self._story.problems)
+        return any(
+            problem.diagnosis.code.startswith("E11") and problem.recorded < time for problem in self._story.problems
+        )
 
     def _featured(self, stay: Stay) -> list[tuple[str, ...]]:
         """Anticoagulants and opioids: of a current stay by `Features`, of earlier stays the usual ones."""
-        features, dice = self._story.features, self._dice
-        fibrillates = any(one.diagnosis.code == "I48.91" for one in self._story.problems)
+        features, rng = self._story.features, self._rng
+        fibrillates = any(problem.diagnosis.code == FIBRILLATION for problem in self._story.problems)
         if stay.end is not None:
             if stay.reason.code == "I21.4":
                 return [("enoxaparin 80",)]
-            if stay.reason.code == "K92.2" or dice.chance(0.25):
-                return [("oxycodone",)] if dice.chance(0.2) else []
-            return [("heparin",) if dice.chance(0.7) else ("enoxaparin",)]
-        other = ("enoxaparin 80",) if stay.reason.code == "I21.4" else ("apixaban",) if fibrillates else ("enoxaparin",)
+            if stay.reason.code == "K92.2" or rng.chance(0.25):
+                return [("oxycodone",)] if rng.chance(0.2) else []
+            return [("heparin",) if rng.chance(0.7) else ("enoxaparin",)]
+        usual = ("enoxaparin",)
+        if stay.reason.code == "I21.4" or self._story.warfarin is not None:
+            usual = ("enoxaparin 80",)
+        elif fibrillates:
+            usual = ("apixaban",)
         drugs: dict[str, list[tuple[str, ...]]] = {
             "heparin": [("heparin",)],
-            "two": [("heparin",), other],
-            "other": [other],
+            "two": [("heparin",), usual],
+            "other": [usual],
         }
         out = drugs.get(features.anticoagulant, [])
         if features.opioid != "none":
-            out = [*out, dice.pick((("oxycodone", "fentanyl"), ("hydromorphone", "fentanyl")))]
+            out = [*out, rng.pick((("oxycodone", "fentanyl"), ("hydromorphone", "fentanyl")))]
             out += [("naloxone",)] if features.opioid == "with naloxone" else []
         return out
 
     def _fluids(self, stay: Stay, admitted: int) -> Iterator[tuple[Drug, int, int]]:
         """Saline on the first days, and norepinephrine for sepsis in intensive care, with start and end."""
         if stay.reason.code != "I50.33":
-            for bag in range(self._dice.between(1, 3)):
+            for bag in range(self._rng.between(1, 3)):
                 start = admitted + 10 + bag * 10 * HOUR
                 if start < stay.until - HOUR:
                     yield DRUGS["saline"], start, start + 10 * HOUR
-        for one in stay.segments:
-            if one.kind == "ICU" and stay.reason.code == "A41.9":
-                yield DRUGS["norepinephrine"], one.start + 15, min(one.start + 30 * HOUR, stay.until)
+        for segment in stay.segments:
+            if segment.kind == "ICU" and stay.reason.code == "A41.9":
+                yield DRUGS["norepinephrine"], segment.start + 15, min(segment.start + 30 * HOUR, stay.until)
 
-    def _replaced(self, draw: Draw) -> Iterator[Order]:
-        """Orders of potassium or magnesium after a low result that is older than the course."""
+    def _replaced(self, draws: Sequence[Draw]) -> Iterator[Order]:
+        """Orders of potassium or magnesium after low results of stays that are older than the course."""
         for code, key in (("K", "potassium"), ("MG", "magnesium")):
-            if draw.results.get(code, ("", "N"))[1] == "L" and draw.time < draw.contact.until - 4 * HOUR:
-                start = min(draw.time + self._dice.between(100, 160), -2)
-                end = min(start + 60, draw.contact.until)
-                yield self._order(DRUGS[key], start, end, "completed", draw.contact)
+            busy = -math.inf
+            for draw in sorted(draws, key=lambda draw: draw.time):
+                inpatient = isinstance(draw.contact.what, Stay) and draw.time < draw.contact.until - 4 * HOUR
+                if inpatient and draw.time > busy and draw.results.get(code, ("", "N"))[1] == "L":
+                    start = min(draw.time + self._rng.between(100, 160), -2)
+                    busy = min(start + 60, draw.contact.until)
+                    yield self._order(DRUGS[key], start, int(busy), "completed", draw.contact)
+
+
+def _repeats(order: Order, second: Order) -> bool:
+    """Whether two orders for home are of the same drug, or of drugs of one group, at the same time."""
+    apart = (second.end is not None and second.end <= order.start) or (
+        order.end is not None and order.end <= second.start
+    )
+    return not apart and are_alike(order.drug, second.drug)
 
 
 def _called_for(table: Sequence[tuple[T, tuple[str, ...]]], listed: set[str]) -> list[T]:

@@ -55,6 +55,48 @@ class Reason:
     planned: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Complication:
+    """Something that goes wrong during a stay, with its shifts of tests.
+
+    `share` is the share of all stays that have it, `shares` the shares of stays for some reasons (ICD-10-CM codes).
+    """
+
+    name: str
+    shifts: dict[str, float]
+    share: float
+    shares: dict[str, float] = field(default_factory=dict)
+
+
+COMPLICATIONS = (
+    Complication("low sodium", {"NA": -8.5, "CL": -7}, 0.14, {"I50.33": 0.3, "J18.9": 0.25}),
+    Complication("low platelets", {"PLT": -130}, 0.15, {"A41.9": 0.45}),
+    Complication(
+        "liver injury",
+        {"ALT": 165, "AST": 190, "ALP": 45, "TBIL": 1.3, "INR": 0.3},
+        0.06,
+        {"A41.9": 0.2, "I50.33": 0.12, "K85.90": 0.2},
+    ),
+    Complication("blood loss", {"HGB": -2.8, "HEARTRATE": 4}, 0.2),
+    Complication("bile stasis", {"TBIL": 2.9, "ALP": 130, "ALT": 70, "AST": 45}, 0.02, {"K85.90": 0.3, "K80.20": 0.25}),
+    Complication(
+        "lack of oxygen",
+        {"SPO2": -7.5, "RR": 4},
+        0.02,
+        {"J18.9": 0.3, "J44.1": 0.4, "I50.33": 0.25, "A41.9": 0.2},
+    ),
+    Complication(
+        "shock",
+        {"LACT": 3.4, "CO2": -3, "SBP": -12, "HEARTRATE": 8},
+        0.03,
+        {"A41.9": 0.4, "K92.2": 0.2, "I21.4": 0.12},
+    ),
+)
+"""What every ward sees. The shares are set so that abnormal results are about as frequent as published
+(`tools/hospital_tails.py`)."""
+PLANNED = 0.3
+"""Complications of planned stays are less frequent by this factor."""
+
 CHRONIC = (
     Diagnosis(
         "I10",
@@ -74,7 +116,7 @@ CHRONIC = (
         {"BNP": 540, "NA": -2, "CL": -2},
         (("furosemide",), ("metoprolol",)),
     ),
-    Diagnosis("I48.91", "Unspecified atrial fibrillation", 0.12, 60, {"HEARTRATE": 5}, (("apixaban", "warfarin"),)),
+    Diagnosis("I48.91", "Unspecified atrial fibrillation", 0.12, 60, {"HEARTRATE": 5}, (("apixaban",),)),
     Diagnosis(
         "J44.9",
         "Chronic obstructive pulmonary disease, unspecified",
@@ -111,6 +153,8 @@ CHRONIC = (
         "male",
     ),
 )
+FIBRILLATION = "I48.91"
+"""Its patients take apixaban, or warfarin (`_story.Story.warfarin`)."""
 DIABETES = (
     Diagnosis("E11.9", "Type 2 diabetes mellitus without complications", 0.0, drugs=(("metformin", "sitagliptin"),)),
     Diagnosis(
@@ -129,7 +173,7 @@ WASTING = (
         "Alcohol dependence, uncomplicated",
         0.0,
         18,
-        {"AST": 48, "ALT": 26, "ALB": -0.4},
+        {"AST": 48, "ALT": 26, "ALB": -0.4, "TBIL": 0.5, "PLT": -60, "INR": 0.1},
         (("thiamine",),),
     ),
     Diagnosis(

@@ -65,7 +65,7 @@ BUNDLED = Size(
     stays={"admitted": (0, 1), "followed": (0, 2), "new": (0, 0)},
     between_visits=(120, 260),
     rounds=3,
-    glucose=2,
+    glucose=4,
     diagnoses=(0, 1),
     services=(0, 2),
     drugs=(4, 6),
@@ -88,7 +88,7 @@ that memory does not grow with the number of patients."""
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class HospitalProfile:
     """A hospital. `now` is in UTC, `window` and `a1c_interval` are in minutes, levels are in steps of their tests."""
 
     seed: int

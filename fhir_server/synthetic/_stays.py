@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fhir_server.synthetic._clock import Clock
-from fhir_server.synthetic._problems import INFECTIONS, REASONS, Reason
-from fhir_server.synthetic.dice import Dice
+from fhir_server.synthetic._clock import HospitalClock
+from fhir_server.synthetic._problems import COMPLICATIONS, INFECTIONS, PLANNED, REASONS, Complication, Reason
+from fhir_server.synthetic.seeded_random import SeededRandom
 
 HOUR = 60
 _ARRIVALS = (
@@ -56,7 +56,17 @@ class Stay:
     segments: tuple[Segment, ...]
     fatal: bool = False
     severity: float = 1.0
-    """Scales the shifts of the reason. An infection with a low severity is without fever and rapid pulse."""
+    """Scales the shifts. An infection with a low severity is without fever and rapid pulse."""
+    complications: tuple[Complication, ...] = ()
+
+    @property
+    def shifts(self) -> dict[str, float]:
+        """The shifts of tests by the reason and the complications."""
+        shifts = dict(self.reason.shifts)
+        for complication in self.complications:
+            for code, shift in complication.shifts.items():
+                shifts[code] = shifts.get(code, 0.0) + shift
+        return shifts
 
     @property
     def until(self) -> int:
@@ -70,52 +80,65 @@ class Stay:
 def fitting(age: int, gender: str, listed: Sequence[str]) -> list[Reason]:
     """The reasons that fit the patient's age, gender and problems (ICD-10-CM codes)."""
     return [
-        one for one in REASONS if age >= one.age and one.sex in ("", gender) and (not one.needs or one.needs in listed)
+        reason
+        for reason in REASONS
+        if age >= reason.age and reason.sex in ("", gender) and (not reason.needs or reason.needs in listed)
     ]
 
 
-def present(dice: Dice, clock: Clock, reasons: Sequence[Reason], least: int) -> Stay:
+def present(rng: SeededRandom, clock: HospitalClock, reasons: Sequence[Reason], least: int) -> Stay:
     """A current stay that began `least` or `least` + 1 days ago."""
-    reason = dice.pick([one for one in reasons if one.days[1] >= 6 and not one.planned])
-    start = _arrival(dice, clock, reason, dice.between(least, least + 1))
-    return _stay(dice, reason, start, None)
+    reason = rng.pick([reason for reason in reasons if reason.days[1] >= 6 and not reason.planned])
+    start = _arrival(rng, clock, reason, rng.between(least, least + 1))
+    return _stay(rng, reason, start, None)
 
 
-def past(dice: Dice, clock: Clock, reason: Reason, last: int) -> Stay:
+def past(rng: SeededRandom, clock: HospitalClock, reason: Reason, last: int) -> Stay:
     """A stay that ended `last` days ago."""
-    end = clock.at(last, dice.pick(_DISCHARGES), dice.between(0, 59))
-    return _stay(dice, reason, _arrival(dice, clock, reason, last + dice.between(*reason.days)), end)
+    end = clock.at(last, rng.pick(_DISCHARGES), rng.between(0, 59))
+    return _stay(rng, reason, _arrival(rng, clock, reason, last + rng.between(*reason.days)), end)
 
 
-def fatal(dice: Dice, clock: Clock, reasons: Sequence[Reason], died: int) -> Stay:
+def fatal(rng: SeededRandom, clock: HospitalClock, reasons: Sequence[Reason], died: int) -> Stay:
     """A stay that ends with the patient's death at the time `died`."""
-    reason = dice.pick([one for one in reasons if one.icu and not one.planned])
-    start = _arrival(dice, clock, reason, clock.days_ago(died) + dice.between(3, 9))
-    return _stay(dice, reason, start, died, dies=True)
+    reason = rng.pick([reason for reason in reasons if reason.icu and not reason.planned])
+    start = _arrival(rng, clock, reason, clock.days_ago(died) + rng.between(3, 9))
+    return _stay(rng, reason, start, died, dies=True)
 
 
-def _arrival(dice: Dice, clock: Clock, reason: Reason, day: int) -> int:
-    hour = dice.between(6, 8) if reason.planned else dice.pick(_ARRIVALS)
-    return clock.at(day, hour, dice.between(0, 59))
+def _arrival(rng: SeededRandom, clock: HospitalClock, reason: Reason, day: int) -> int:
+    hour = rng.between(6, 8) if reason.planned else rng.pick(_ARRIVALS)
+    return clock.at(day, hour, rng.between(0, 59))
 
 
-def _stay(dice: Dice, reason: Reason, start: int, end: int | None, *, dies: bool = False) -> Stay:
+def _stay(rng: SeededRandom, reason: Reason, start: int, end: int | None, *, dies: bool = False) -> Stay:
     """A stay with its segments. Each segment begins when the one before it ends."""
     until = -1 if end is None else end
     marks = [(reason.service, start)]
     if not reason.planned:
-        marks = [("Emergency", start), (reason.service, start + dice.between(150, 8 * HOUR))]
+        marks = [("Emergency", start), (reason.service, start + rng.between(150, 8 * HOUR))]
     first = marks[-1][1]
-    if dies or (dice.chance(reason.icu) and until - first > 30 * HOUR):
-        length = dice.between(16 * HOUR, min(80 * HOUR, max(17 * HOUR, until - first - 8 * HOUR)))
-        moved = first if dies or reason.planned or dice.chance(0.7) else first + dice.between(3 * HOUR, 7 * HOUR)
+    if dies or (rng.chance(reason.icu) and until - first > 30 * HOUR):
+        length = rng.between(16 * HOUR, min(80 * HOUR, max(17 * HOUR, until - first - 8 * HOUR)))
+        moved = first if dies or reason.planned or rng.chance(0.7) else first + rng.between(3 * HOUR, 7 * HOUR)
         if reason.planned:
-            moved = first + dice.between(4 * HOUR, 7 * HOUR)
+            moved = first + rng.between(4 * HOUR, 7 * HOUR)
         intensive = (_INTENSIVE[reason.service], moved)
         marks = [*marks, intensive] if moved > first else [*marks[:-1], intensive]
         if not dies and moved + length < until - 6 * HOUR:
             marks.append((reason.service, moved + length))
     ends: list[int | None] = [time for _, time in marks[1:]]
     segments = tuple(Segment(ward, time, after) for (ward, time), after in zip(marks, [*ends, end], strict=True))
-    mild = reason.code in INFECTIONS and dice.chance(0.12)
-    return Stay(start, end, reason, segments, dies, 0.3 if mild else 0.7 + 1.3 * dice.unit() * dice.unit())
+    mild = reason.code in INFECTIONS and rng.chance(0.12)
+    severity = 0.3 if mild else 0.7 + 1.3 * rng.unit() * rng.unit()
+    return Stay(start, end, reason, segments, dies, severity, _complications(rng, reason))
+
+
+def _complications(rng: SeededRandom, reason: Reason) -> tuple[Complication, ...]:
+    """The complications of a stay, at random."""
+    factor = PLANNED if reason.planned else 1.0
+    return tuple(
+        complication
+        for complication in COMPLICATIONS
+        if rng.chance(complication.shares.get(reason.code, complication.share * factor))
+    )

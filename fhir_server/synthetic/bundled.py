@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from fhir_server.synthetic import BUNDLED, KeyTest, Profile, lines
+from fhir_server.synthetic import BUNDLED, HospitalProfile, KeyTest, lines
 
-SEED = 5229653422040951029558958551417478762731606118467204599330156390397532173808
+SEED = 11956429353076906703452897135186050048720988978780680462554556199209789416460
 """The hospital's seed that `medagent data new` derives from the seed in `tasks/data/synthetic/seed.txt`."""
-DIGEST = "70a6eb75dc668e2bbf130d2a6aa5c666899b7e91fb32afc8c48b0514c53a0336"
+DIGEST = "d2bd75474dadf1a0c220d4cbf5aef7cbc0de62a18a64a051ce9ed38f615759f0"
 """SHA-256 of the lines, each with its newline. Caches and the settings of runs identify the hospital by it."""
-PROFILE = Profile(
+PROFILE = HospitalProfile(
     seed=SEED,
     now=datetime(2023, 11, 13, 10, 15, tzinfo=UTC),
     patients=100,

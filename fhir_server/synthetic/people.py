@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from fhir_server.synthetic._clock import Clock
-from fhir_server.synthetic.dice import Dice
+from fhir_server.synthetic._clock import HospitalClock
+from fhir_server.synthetic.seeded_random import SeededRandom
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -120,16 +120,18 @@ class Person:
     marital: tuple[str, str]
     insurance: str
     died: int | None = None
-    """The time of death (`Clock`)."""
+    """The time of death (`HospitalClock`)."""
 
 
-def people(dice: Dice, clock: Clock, mrns: Sequence[str], ages: Sequence[tuple[int, int]]) -> list[Person]:
+def people(
+    rng: SeededRandom, clock: HospitalClock, mrns: Sequence[str], ages: Sequence[tuple[int, int]]
+) -> list[Person]:
     """One person for each MRN and (youngest, oldest) age. The last ones get names or birth dates of the first ones."""
     count = len(ages)
-    days = _birthdays(dice, clock, count)
-    families = dice.shuffled(FAMILIES)
+    days = _birthdays(rng, clock, count)
+    families = rng.shuffled(FAMILIES)
     out = [
-        _person(dice, clock, mrns[n], families[n % len(families)], _born(dice, clock, days[n], ages[n]))
+        _person(rng, clock, mrns[n], families[n % len(families)], _born(rng, clock, days[n], ages[n]))
         for n in range(count)
     ]
     pairs = max(1, round(NAMESAKES * count))
@@ -141,7 +143,7 @@ def people(dice: Dice, clock: Clock, mrns: Sequence[str], ages: Sequence[tuple[i
         out[twin] = replace(
             out[twin],
             family=model.family,
-            given=dice.pick(givens),
+            given=rng.pick(givens),
             gender=model.gender,
             birth=model.birth,
             age=model.age,
@@ -157,9 +159,9 @@ class Mrns:
     no MRN has to be stored.
     """
 
-    def __init__(self, dice: Dice, form: str) -> None:
+    def __init__(self, rng: SeededRandom, form: str) -> None:
         self._form = form
-        self._keys = [(dice.between(1, 2**31) | 1, dice.between(0, 2**31)) for _ in range(4)]
+        self._keys = [(rng.between(1, 2**31) | 1, rng.between(0, 2**31)) for _ in range(4)]
         self._size = 1
         for sign in form:
             self._size *= {"#": 10, "@": len(_LETTERS)}.get(sign, 1)
@@ -187,49 +189,55 @@ class Mrns:
         return left << self._half | right
 
 
-def _birthdays(dice: Dice, clock: Clock, count: int) -> list[int]:
+def _birthdays(rng: SeededRandom, clock: HospitalClock, count: int) -> list[int]:
     """Days from today to this year's birthday, half of them before today. `LEAP` means 29 February."""
     passed = clock.today.timetuple().tm_yday - 1
     near = [0] * round(BIRTHDAYS["today"] * count) + [LEAP]
     near += [max(-passed, -1 - n % 7) for n in range(round(BIRTHDAYS["week before"] * count))]
     near += [min(364 - passed, 1 + n % 7) for n in range(round(BIRTHDAYS["week after"] * count))]
     rest = count - len(near)
-    before = [dice.between(-passed, -1) for _ in range(rest // 2)]
-    after = [dice.between(1, 364 - passed) for _ in range(rest - rest // 2)]
-    return dice.shuffled(near + before + after)[:count]
+    before = [rng.between(-passed, -1) for _ in range(rest // 2)]
+    after = [rng.between(1, 364 - passed) for _ in range(rest - rest // 2)]
+    return rng.shuffled(near + before + after)[:count]
 
 
-def _born(dice: Dice, clock: Clock, offset: int, ages: tuple[int, int]) -> date:
+def _born(rng: SeededRandom, clock: HospitalClock, offset: int, ages: tuple[int, int]) -> date:
     if offset == LEAP:
-        return date(LEAP_YEAR + 4 * dice.between(0, 5), 2, 29)
+        return date(LEAP_YEAR + 4 * rng.between(0, 5), 2, 29)
     day = clock.date_of(offset)
     if (day.month, day.day) == (2, 29):
         day = clock.date_of(offset - 1)
-    return day.replace(year=day.year - dice.between(*ages))
+    return day.replace(year=day.year - rng.between(*ages))
 
 
 def _givens(gender: str) -> tuple[str, ...]:
     return FEMALE if gender == "female" else MALE
 
 
-def _person(dice: Dice, clock: Clock, mrn: str, family: str, birth: date) -> Person:
-    gender = dice.pick(("female", "male"))
-    town = dice.pick(TOWNS)
+def _marital_statuses(age: int) -> tuple[tuple[str, str], ...]:
+    if age < 30:
+        return _YOUNG
+    return _MARITAL if age < 65 else _OLD
+
+
+def _person(rng: SeededRandom, clock: HospitalClock, mrn: str, family: str, birth: date) -> Person:
+    gender = rng.pick(("female", "male"))
+    town = rng.pick(TOWNS)
     today = clock.today
     age = today.year - birth.year - ((today.month, today.day) < (birth.month, birth.day))
     return Person(
         mrn=mrn,
         family=family,
-        given=dice.pick(_givens(gender)),
+        given=rng.pick(_givens(gender)),
         gender=gender,
         birth=birth,
-        race=dice.pick(RACES),
-        ethnicity=dice.pick(ETHNICITIES),
-        phone=f"{dice.between(201, 989)}-555-{dice.between(100, 199):04d}",
-        street=f"{dice.between(3, 9800)} {dice.pick(STREETS)} {dice.pick(WAYS)}",
+        race=rng.pick(RACES),
+        ethnicity=rng.pick(ETHNICITIES),
+        phone=f"{rng.between(201, 989)}-555-{rng.between(100, 199):04d}",
+        street=f"{rng.between(3, 9800)} {rng.pick(STREETS)} {rng.pick(WAYS)}",
         town=town,
-        zip=f"{town[2]}{dice.between(1, 99):02d}",
+        zip=f"{town[2]}{rng.between(1, 99):02d}",
         age=age,
-        marital=dice.pick(_YOUNG if age < 30 else _MARITAL if age < 65 else _OLD),
-        insurance="Medicare" if age >= 65 else dice.pick(("Private", "Private", "Private", "Medicaid", "Self pay")),
+        marital=rng.pick(_marital_statuses(age)),
+        insurance="Medicare" if age >= 65 else rng.pick(("Private", "Private", "Private", "Medicaid", "Self pay")),
     )

@@ -14,7 +14,7 @@ from fhir_server.wire.json_values import Json
 _PASSED_ON = "Terminology_PassThrough_TX_Message"
 
 
-class StoredLibrary(Library, Protocol):
+class ValidationLibrary(Library, Protocol):
     """A library that tells stored resources from HL7's."""
 
     def find(self, kind: str, url: str) -> Json | None:
@@ -24,10 +24,10 @@ class StoredLibrary(Library, Protocol):
 def codings_of(concept: Json) -> list[Json]:
     """The codings of a CodeableConcept."""
     listed = concept.get("coding") if isinstance(concept, dict) else None
-    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    return [coding for coding in listed if isinstance(coding, dict)] if isinstance(listed, list) else []
 
 
-def check_system(coding: Json, location: str, library: StoredLibrary, report: Report) -> None:
+def check_system(coding: Json, location: str, library: ValidationLibrary, report: Report) -> None:
     """Reports a code that its code system does not contain. A Quantity has a system and a code too."""
     system, code = coding.get("system"), coding.get("code")
     if not isinstance(system, str) or not isinstance(code, str | None):
@@ -71,8 +71,8 @@ def check_bound(
             if not codings:
                 message = f"No code provided, and a code is required from the value set {name}"
                 report.error(message, location, "Terminology_TX_Code_ValueSet")
-            elif any(_is_outside(one, value_set, library) for one in codings):  # HAPI: all of them must be valid
-                shown = ", ".join(f"{one.get('system', 'null')}#{one.get('code', 'null')}" for one in codings)
+            elif any(_is_outside(coding, value_set, library) for coding in codings):  # HAPI: all of them must be valid
+                shown = ", ".join(f"{coding.get('system', 'null')}#{coding.get('code', 'null')}" for coding in codings)
                 message = f"None of the codings provided are in the value set {name}, and a coding from this value set"
                 report.error(f"{message} is required) (codes = {shown})", location, "Terminology_TX_NoValid_1_CC")
         case "Coding" | "Quantity":

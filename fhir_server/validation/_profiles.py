@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fhir_server import definitions
-from fhir_server.fhirpath.evaluator import Budget, Environment, budget, holds
-from fhir_server.fhirpath.node import Node
-from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError
-from fhir_server.validation._codes import StoredLibrary, check_bound, codings_of
+from fhir_server.expressions.budget import Budget, budget
+from fhir_server.expressions.errors import FhirPathError
+from fhir_server.expressions.evaluator import holds
+from fhir_server.expressions.node import Node
+from fhir_server.expressions.scope import Environment
+from fhir_server.validation._codes import ValidationLibrary, check_bound, codings_of
 from fhir_server.validation.structure import Report
 from fhir_server.wire.json_values import Json
 
@@ -23,11 +25,11 @@ _UNKNOWN = "VALIDATION_VAL_PROFILE_UNKNOWN_NOT_POLICY"
 
 
 @dataclass(slots=True)
-class Element:
+class SnapshotElement:
     """An element of a snapshot; `below` contains its child elements by name (`value[x]` for a choice)."""
 
     definition: Json
-    below: dict[str, Element] = field(default_factory=dict)
+    below: dict[str, SnapshotElement] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -37,7 +39,7 @@ class Element:
     @property
     def types(self) -> list[str]:
         """The types that the element may have."""
-        return [str(one.get("code")) for one in self.definition.get("type", ()) if isinstance(one, dict)]
+        return [str(declared.get("code")) for declared in self.definition.get("type", ()) if isinstance(declared, dict)]
 
     def required_value(self) -> tuple[str, str, Json] | None:
         """The required value as (`fixed` or `pattern`, type, value); None if any value is allowed."""
@@ -54,7 +56,7 @@ class Profile:
 
     name: str
     type_name: str
-    root: Element
+    root: SnapshotElement
 
 
 def read(definition: Json) -> Profile | None:
@@ -62,26 +64,26 @@ def read(definition: Json) -> Profile | None:
     listed = (definition.get("snapshot") or {}).get("element")
     if not isinstance(listed, list) or not listed:
         return None
-    root = Element(listed[0])
-    for one in listed[1:]:
-        place, *steps = str(one.get("path")).split(".")[1:] or [""]
-        if "sliceName" in one or ":" in str(one.get("id")):
+    root = SnapshotElement(listed[0])
+    for element in listed[1:]:
+        place, *steps = str(element.get("path")).split(".")[1:] or [""]
+        if "sliceName" in element or ":" in str(element.get("id")):
             continue
         owner = root
         for step in steps:
-            owner, place = owner.below.setdefault(place, Element({})), step
-        owner.below[place] = Element(one)
+            owner, place = owner.below.setdefault(place, SnapshotElement({})), step
+        owner.below[place] = SnapshotElement(element)
     version = definition.get("version")
     name = f"{definition.get('url')}|{version}" if version else str(definition.get("url"))
     return Profile(name, str(definition.get("type")), root)
 
 
-def check_profiles(root: Node, location: str, named: Sequence[str], library: StoredLibrary, report: Report) -> None:
+def check_profiles(root: Node, location: str, named: Sequence[str], library: ValidationLibrary, report: Report) -> None:
     """Checks a resource against the profiles in its `meta.profile`, and against the `named` ones."""
     meta = root.value.get("meta")
     listed = meta.get("profile") if isinstance(meta, dict) else None
-    own = [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
-    for url in dict.fromkeys(one.partition("|")[0] for one in [*named, *own]):
+    claimed = [url for url in listed if isinstance(url, str)] if isinstance(listed, list) else []
+    for url in dict.fromkeys(url.partition("|")[0] for url in [*named, *claimed]):
         definition = library.find("StructureDefinition", url)
         profile = read(definition) if definition is not None else None
         if profile is not None and profile.type_name != root.type_name:
@@ -94,7 +96,7 @@ def check_profiles(root: Node, location: str, named: Sequence[str], library: Sto
                 f"Profile reference '{url}' has not been checked because it could not be found, and the validator is"
             )
             message += " set to not fetch unknown profiles"
-            at = next((number for number, one in enumerate(own) if one.partition("|")[0] == url), None)
+            at = next((number for number, url_named in enumerate(claimed) if url_named.partition("|")[0] == url), None)
             if at is None:
                 report.warn(message, location, _UNKNOWN)
             else:
@@ -107,12 +109,12 @@ class _Check:
 
     profile: str
     root: Node
-    library: StoredLibrary
+    library: ValidationLibrary
     report: Report
     budget: Budget = field(default_factory=budget)
     """The steps that all invariants of the request may take together. The remaining invariants are skipped."""
 
-    def members(self, value: Json, element: Element, type_name: str, location: str) -> None:
+    def members(self, value: Json, element: SnapshotElement, type_name: str, location: str) -> None:
         """Checks the members of an object."""
         if not isinstance(value, dict):
             value = {}
@@ -122,24 +124,24 @@ class _Check:
             if name.endswith("[x]"):
                 values = self._chosen(values, below, location)
             self._count(values, below, location)
-            for place, kind, _, one in values:
-                self._element(one, below, kind, place)
+            for place, kind, _, item in values:
+                self._element(item, below, kind, place)
 
-    def _chosen(self, values: list[Value], element: Element, location: str) -> list[Value]:
+    def _chosen(self, values: list[Value], element: SnapshotElement, location: str) -> list[Value]:
         """The values of a choice; if one has a type that the profile allows, without values of other types."""
         types = element.types
-        allowed = [one for one in values if one.type_name in types or not types]
-        for one in values:
-            if one not in allowed and allowed:
-                self.report.error(f"Unrecognized property '{one.key}'", location, key=one.key)
-            elif one not in allowed:
+        allowed = [value for value in values if value.type_name in types or not types]
+        for value in values:
+            if value not in allowed and allowed:
+                self.report.error(f"Unrecognized property '{value.key}'", location, key=value.key)
+            elif value not in allowed:
                 message = (
                     f"The Profile '{self.profile}' definition allows for the type {', '.join(types)} but found type"
                 )
-                self.report.error(f"{message} {one.type_name}", one.location, "Extension_PROF_Type")
+                self.report.error(f"{message} {value.type_name}", value.location, "Extension_PROF_Type")
         return allowed or values
 
-    def _count(self, values: Sequence[object], element: Element, location: str) -> None:
+    def _count(self, values: Sequence[object], element: SnapshotElement, location: str) -> None:
         least, most, source = element.definition.get("min", 0), element.definition.get("max", "*"), self.profile
         if isinstance(least, int) and len(values) < least:
             message = f"{element.path}: minimum required = {least}, but only found {len(values)} (from {source})"
@@ -148,7 +150,7 @@ class _Check:
             message = f"{element.path}: max allowed = {most}, but found {len(values)} (from {source})"
             self.report.error(message, location, "Validation_VAL_Profile_Maximum")
 
-    def _element(self, value: Json, element: Element, kind: str, location: str) -> None:
+    def _element(self, value: Json, element: SnapshotElement, kind: str, location: str) -> None:
         if element.definition.get("max") == "0":
             return
         required = element.required_value()
@@ -171,12 +173,12 @@ class _Check:
     def _equal(self, value: Json, expected: Json, location: str, *, exact: bool) -> None:
         if isinstance(expected, dict):
             known = value if isinstance(value, dict) else {}
-            for key, one in expected.items():
+            for key, fixed in expected.items():
                 if key not in known:
                     message = f"Missing element '{key}' - required by fixed value assigned in profile {self.profile}"
                     self.report.error(message, f"{location}.{key}", "Profile_VAL_MissingElement")
                 else:
-                    self._equal(known[key], one, f"{location}.{key}", exact=exact)
+                    self._equal(known[key], fixed, f"{location}.{key}", exact=exact)
             for key in known if exact else ():
                 if key not in expected:
                     message = (
@@ -185,8 +187,8 @@ class _Check:
                     self.report.error(f"{message} specified in profile", location, "Fixed_Type_Checks_DT_Element_Extra")
         elif isinstance(expected, list):
             listed = value if isinstance(value, list) else []
-            for number, one in enumerate(expected):
-                if not any(_fits(each, one, exact=exact) for each in listed):
+            for number, member in enumerate(expected):
+                if not any(_fits(each, member, exact=exact) for each in listed):
                     message = f"No element matches the profile {self.profile}: [{number}] of its list"
                     self.report.error(message, location)
         elif _text(value) != _text(expected):
@@ -201,12 +203,14 @@ class _Check:
             message = f"Expected {len(patterns)} but found {len(codings)} coding elements"
             self.report.error(message, location, "Terminology_TX_Coding_Count")
             return
-        for one in patterns:
-            if not any(_fits(coding, one, exact=False) for coding in codings):
-                shown = f"system {one.get('system')}, code {one.get('code')}, and display"
-                shown = f"[{shown} '{one.get('display', 'null')}']"
+        for pattern in patterns:
+            if not any(_fits(coding, pattern, exact=False) for coding in codings):
+                shown = f"system {pattern.get('system')}, code {pattern.get('code')}, and display"
+                shown = f"[{shown} '{pattern.get('display', 'null')}']"
                 message = f"The pattern {shown} defined in the profile {self.profile} not found. Issues: ["
-                issues = [issue for coding in codings for issue in _differences(coding, one, location, self.profile)]
+                issues = [
+                    issue for coding in codings for issue in _differences(coding, pattern, location, self.profile)
+                ]
                 self.report.error(f"{message}{', '.join(issues)}]", location, "TYPE_CHECKS_PATTERN_CC")
         if "text" in expected:
             self._equal(value, {"text": expected["text"]}, location, exact=False)
@@ -222,22 +226,22 @@ class _Check:
         url = str(value_set.get("url")) + (f"|{version}" if version else "")
         check_bound(value, kind, value_set, url, location, self.library, self.report)
 
-    def _invariants(self, value: Json, element: Element, kind: str, location: str) -> None:
+    def _invariants(self, value: Json, element: SnapshotElement, kind: str, location: str) -> None:
         """Checks the invariants that the profile adds to R4's."""
         node = Node(value, kind)
         environment = Environment(self.root, self.root, lambda reference: None, budget=self.budget)
-        for one in element.definition.get("constraint", ()):
-            source, expression = str(one.get("source", "")), one.get("expression")
+        for constraint in element.definition.get("constraint", ()):
+            source, expression = str(constraint.get("source", "")), constraint.get("expression")
             if source.startswith(_HL7) or not isinstance(expression, str):
                 continue
             try:
                 if holds(expression, node, environment):
                     continue
-            except (FhirPathError, TooCostlyError, TypeError, ValueError, ArithmeticError):
+            except FhirPathError:
                 continue
-            key = one.get("key")
-            message, message_id = f"Constraint failed: {key}: '{one.get('human')}'", f"{source}#{key}"
-            if one.get("severity") == "error":
+            key = constraint.get("key")
+            message, message_id = f"Constraint failed: {key}: '{constraint.get('human')}'", f"{source}#{key}"
+            if constraint.get("severity") == "error":
                 self.report.error(message, location, message_id)
             else:
                 self.report.warn(message, location, message_id)
@@ -271,11 +275,11 @@ def _values(value: Json, name: str, fields: Mapping[str, definitions.Element], l
                 yield Value(f"{location}.{key}", declared.name, key, None)
             continue
         shown = f"{element.stem}.ofType({declared.name})" if element.is_choice else key
-        one = value[key]
+        values = value[key]
         if not element.many:
-            yield Value(f"{location}.{shown}", declared.name, key, one)
+            yield Value(f"{location}.{shown}", declared.name, key, values)
         else:
-            for number, item in enumerate(one if isinstance(one, list) else [one]):
+            for number, item in enumerate(values if isinstance(values, list) else [values]):
                 yield Value(f"{location}.{shown}[{number}]", declared.name, key, item)
 
 
@@ -284,22 +288,22 @@ def _fits(value: Json, pattern: Json, *, exact: bool) -> bool:
     if isinstance(pattern, dict):
         if not isinstance(value, dict) or (exact and value.keys() - pattern.keys()):
             return False
-        return all(key in value and _fits(value[key], one, exact=exact) for key, one in pattern.items())
+        return all(key in value and _fits(value[key], member, exact=exact) for key, member in pattern.items())
     if isinstance(pattern, list):
         listed = value if isinstance(value, list) else []
-        return all(any(_fits(each, one, exact=exact) for each in listed) for one in pattern)
+        return all(any(_fits(each, member, exact=exact) for each in listed) for member in pattern)
     return _text(value) == _text(pattern)
 
 
 def _differences(coding: Json, pattern: Json, location: str, profile: str) -> Iterator[str]:
     """The differences between a coding and a pattern, as HL7's validator lists them."""
-    for key, one in pattern.items():
+    for key, member in pattern.items():
         level = "ValidationMessage[level=ERROR,type=VALUE,location"
         if key not in coding:
             message = f"Missing element '{key}' - required by fixed value assigned in profile {profile}"
             yield f"{level}={location}.coding.{key},message={message}]"
-        elif not _fits(coding[key], one, exact=False):
-            message = f"Value is '{_text(coding[key])}' but must be '{_text(one)}'"
+        elif not _fits(coding[key], member, exact=False):
+            message = f"Value is '{_text(coding[key])}' but must be '{_text(member)}'"
             yield f"{level}={location}.coding.{key},message={message}]"
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from fhir_server import definitions
 from fhir_server.definitions import Field
-from fhir_server.fhirpath.node import Node
+from fhir_server.expressions.node import Node
 from fhir_server.wire.json_values import Json, Number
 
 _OF_INNER = re.compile(r"/\*[^*]*\*/")
@@ -122,10 +122,10 @@ def _element(owner: Json, key: str, field: Field, location: str, report: Report)
             )
         besides = beside if isinstance(beside, list) else []
         for number, item in enumerate(value):
-            one = besides[number] if number < len(besides) else None
+            sibling = besides[number] if number < len(besides) else None
             at = f"[{number}]" if isinstance(owner[key], list) else ""
-            if _fits(item, one, key, field, f"{location}.{name}{at}", report):
-                yield item, one, f"{location}.{name}[{number}]"
+            if _fits(item, sibling, key, field, f"{location}.{name}{at}", report):
+                yield item, sibling, f"{location}.{name}[{number}]"
     elif _fits(value, beside, key, field, f"{location}.{name}", report):
         yield value, beside, f"{location}.{name}"
 
@@ -151,7 +151,11 @@ def _fits(value: Json, beside: Json, key: str, field: Field, location: str, repo
 
 
 def _check_scalar(value: Json, type_name: str, location: str, report: Report) -> None:
-    expected = "boolean" if type_name == "boolean" else "number" if type_name in _NUMBERS else "string"
+    expected = "string"
+    if type_name == "boolean":
+        expected = "boolean"
+    elif type_name in _NUMBERS:
+        expected = "number"
     if isinstance(value, bool):
         actual = "boolean"
     else:

@@ -90,7 +90,7 @@ class _JacksonReader:
             return
         start, first = self.at, self.text[self.at]
         if first in "]}":
-            self.close_mismatch("}" if first == "]" else "]", "root", "[line: 1, column: 0]")
+            self.close_mismatch("}" if first == "]" else "]", "root", "[line: 1]")
         value = None if first in "{[" else self.value("root", 1)
         kind = {"{": "START_OBJECT", "[": "START_ARRAY"}.get(first) or _TOKENS.get(type(value), "VALUE_NULL")
         if isinstance(value, bool):
@@ -113,14 +113,14 @@ class _JacksonReader:
             return self.string(": was expecting closing quote for a string value")
         if first in "+-" or "0" <= first <= "9":
             return self.number()
-        if first == "}":
-            self.fail_at("expected a value")
         return self.word()
 
     def members(self, depth: int) -> dict[str, Json]:
         opened, members = self.at, {}
         self.at += 1
         first = self.next_entry("Object", opened)
+        if first == "]":
+            self.close_mismatch("}", "Object", self.place(opened))
         while first != "}":
             if first not in _PLAIN:
                 self.fail_at("was expecting double-quote to start field name")
@@ -146,6 +146,8 @@ class _JacksonReader:
         opened, items = self.at, []
         self.at += 1
         first = self.next_entry("Array", opened)
+        if first == "}":
+            self.close_mismatch("]", "Array", self.place(opened))
         while first != "]":
             items.append(self.value("Array", depth))
             first = self.next_entry("Array", opened)
@@ -162,7 +164,7 @@ class _JacksonReader:
 
     def close_mismatch(self, expected: str, inside: str, opened: str) -> NoReturn:
         start = f"(for {inside} starting at {opened})"
-        self.fail(f"Unexpected close marker '{self.text[self.at]}': expected '{expected}' {start}", self.at + 1)
+        self.fail(f"Unexpected close marker '{self.text[self.at]}': expected '{expected}' {start}", self.at)
 
     def string(self, what: str) -> str:
         """Reads the quoted text at the cursor. `what` ends the message if the closing quote is missing."""
@@ -231,7 +233,10 @@ class _JacksonReader:
 
     def check_finished(self, match: re.Match[str]) -> None:
         """Refuses a point or an exponent without digits. Jackson's position is that after the integer part."""
-        odd = None if match[3] else (_EXPONENT if match[2] else _UNFINISHED).match(self.text, match.end())
+        if match[3]:
+            return
+        unfinished = _EXPONENT if match[2] else _UNFINISHED
+        odd = unfinished.match(self.text, match.end())
         if odd is None:
             return
         if odd.end() < len(self.text):

@@ -61,7 +61,9 @@ def parse_xml(text: str) -> Json:
 
 def with_characters(text: str) -> str:
     """XML with characters instead of HTML's entities (`&nbsp;`), except those that are markup."""
-    return _ENTITY.sub(lambda one: one[0] if one[1] in _XML_ENTITIES else html5.get(one[1], one[0]), text)
+    return _ENTITY.sub(
+        lambda entity: entity[0] if entity[1] in _XML_ENTITIES else html5.get(entity[1], entity[0]), text
+    )
 
 
 def _no_element(text: str, first: str) -> str:
@@ -147,11 +149,11 @@ def _read_members(node: _Node, type_name: str) -> Json:
             continue
         many = field.element.many
         value, beside = _read_value(child, field.type_name)
-        for key, one in ((child.name, value), (f"_{child.name}", beside)):
-            if many and (one is not None or key in members or (key[0] != "_" and beside)):
-                members.setdefault(key, []).append(one)
-            elif one is not None:  # if it occurs several times, the first is used
-                members.setdefault(key, one)
+        for key, part in ((child.name, value), (f"_{child.name}", beside)):
+            if many and (part is not None or key in members or (key[0] != "_" and beside)):
+                members.setdefault(key, []).append(part)
+            elif part is not None:  # if it occurs several times, the first is used
+                members.setdefault(key, part)
         if many and beside and len(members[f"_{child.name}"]) < len(members[child.name]):
             beside_all = members[f"_{child.name}"]
             members[f"_{child.name}"] = [None] * (len(members[child.name]) - len(beside_all)) + beside_all
@@ -258,9 +260,9 @@ def _each(key: str, value: Json, beside: Json, depth: int) -> Iterator[str]:
     values = value if isinstance(value, list) else [value]
     others = beside if isinstance(beside, list) else [beside]
     for number in range(max(len(values), len(others))):
-        one = values[number] if number < len(values) else None
-        other = others[number] if number < len(others) else None
-        yield from _element(key, one, other or {}, depth)
+        item = values[number] if number < len(values) else None
+        sibling = others[number] if number < len(others) else None
+        yield from _element(key, item, sibling or {}, depth)
 
 
 def _element(key: str, value: Json, beside: Json, depth: int) -> Iterator[str]:

@@ -16,10 +16,12 @@ from inspect import isasyncgenfunction, iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from medagent.agents.skills import Skill
 from medagent.core.errors import UserError
 from medagent.engine.boundary import PluginError, beside, blame, current_lane
 from medagent.engine.rows import Spent
 from medagent.models.base import ChatModel, MadeCall, Message
+from medagent.models.calls import within_limits
 from medagent.models.estimate import CallCutOffError
 from refsol.json_values import unicode_text
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 LONGEST_MESSAGE = 4_000_000
 """The maximum length of a message in characters; the body of a POST may be half as long."""
+STORED_OF_LONGER = 10_000
+"""The characters that are stored of a model's message that is longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,10 @@ class Move:
     """The tool call that the text was made from."""
     ended: bool = False
     """Whether the agent's program has ended, so that `text` is not one of its messages."""
+    characters: int | None = None
+    """The length of a model's message that is over the limit. `text` is its beginning, and it ends the episode."""
+    recorded: bool | None = None
+    """Of an answer from a file: the verdict on it that the file contains."""
 
     def __post_init__(self) -> None:
         """Check the types, because other types would fail later in the journal. Raises PluginError."""
@@ -61,6 +69,27 @@ class Move:
             raise _misfit(f"yielded {len(self.text):,} characters; the limit is {LONGEST_MESSAGE:,}")
         if self.call is not None and not isinstance(self.call, MadeCall):
             raise _misfit(f"Move.call is {type(self.call).__name__}, expected MadeCall or None")
+
+
+def model_move(completion: Completion) -> Move:
+    """The text of a model's reply as a move. One that is too long, with the arguments of its calls, is cut and invalid:
+    it is the model's mistake, not an error of a program.
+    """
+    calls = map(within_limits, completion.tool_calls)
+    length = len(completion.text) + sum(len(f"{call.name}()") + len(call.arguments) for call in calls)
+    if length <= LONGEST_MESSAGE:
+        return Move(completion.text, completion.reasoning, finish_reason=completion.finish_reason)
+    return Move(
+        completion.text[:STORED_OF_LONGER],
+        completion.reasoning,
+        finish_reason=completion.finish_reason,
+        characters=length,
+    )
+
+
+def excess_text(characters: int) -> str:
+    """Why a model's message of this length is invalid."""
+    return f"the model's message has {characters:,} characters; the limit is {LONGEST_MESSAGE:,}"
 
 
 def _misfit(text: str) -> PluginError:
@@ -93,12 +122,13 @@ async def next_move(policy: Policy, observation: str) -> Move:
 class AgentContext:
     """What an agent may use: the run's model (None: there is none), the FHIR base URL that it is shown, and in a
     sequential run its own folder (otherwise None). The folder exists from the first `play` on, so read the attribute
-    there. It is empty at the start of each trial, and restored when a run is resumed.
+    there. It is empty at the start of each trial, and restored when a run is resumed. `skills` are those of `--skill`.
     """
 
     model: ChatModel | None = None
     base: str = ""
     folder: Path | None = None
+    skills: tuple[Skill, ...] = ()
 
 
 _spent: ContextVar[Spent | None] = ContextVar("medagent_spent", default=None)
@@ -138,7 +168,9 @@ class CountedModel:
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model
-        self.name, self.stats, self.aclose = model.name, model.stats, model.aclose
+        self.name = model.name
+        self.stats = model.stats
+        self.aclose = model.aclose
 
     async def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
@@ -216,7 +248,8 @@ class _Played:
     """The generator of `Agent.play` as a policy. A plain generator may block, so it runs in a thread."""
 
     def __init__(self, agent: Agent, task: Any) -> None:
-        self._agent, self._task = agent, task
+        self._agent = agent
+        self._task = task
         self._generator: Generator[str, str, None] | AsyncGenerator[str, str] | None = None
         self._context: Context | None = None
         self._ended = False
@@ -285,7 +318,9 @@ class ChatAgent(Agent):
 
 class _ChatPolicy:
     def __init__(self, model: ChatModel, key: str, seed: int | None, messages: list[Message]) -> None:
-        self._model, self._key, self._seed = model, key, seed
+        self._model = model
+        self._key = key
+        self._seed = seed
         self._messages = messages
         self.spent = Spent()
 
@@ -293,7 +328,7 @@ class _ChatPolicy:
         self._messages.append(Message("user", observation))
         completion = await counted(self._model, self.spent, self._messages, seed=self._seed, session=self._key)
         self._messages.append(completion.message)
-        return Move(completion.text, completion.reasoning, finish_reason=completion.finish_reason)
+        return model_move(completion)
 
 
 def begin(agent: Agent, task: Any, *, key: str, seed: int | None, before: Sequence[Message] = ()) -> Policy:

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from medagent.agents.base import Agent, Move, begin, learn_from, learning, next_move
+from medagent.agents.base import Agent, Move, begin, excess_text, learn_from, learning, next_move
 from medagent.agents.choice import AgentChoice
 from medagent.agents.unusable import kind_of
 from medagent.core.errors import ContextLimitError, ModelError
@@ -21,6 +21,7 @@ from medagent.engine.rows import Row, Spent
 from medagent.engine.settings import RunSettings, selected
 from medagent.models.base import Message
 from medagent.models.limiter import EndpointStats
+from medagent.models.scripted import check_script
 from medagent.models.wording import strip_thinking
 
 
@@ -58,7 +59,9 @@ class ReplyRow(CallRow):
     finish_reason: str | None = None
 
     def take(self, move: Move) -> None:
-        self.reply, self.reasoning, self.finish_reason = move.text, move.reasoning, move.finish_reason
+        self.reply = move.text
+        self.reasoning = move.reasoning
+        self.finish_reason = move.finish_reason
 
 
 R = TypeVar("R", bound=CallRow)
@@ -116,7 +119,10 @@ class CallWorker(Generic[R]):
             if self.strip_thinking:
                 move = replace(move, text=strip_thinking(move.text))
             row.take(move)
-            if self.tell_unusable:
+            row.recorded = move.recorded
+            if move.characters is not None:
+                row.status, row.error = "invalid_action", excess_text(move.characters)
+            elif self.tell_unusable:
                 row.status = kind_of(move) or row.status
 
     async def learn(self, unit: Call, row: R, feedback: Feedback, spent: Spent) -> None:
@@ -143,7 +149,8 @@ def single_turn(
     Raises UserError if the model or agent is missing, or no item is selected.
     """
     who = AgentChoice.of(settings)
-    items = {item.id: item for item in benchmark.items(settings)}
+    items = {item.id: item for item in benchmark.read_items(settings)}
+    check_script(settings.model or "", items)
     groups = {item.id: item.group for item in items.values()}
     chosen = selected(list(items), settings, groups.__getitem__)
     calls = [

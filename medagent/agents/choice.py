@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from medagent.agents.base import Agent, AgentContext, ChatAgent, CountedModel, Move, learning, owns_loop
+from medagent.agents.skills import Skill
 from medagent.core import plugins
 from medagent.core.code_digest import UNKNOWN, code_digest, has_file, state_of
 from medagent.core.errors import ModelError, UserError
@@ -113,7 +114,7 @@ class ModelChoice:
 @dataclass(frozen=True, slots=True)
 class AgentChoice:
     """A user class, a model, or a user class that uses the model; or `known` answers. `system` is the first message of
-    a model's conversations.
+    a model's conversations, `skills` are for a user class.
     """
 
     model: ModelChoice | None = None
@@ -122,13 +123,14 @@ class AgentChoice:
     system: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the class besides its context."""
+    skills: tuple[Skill, ...] = ()
 
     @classmethod
     def of(
-        cls, settings: RunSettings, own: Names = (), beside: Sequence[ModelSettings] = (), system: str = ""
+        cls, settings: RunSettings, bundled: Names = (), beside: Sequence[ModelSettings] = (), system: str = ""
     ) -> AgentChoice:
-        """The model or agent in a run's settings. `own` are the names of the benchmark's agents. `beside` are the other
-        models of the run, which share its keys. Raises UserError.
+        """The model or agent in a run's settings. `bundled` are the names of the benchmark's agents. `beside` are the
+        other models of the run, which share its keys. Raises UserError.
         """
         check_prices([*([settings.chat] if settings.chat else []), *beside], settings.max_cost)
         chat = settings.chat
@@ -139,8 +141,9 @@ class AgentChoice:
         if settings.agent is not None and agent is None:
             check_file(settings.agent)
             raise UserError(
-                f"unknown agent {settings.agent!r}; known: {', '.join(own) or 'none by name'}; "
-                "for your own class: --agent FILE.py:Name or package.module:Name." + did_you_mean(settings.agent, own)
+                f"unknown agent {settings.agent!r}; known: {', '.join(bundled) or 'none by name'}; "
+                "for your own class: --agent FILE.py:Name or package.module:Name."
+                + did_you_mean(settings.agent, bundled)
             )
         if agent is not None:
             check_agent(agent.path, agent.load())
@@ -148,7 +151,7 @@ class AgentChoice:
         if agent is not None and learning(agent.load()) is not None and not settings.sequential:
             raise UserError(f"--agent {settings.agent}: the agent learns from each score; pass --sequential score")
         if agent is None and model is None:
-            raise UserError(NO_MODEL + (own[1] if len(own) > 1 else "FILE.py:Name"))
+            raise UserError(NO_MODEL + (bundled[1] if len(bundled) > 1 else "FILE.py:Name"))
         return cls(model, agent, system=system, arguments=settings.agent_arg)
 
     def batched(self, batches: Path | None) -> AgentChoice:
@@ -213,7 +216,9 @@ class AgentChoice:
             return KnownAgent(self.known)
         if self.agent is not None:
             counted = CountedModel(model) if model is not None else None
-            made: Agent = _made(self.agent, AgentContext(counted, base, agent_folder.get()), self.arguments)
+            made: Agent = _made(
+                self.agent, AgentContext(counted, base, agent_folder.get(), self.skills), self.arguments
+            )
             return made
         assert model is not None
         return ChatAgent(model, self.system)
@@ -249,7 +254,9 @@ class _Borrowed:
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model
-        self.name, self.stats, self.complete = model.name, model.stats, model.complete
+        self.name = model.name
+        self.stats = model.stats
+        self.complete = model.complete
 
     async def aclose(self) -> None:
         """Does nothing: the model is shared, and the run closes it."""
@@ -349,7 +356,8 @@ class KnownAgent(Agent):
 
 class _KnownPolicy:
     def __init__(self, known: KnownAnswers, key: str) -> None:
-        self._known, self._key = known, key
+        self._known = known
+        self._key = key
         self.spent = Spent()
 
     async def next(self, observation: str) -> Move:

@@ -83,7 +83,9 @@ class CachedModel:
 
     def __init__(self, model: ChatModel, settings: ModelSettings, folder: Path, source: str | None) -> None:
         self._model = model
-        self.name, self.stats, self.aclose = model.name, model.stats, model.aclose
+        self.name = model.name
+        self.stats = model.stats
+        self.aclose = model.aclose
         self._scripted = settings.name.startswith(_SCRIPTED)
         self._identity = {**settings.model_dump(include=_DECIDES), "source": source}
         if self._scripted:
@@ -99,8 +101,8 @@ class CachedModel:
         """See `ChatModel.complete`. Raises StopRunError if the folder cannot be read or written."""
         request = {
             **self._identity,
-            "messages": [asdict(one) for one in messages],
-            "tools": [asdict(one) for one in tools],
+            "messages": [asdict(message) for message in messages],
+            "tools": [asdict(tool) for tool in tools],
             "seed": seed,
             "session": session if self._scripted else "",
         }

@@ -129,14 +129,16 @@ def who_answers(
         return AgentChoice(known=_recorded(settings.answers, items))
     if settings.agent in BASELINES:
         return AgentChoice(known=_baseline(settings.agent, items, settings.trials))
-    return AgentChoice.of(settings, own=BASELINES, beside=beside, system=settings.system_text)
+    return AgentChoice.of(settings, bundled=BASELINES, beside=beside, system=settings.system_text)
 
 
 def _recorded(path: Path, items: Sequence[AskedItem]) -> KnownAnswers:
     answers = read_answers(path)
     matched = match_answers(answers, items)
     moves = {
-        key if trial == 1 else f"{key}#{trial}": Move(answer.text, answer.reasoning, finish_reason=answer.finish_reason)
+        key if trial == 1 else f"{key}#{trial}": Move(
+            answer.text, answer.reasoning, finish_reason=answer.finish_reason, recorded=answer.verdict
+        )
         for (key, trial), answer in matched.items()
         if answer.text is not None
     }
@@ -224,8 +226,8 @@ def _path_digest(path: Path) -> str:
     """SHA-256 of a file, or of the names and digests of a folder's JSON files."""
     if not path.is_dir():
         return file_digest(path)
-    files = [one for one in sorted(path.rglob("*.json*")) if one.is_file() and one.name != "report.json"]
-    return digest([[str(one.relative_to(path)), file_digest(one)] for one in files])
+    files = [file for file in sorted(path.rglob("*.json*")) if file.is_file() and file.name != "report.json"]
+    return digest([[str(file.relative_to(path)), file_digest(file)] for file in files])
 
 
 def digest(value: Any) -> str:

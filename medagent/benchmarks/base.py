@@ -9,6 +9,7 @@ from medagent.core import plugins
 from medagent.core.errors import UserError
 from medagent.core.suggest import did_you_mean
 from medagent.engine.benchmark import Benchmark
+from medagent.engine.data_sets import is_set, read_manifest
 from medagent.engine.folder import read_run
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ GROUP = "medagent.benchmarks"
 UNLISTED = "medagent.unlisted_benchmarks"
 """The entry points of benchmarks with their own command instead of `medagent run`. Their runs can be read too."""
 DEFAULT = "medagentbench"
+BUNDLED = "synthetic"
+"""The name of the bundled set of a benchmark."""
 
 
 def names() -> list[str]:
@@ -37,7 +40,9 @@ def find(reference: str | type[Benchmark[Any, Any]], group: str = GROUP) -> Benc
             raise UserError(
                 f"{name} lacks the name of a class after the colon; for the whole file, leave the colon out"
             )
-        raise UserError(f"unknown benchmark {name!r}; known: {', '.join(names())}.{did_you_mean(name, names())}")
+        file = f"{name}.py"
+        hint = f" For the file {file}, write {file}." if Path(file).is_file() else did_you_mean(name, names())
+        raise UserError(f"unknown benchmark {name!r}; known: {', '.join(names())}.{hint}")
     loaded = plugin.load()
     made = loaded() if isinstance(loaded, type) else loaded
     benchmark: Benchmark[Any, Any] = made if isinstance(made, Benchmark) else _of_types(plugin)
@@ -48,9 +53,9 @@ def find(reference: str | type[Benchmark[Any, Any]], group: str = GROUP) -> Benc
 
 def _of_types(plugin: plugins.Plugin) -> Benchmark[Any, Any]:
     """The benchmark of a file of task types. Raises UserError if the plug-in does not define any."""
-    from medagent.benchmarks.ward.benchmark import ward_of
+    from medagent.benchmarks.custom.benchmark import custom_of
 
-    return ward_of(plugin)
+    return custom_of(plugin)
 
 
 def fhir_names() -> list[str]:
@@ -79,10 +84,10 @@ def of_folder(folder: Path, code: str | type[Benchmark[Any, Any]] | None = None)
     is not installed.
     """
     name = str(read_run(folder)["benchmark"])
-    own = find(code) if code is not None else None
+    named = find(code) if code is not None else None
     group = next((group for group in (GROUP, UNLISTED) if name in plugins.entry_points(group)), None)
-    if own is not None and (name == own.name or group is None):
-        return own
+    if named is not None and (name == named.name or group is None):
+        return named
     if group is not None:
         return find(name, group)
     if plugins.is_import_path(name) or plugins.is_whole_file(name):
@@ -90,3 +95,33 @@ def of_folder(folder: Path, code: str | type[Benchmark[Any, Any]] | None = None)
     raise UserError(
         f"{folder}: run.json is of the benchmark {name!r}, which is not installed; known: {', '.join(names())}"
     )
+
+
+def of_kind(kind: str | None) -> tuple[Benchmark[Any, Any], str]:
+    """The benchmark of `data new --like`, and the kind of set: an installed benchmark's name stands for its sets, any
+    other text is a kind of set of the default benchmark.
+    """
+    if kind in names():
+        return find(str(kind)), ""
+    return find(DEFAULT), kind or ""
+
+
+def of_dataset(dataset: str, types: str | None = None) -> tuple[Benchmark[Any, Any], str]:
+    """The benchmark of a data set, and the set's name there (empty: the benchmark's bundled one).
+
+    A data set is named by its benchmark, by a name that a benchmark knows, by a file, or by a folder, whose
+    `dataset.json` says which benchmark it is for. `types` is the user's own file of task types. Raises UserError.
+    """
+    if types is not None:
+        from medagent.benchmarks.custom.benchmark import custom_named
+
+        return custom_named(types), "" if dataset == BUNDLED else dataset
+    if dataset in names():
+        return find(dataset), ""
+    if is_set(Path(dataset)):
+        stated = read_manifest(Path(dataset)).benchmark
+        if stated in names():
+            return find(stated), dataset
+        raise UserError(f"{dataset}: was made from a file of task types; pass the file with --from FILE.py")
+    known = [find(name) for name in names()]
+    return next((benchmark for benchmark in known if benchmark.names_data(dataset)), known[0]), dataset

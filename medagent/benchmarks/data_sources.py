@@ -30,21 +30,13 @@ class DataSource(BaseModel):
 @cache
 def _all() -> tuple[DataSource, ...]:
     text = Path(__file__).with_name("data_sources.toml").read_text(encoding="utf-8")
-    return tuple(DataSource.model_validate(one) for one in tomllib.loads(text)["file"])
+    return tuple(DataSource.model_validate(entry) for entry in tomllib.loads(text)["file"])
 
 
 def data_sources(name: str | None = None) -> Sequence[DataSource]:
     """The files of a data set, or of all data sets. Raises UserError if the name is unknown."""
-    sources = [one for one in _all() if name in (None, one.set)]
+    sources = [source for source in _all() if name in (None, source.set)]
     if not sources:
-        known = ", ".join(dict.fromkeys(one.set for one in _all()))
+        known = ", ".join(dict.fromkeys(source.set for source in _all()))
         raise UserError(f"unknown data set {name!r}; known: {known}")
     return sources
-
-
-def former(name: str) -> UserError:
-    """The error for a run over a former bundled data set, whose patients cannot be generated any more."""
-    return UserError(
-        f"data set {name!r} is the former bundled one, and this version does not generate its patients: you can read "
-        "and grade its runs, but not continue them; for a new run, pass --dataset synthetic"
-    )

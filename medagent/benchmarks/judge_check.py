@@ -132,9 +132,11 @@ class CaseGrader(Grader[ExchangeRow]):
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
         """The agreement of each judge, by kind of case."""
-        by_judge = {judge: [one for one in scores if one.item.judge == judge] for judge in self._check.panel.names}
+        by_judge = {
+            judge: [score for score in scores if score.item.judge == judge] for judge in self._check.panel.names
+        }
         return Figures(
-            table=[_section(judge, some) for judge, some in by_judge.items()],
+            table=[_section(judge, members) for judge, members in by_judge.items()],
             overall=mean_line("all", scores),
             unusable="; ".join(_faults(by_judge)),
             figure="agreement",
@@ -196,8 +198,8 @@ def _check_name(benchmark: str) -> str:
 
 
 def _section(judge: str, scores: Sequence[Scored]) -> TableSection:
-    kinds = dict.fromkeys(one.item.group for one in scores)
-    lines = [mean_line(kind, [one for one in scores if one.item.group == kind]) for kind in kinds]
+    kinds = dict.fromkeys(score.item.group for score in scores)
+    lines = [mean_line(kind, [score for score in scores if score.item.group == kind]) for kind in kinds]
     return TableSection(lines=(mean_line("all kinds", scores), *lines), title=f"Judge {judge}", name="kind")
 
 
@@ -206,7 +208,7 @@ def _faults(by_judge: Mapping[str, Sequence[Scored]]) -> Iterator[str]:
     for judge, scores in by_judge.items():
         line = mean_line(judge, scores)
         if line.interval and line.interval[0] < TRUSTED:
-            wrong = Counter(one.item.group for one in scores if one.correct is False)
+            wrong = Counter(score.item.group for score in scores if score.correct is False)
             kinds = ", ".join(f"{kind} ({n})" for kind, n in wrong.most_common(5))
             yield (
                 f"judge {judge} is not to be trusted alone: the interval of its agreement begins at "

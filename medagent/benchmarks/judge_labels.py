@@ -53,11 +53,11 @@ def agreement(first: str, second: str, rule: str = "", code: str | None = None) 
     places = [Place.of(text) for text in (first, second)]
     judged = [_judged(place, rule, code) for place in places]
     known = next((labels for _, labels in filter(None, judged)), ())
-    one, other = (
+    first_labels, second_labels = (
         read_labels(place.path, known) if labels is None else labels[0]
         for place, labels in zip(places, judged, strict=True)
     )
-    return compare(one, other)
+    return compare(first_labels, second_labels)
 
 
 def _judged(place: Place, rule: str, code: str | None) -> tuple[Sequence[Labelled], Sequence[str]] | None:
@@ -65,9 +65,9 @@ def _judged(place: Place, rule: str, code: str | None) -> tuple[Sequence[Labelle
     if (place.path / "run.json").is_file():
         benchmark = judged_benchmark(of_folder(place.path, code))
         return _of_run(benchmark, place, rule), benchmark.rubric.labels
-    for other in map(find, names()):
-        if isinstance(other, JudgedBenchmark) and (by_judge := other.recorded(place.path, rule)):
-            return by_judge[place.chosen(sorted(by_judge))], other.rubric.labels
+    for installed in map(find, names()):
+        if isinstance(installed, JudgedBenchmark) and (by_judge := installed.recorded(place.path, rule)):
+            return by_judge[place.chosen(sorted(by_judge))], installed.rubric.labels
     if not place.path.is_file():
         raise UserError(f"{place.path}: neither a judged run, nor another tool's judged output, nor a file of labels")
     return None
@@ -78,6 +78,7 @@ def _of_run(benchmark: JudgedBenchmark[Any, Any], place: Place, rule: str) -> li
     judging = Judging(run.path, benchmark.rubric)
     judge, labels = place.chosen(judging.judges()), benchmark.rubric.labels
     decisions = [
-        (one.subject, one.judged.labels.get(judge)) for one in judging.decisions(benchmark.subjects(run), judge, rule)
+        (decision.subject, decision.judged.labels.get(judge))
+        for decision in judging.decisions(benchmark.subjects(run), judge, rule)
     ]
     return [Labelled(subject.unit, label if label in labels else None, subject.ids) for subject, label in decisions]

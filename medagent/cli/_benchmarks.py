@@ -64,10 +64,10 @@ def per_benchmark(
                 return commands[made]
             others = ", ".join(name for name in self.list_commands(ctx) if name != DEFAULT)
             more = f"Other benchmarks: {others}. Their options: {words} NAME --help"
-            own = with_options(fields(benchmark))(partial(function, benchmark))
-            own.__doc__ = doc(benchmark) if doc else function.__doc__
+            with_its_options = with_options(fields(benchmark))(partial(function, benchmark))
+            with_its_options.__doc__ = doc(benchmark) if doc else function.__doc__
             default = cmd_name == DEFAULT
-            commands[made] = command(cmd_name, own, more if default else None)
+            commands[made] = command(cmd_name, with_its_options, more if default else None)
             commands[made].usage = f"{words} [BENCHMARK]" if default else ""
             commands[made].rare = frozenset(map(parameter_of, rare(benchmark)))
             return commands[made]

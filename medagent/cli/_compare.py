@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
+from medagent.benchmarks.published import FileGrading
 from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
@@ -27,7 +27,7 @@ FailUnder = Annotated[
 ]
 
 
-@with_options(fields_of(MedAgentBenchGrading, "tasks", "ehr", "key", "fhir"), defaults=False)
+@with_options(fields_of(FileGrading, "tasks", "ehr", "key", "fhir"), defaults=False)
 def command(
     facts: dict[str, Any],
     runs: Annotated[
@@ -57,7 +57,7 @@ def command(
     import medagent._api as api
     from medagent._finished import logs_of
     from medagent.core.errors import UserError
-    from medagent.core.writing import write_whole
+    from medagent.core.writing import followed, write_whole
     from medagent.engine.patient_data import shown_elsewhere
     from medagent.reports.compare_views import document, junit, markdown, print_compared
 
@@ -69,10 +69,10 @@ def command(
     comparisons = api.compare_each(first, others, benchmark=benchmark, scorer=scorer, **facts)
     if as_markdown or junit_file is not None:
         logs = zip(others, logs_of(runs, scorer)[1:], strict=True)
-        reports = {one: log.report if log else api.grade(one, benchmark=benchmark, **facts) for one, log in logs}
-        reports = {other: shown_elsewhere(one, other) for other, one in reports.items()}
+        reports = {path: log.report if log else api.grade(path, benchmark=benchmark, **facts) for path, log in logs}
+        reports = {path: shown_elsewhere(report, path) for path, report in reports.items()}
         if junit_file is not None:
-            write_whole(junit_file, junit(first, comparisons, reports))
+            write_whole(followed(junit_file), junit(first, comparisons, reports))
         if as_markdown:
             print(markdown(first, comparisons, reports), end="")
     if as_json:
@@ -88,7 +88,7 @@ def _under(first: Path, comparisons: dict[Path, Any], limit: float) -> bool:
     from medagent.core.figures import difference
     from medagent.reports.tables import say
 
-    under = {other: one.difference for other, one in comparisons.items() if one.difference < limit}
-    for other, step in under.items():
-        say(f"{other}: {difference(step)} compared with {first} is below --fail-under {limit:g}")
+    under = {path: comparison.difference for path, comparison in comparisons.items() if comparison.difference < limit}
+    for path, step in under.items():
+        say(f"{path}: {difference(step)} compared with {first} is below --fail-under {limit:g}")
     return bool(under)

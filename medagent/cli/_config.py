@@ -56,11 +56,11 @@ def _values(path: Path, benchmark: Any, *, trusted: bool) -> dict[str, Any]:
     from medagent.engine.settings import RunSettings
 
     run = _read(path)
-    own = f"run.{benchmark.name}"
+    table_name = f"run.{benchmark.name}"
     shared = {name: value for name, value in run.items() if not isinstance(value, dict)}
     tables = (
         ("run", RunSettings, shared),
-        (own, benchmark.Settings, _table(path, own, run.get(benchmark.name, {}))),
+        (table_name, benchmark.Settings, _table(path, table_name, run.get(benchmark.name, {}))),
     )
     values: dict[str, Any] = {}
     for table, model, entries in tables:
@@ -87,7 +87,7 @@ def _problem(kind: str, value: Any) -> str:
         return "sets where requests go or who may send them"
     if kind == "secret":
         return "sets which secret is used"
-    texts = [str(one) for one in (value if isinstance(value, list) else [value])]
+    texts = [str(element) for element in (value if isinstance(value, list) else [value])]
     if kind == "code":
         if any(map(is_import_path, texts)):
             return "names code to run"

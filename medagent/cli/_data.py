@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from medagent.benchmarks.ward.settings import HospitalSettings
+from medagent.benchmarks.clinical.settings import HospitalSettings
 from medagent.core.writing import writing
 from medagent.terminal.groups import group
 from medagent.terminal.settings import fields_of, with_options
@@ -21,7 +20,9 @@ app = group(
     no_args_is_help=False,
 )
 
-_OF_PATIENTS = "patients ehr fhir patient_ids group now id_system concurrency fhir_header ca_file"
+_SETS = ("synthetic", "official", "published")
+"""The names of bundled and imported sets."""
+_OF_PATIENTS = "patients ehr fhir patient_ids group now id_system concurrency fhir_header insecure_http ca_file"
 
 
 @app.callback(invoke_without_command=True)
@@ -32,19 +33,18 @@ def list_data(context: typer.Context) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from medagent.benchmarks.medagentbench.data import built_hospital, present_datasets
-    from medagent.benchmarks.psb300.tasks import present_sets
-    from medagent.reports.tables import Cell, Table, print_table
+    from medagent.benchmarks.base import find, names
+    from medagent.fhir_data.embedded import built_hospital
+    from medagent.reports.tables import Cell, Table, print_table, put
 
-    sets, newer = present_datasets(), present_sets()
-    rows: list[list[Cell]] = [[one.name, one.version, len(one.tasks), one.digest[:16]] for one in sets]
-    rows += [[one.ref.name, "", len(one.tasks), one.digest[:16]] for one in newer]
+    sets = [present for name in names() for present in find(name).present_sets() if present.digest]
+    rows: list[list[Cell]] = [
+        [data_set.name, data_set.version, data_set.items, data_set.digest[:16]] for data_set in sets
+    ]
     print_table(Table(["name", "version", "tasks", "digest"], rows, "Task sets"))
-    for folder in dict.fromkeys(one.path.parent for one in sets):
-        print(f"{folder.name}: {folder}")
-    for one in newer:
-        print(f"{one.ref.name}: {one.folder}")
-    print(f"hospital: {built_hospital() or 'not built yet; the first run or `medagent ehr build` builds it'}")
+    for name, folder in {data_set.name: data_set.folder for data_set in sets}.items():
+        put(f"{name}: {folder}")
+    put(f"hospital: {built_hospital() or 'not built yet; the first run or `medagent ehr build` builds it'}")
 
 
 @app.command("import")
@@ -62,58 +62,71 @@ def import_(
     Example: medagent data import questions.csv
     """
     from medagent.benchmarks.base import find, names
-    from medagent.benchmarks.medagentbench.tasks.official import import_official
     from medagent.core.errors import UserError
-    from medagent.reports.tables import say
+    from medagent.engine.data_sets import ImportedData
+    from medagent.reports.tables import put, say
 
     if not source.exists():
         raise UserError(f"{source}: no such file or folder")
-    done = [line for name in names() if (line := find(name).import_data(source)) is not None]
-    for line in "\n".join(done).splitlines():
-        (say if line.startswith("warning: ") else print)(line)
-    if source.is_file() and not done:
-        raise UserError(
-            f"{source}: not a published file of {', '.join(names())}. Pass a question file or the judge cases of "
-            "FHIR-AgentBench, the task file of psb-300, or the folder of a checkout"
-        )
+    done = [data for name in names() if (data := find(name).import_data(source)) is not None]
+    for data in (ImportedData(line) if isinstance(line, str) else line for line in done):
+        put(*data.message.split("\n"))
+        for warning in data.warnings:
+            say(f"warning: {warning}")
     if not done:
-        import_official(source)  # fails with the name of the first missing file
+        expected = "; ".join(text for name in names() if (text := find(name).imports))
+        raise UserError(f"{source}: contains no published data that medagent imports. It imports {expected}")
 
 
 @app.command("check")
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A task file of your own (JSON).")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A task file of your own (JSON), or a set's folder.")],
+    types: Annotated[
+        str | None, typer.Option("--from", metavar="FILE.py", help="The file of task types, for a set made from one.")
+    ] = None,
+    left_out: Annotated[
+        bool, typer.Option("--left-out", help="List the ids of the patients of a set that are left out, with reasons.")
+    ] = False,
+    with_patient_data: Annotated[
+        bool, typer.Option("--with-patient-data", help="With --left-out: list ids of a hospital's own patients, too.")
+    ] = False,
 ) -> None:
-    """Check your own task file: list its problems, or its tasks. Exit code 1 if it cannot be used.
+    """Check your own task file or a set: list its problems, or its tasks. Exit code 1 if it cannot be used.
+
+    In a set, every file must be as its manifest lists it, and every rule must give a ruling. Of a set of your own task
+    types, medagent prints from which patients the tasks are, and why others were left out.
 
     Example: medagent data check my_tasks.json
+
+    Example: medagent data check fresh
+
+    Example: medagent data check ward --from ward7.py --left-out
     """
-    from collections import Counter
+    from medagent.benchmarks.base import of_dataset
+    from medagent.reports.tables import put
 
-    from medagent.benchmarks.medagentbench.tasks.dataset import load_tasks_file, task_warnings
-    from medagent.core.figures import counted
-
-    dataset = load_tasks_file(file)
-    for warning in task_warnings(dataset):
-        print(f"warning: {file}: {warning}")
-    types = ", ".join(f"{count} {name}" for name, count in Counter(task.type for task in dataset.tasks).items())
-    print(f"{file}: {counted(len(dataset.tasks), 'tasks')} ({types}), digest {dataset.digest[:16]}")
-    if dataset.has_twins:
-        print(f"twins: {counted(len(dataset.tasks) // 2, 'pairs')}")
-    print(_rules(dataset.constants))
+    if left_out:
+        _list_left_out(file, with_patient_data)
+        return
+    benchmark, _ = of_dataset(str(file), types)
+    line, problems = benchmark.check_set(file)
+    for problem in problems:
+        put(*f"warning: {problem}".split("\n"))
+    put(*line.split("\n"))
 
 
-def _rules(constants: Any) -> str:
-    """The published clock, codes and thresholds by which the ten types grade a task file."""
-    labs = (constants.magnesium, constants.potassium, constants.glucose, constants.a1c)
-    codes = ", ".join([*(lab.code for lab in labs), constants.blood_pressure_code])
-    return (
-        f"graded with the published rules: it is {constants.now.isoformat()}; the codes are {codes}; magnesium is low "
-        f"up to {constants.magnesium_doses[-1][0]} {constants.magnesium.unit}, potassium below "
-        f"{constants.potassium_low} {constants.potassium.unit}; a result is recent for {constants.look_back_hours} "
-        f"hours, an HbA1c for {constants.a1c_months} months. If your patients need other rules, write your own "
-        "task types (docs/clinical.md)"
-    )
+def _list_left_out(folder: Path, with_patient_data: bool) -> None:
+    """Print the patients that are left out of a set. Raises UserError."""
+    from medagent.core.errors import UserError
+    from medagent.engine.data_sets import read_manifest
+    from medagent.reports.tables import put
+
+    manifest = read_manifest(folder)
+    if manifest.generated is not None and manifest.generated.server and not with_patient_data:
+        raise UserError(f"{folder}: was made from a hospital's own server; pass --with-patient-data to list its ids")
+    for name, reasons in manifest.left_out.items():
+        for reason, patients in reasons.items():
+            put(*(f"{name}: {patient}: {reason}" for patient in patients))
 
 
 @app.command("schema")
@@ -124,7 +137,7 @@ def schema() -> None:
     """
     import json
 
-    from medagent.benchmarks.medagentbench.tasks.dataset import task_schema
+    from medagent.benchmarks.published import task_schema
 
     print(json.dumps(task_schema(), indent=1))
 
@@ -142,21 +155,14 @@ def key(
 
     Example: medagent data key key.json --dataset official --fhir http://localhost:8080/fhir/
     """
-    from medagent.benchmarks.medagentbench.data import dataset_of, open_facts, task_dicts
-    from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
+    from medagent.benchmarks.published import write_answer_key
     from medagent.core.errors import UserError
-    from refsol.medagentbench import build_key, write_key
+    from medagent.reports.tables import put
 
     if fhir is None and ehr is None:
         raise UserError("pass the source of the facts: --fhir URL or --ehr FILE.ndjson")
-    source = MedAgentBenchGrading(dataset=str(tasks or dataset), version=version, fhir=fhir, ehr=ehr)
-    task_set = dataset_of(source)
-    if task_set.has_twins:
-        raise UserError(f"{task_set.path}: twins cannot share an answer key, because each comes with its own chart")
-    answers = build_key(task_dicts(task_set), open_facts(source, task_set).facts, task_set.constants)
-    write_key(out, answers)
-    patients, series = len(answers.patients), len(answers.readings)
-    print(f"{out}: {patients} patients and {series} series for {len(task_set.tasks)} tasks")
+    patients, searches, number = write_answer_key(out, str(tasks or dataset), version, fhir, ehr)
+    put(f"{out}: {patients} patients and {searches} searches for {number} tasks")
 
 
 @app.command("new")
@@ -168,10 +174,11 @@ def new(
         str | None, typer.Option(help="Any text; by default 128 secret random bits, stored in DIR/seed.txt.")
     ] = None,
     like: Annotated[
-        Literal["bundled", "full", "shift", "psb-300", "fhir-agentbench"] | None,
+        str | None,
         typer.Option(
+            metavar="KIND",
             help="The kind of set: bundled (default), full (size of the original), shift (other thresholds, "
-            "codes, units and clock), psb-300, or fhir-agentbench."
+            "codes, units and clock), or a benchmark: psb-300, fhir-agentbench, or an installed one.",
         ),
     ] = None,
     split: Annotated[
@@ -203,108 +210,83 @@ def new(
 
     Example: medagent data new fresh --like psb-300
 
-    Example: medagent data new fresh --like fhir-agentbench
-
     Example: medagent data new injected --injected 20%
     """
-    from medagent.benchmarks.injected import share_of
-    from medagent.benchmarks.made_folders import Order
+    from medagent.benchmarks.clinical.injected import share_of
+    from medagent.core.errors import UserError
     from medagent.core.options import checked, refuse_idle
+    from medagent.engine.data_sets import SetOptions
 
     server = checked(HospitalSettings, values)
     refuse_idle(server)
-    _refuse(types, like, split, values, injected)
-    share = 0.0 if injected is None else share_of(injected)
-    if types is None:
-        benchmark, name, made = _generated(folder, like, split, seed, server.patients, per_type, share)
-        _describe(folder, benchmark, name, made, 10 * made.per_type)
-    else:
-        _of_types(types, folder, Order(seed, server.patients, per_type, share), server)
-
-
-def _refuse(types: str | None, like: Any, split: Any, values: dict[str, Any], injected: str | None) -> None:
-    """Raises UserError for options that do not go together."""
-    from medagent.core.errors import UserError
-
-    if types is None and (one := next((name for name in ("fhir", "ehr") if name in values), None)):
-        raise UserError(f"--{one} needs --from FILE.py")
     if types is not None and (like is not None or split is not None):
         raise UserError("--from FILE.py makes tasks of your own types: leave --like and --split out")
-    if injected is not None and like == "fhir-agentbench":
-        raise UserError("--injected needs tasks with rules over a chart, which fhir-agentbench does not have")
-    if injected is not None and "fhir" in values:
+    if injected is not None and server.fhir is not None:
         raise UserError("--injected changes charts, so it needs patients in a file: --ehr FILE instead of --fhir URL")
+    share = 0.0 if injected is None else share_of(injected)
+    options = SetOptions("", split, seed, server.patients, per_type, share, server.ehr)
+    _new(folder, like, types, options, server)
 
 
-def _of_types(types: str, folder: Path, order: Any, server: HospitalSettings) -> None:
-    """Make a set of own task types: over a new hospital, a file's patients, or a hospital's own server."""
-    from medagent.benchmarks.ward.benchmark import types_named
-    from medagent.benchmarks.ward.hospital import FromServer
-    from medagent.benchmarks.ward.made import make
-    from medagent.cli._ehr import Counter
-    from medagent.fhir_episodes.benchmark import token_warnings
-    from medagent.reports.tables import say
+def _new(folder: Path, like: str | None, types: str | None, options: Any, server: HospitalSettings) -> None:
+    """Make the set of a benchmark or of a file of task types, and print what was made."""
+    from dataclasses import replace
 
-    own = types_named(types)
-    if server.fhir is None:
-        made = make(own, folder, order, server.ehr)
-        print("\n".join(made.branches))
-        _describe(folder, f"{types} ", made.manifest.name, made.manifest.made, len(made.tasks))
+    from medagent.benchmarks.base import BUNDLED, of_dataset, of_kind
+
+    benchmark, kind = of_kind(like) if types is None else (of_dataset(BUNDLED, types)[0], "")
+    options = replace(options, like=kind)
+    if server.fhir is not None:
+        _from_server(benchmark, folder, options, server)
         return
-    for warning in token_warnings():
-        say(f"warning: {warning}")
+    made = benchmark.new_set(folder, options)
+    _describe(folder, benchmark.command.removeprefix("medagent run").strip(), made, server.ehr is not None)
+
+
+def _from_server(benchmark: Any, folder: Path, options: Any, server: HospitalSettings) -> None:
+    """Make a set over the patients of a hospital's own server."""
+    from medagent.benchmarks.clinical.from_server import new_set_from
+    from medagent.fhir_episodes.benchmark import server_warnings
+    from medagent.reports.tables import put, say
+    from medagent.terminal.counter import Counter
+
     private = server.model_copy(update={"writes": "private"})
-    made = FromServer(own, folder, order, private, say, Counter("patients")).make()
-    print("\n".join(made.branches))
-    manifest = made.manifest
-    print(
-        f"{folder}: {manifest.name}: {len(made.tasks)} tasks from {manifest.made.patients} patients, at {manifest.now}"
-    )
-    print("The folder contains patients' data, which only you can read (mode 0600). Keep it on this machine.")
-    print(f"Run it: medagent run {types} --dataset {folder} --fhir {server.fhir} --writes private --agent reference")
+    for warning in server_warnings(private):
+        say(f"warning: {warning}")
+    made, clock = new_set_from(benchmark, folder, options, private, say, Counter("patients"))
+    put(*made.lines)
+    put(f"{folder}: {made.name}: {made.tasks} tasks from {made.generation.patients} patients, at {clock}")
+    put("The folder contains patients' data, which only you can read (mode 0600). Keep it on this machine.")
+    command = f"{benchmark.command} --dataset {folder} --fhir {server.fhir}"
+    put(f"Run it: {command} --writes private --agent reference")
 
 
-def _describe(folder: Path, benchmark: str, name: str, made: Any, tasks: int) -> None:
-    """Print what was made, and how to run it. `benchmark` is the benchmark's part of the command."""
-    resources = sum(made.resources.values())
-    print(f"{folder}: {benchmark}{name}: {made.patients} patients, {resources} resources, {tasks} tasks")
-    print(f"SHA-256 of the seed: {made.seed_sha256}")
-    if made.private:
-        print(
-            f"The seed in {folder / 'seed.txt'} is secret: publish its SHA-256 now, the seed when the set is retired."
-        )
+def _describe(folder: Path, name: str, made: Any, own_patients: bool) -> None:
+    """Print what was made, and how to run it. `name` is the benchmark's part of the command.
+
+    With a user's own patients, the seed only chooses among them, so its secret protects nothing.
+    """
+    from medagent.reports.tables import put
+
+    for line in made.lines:
+        put(line)
+    generation = made.generation
+    resources, words = sum(generation.resources.values()), " ".join(filter(None, (name, made.name)))
+    put(f"{folder}: {words}: {generation.patients} patients, {resources} resources, {made.tasks} tasks")
+    if not own_patients:
+        _describe_seed(folder, generation)
+    run = " ".join(filter(None, ("medagent run", name, "--dataset", str(folder))))
+    put(f"Run it: {run} --agent reference")
+
+
+def _describe_seed(folder: Path, generation: Any) -> None:
+    from medagent.reports.tables import put
+
+    put(f"SHA-256 of the seed: {generation.seed_sha256}")
+    if generation.private:
+        put(f"The seed in {folder / 'seed.txt'} is secret: publish its SHA-256 now, the seed when the set is retired.")
     else:
-        print("Not private: anyone who guesses the seed can make the same set. Omit --seed for a secret seed.")
-    print(f"Run it: medagent run {benchmark}--dataset {folder} --agent reference")
-
-
-def _generated(
-    folder: Path,
-    like: Any,
-    split: Literal["train", "dev", "test", "ood"] | None,
-    seed: str | None,
-    patients: int,
-    per_type: int,
-    injected: float,
-) -> tuple[str, str, Any]:
-    """Make a set of a bundled benchmark: the benchmark's part of the command, the set's name, how it was made."""
-    if like not in ("psb-300", "fhir-agentbench"):
-        from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
-
-        kind: Any = like or ("shift" if split == "ood" else "bundled")
-        made = make(folder, SetOptions(kind, split, seed, patients, per_type, injected))
-        return "", made.name, made
-    from medagent.benchmarks.fhiragentbench.generator.write import GENERATOR as FHIR_AGENTBENCH
-    from medagent.benchmarks.made_folders import Order
-    from medagent.benchmarks.psb300.generator.write import GENERATOR as PSB300
-    from medagent.core.errors import UserError
-
-    if split is not None:
-        part = ". To run a part of it: medagent run psb-300 --split" if like == "psb-300" else ""
-        raise UserError(f"--split is not available with --like {like}{part}")
-    generator: Any = PSB300 if like == "psb-300" else FHIR_AGENTBENCH
-    ordered = generator.make(folder, Order(seed, patients, per_type, injected))
-    return f"{like} ", ordered.name, ordered.made
+        put("Not private: anyone who guesses the seed can make the same set. Omit --seed for a secret seed.")
 
 
 @app.command("twins")
@@ -324,12 +306,20 @@ def twins(
     ehr: Annotated[
         Path | None, typer.Option(help="Other patients: NDJSON, or a file from medagent ehr import.")
     ] = None,
+    triples: Annotated[
+        bool,
+        typer.Option("--triples", help="Each item occurs three times: for agents with a memory, and trained models."),
+    ] = False,
 ) -> None:
     """Make a set in which each item occurs twice, over two charts. No reply is right on both, so guessing is worthless.
 
     Both have the same patient, text and clock; one deciding fact of the chart differs. An item counts as right if the
     replies to both are right and the agent read the deciding data. For questions of FHIR-AgentBench, one of the two
     charts does not contain the answer.
+
+    An agent that remembers earlier items can guess: it does nothing the first time, and sends the usual order the
+    second time. With --triples, one of the two charts occurs twice, in a random order, and all three replies must be
+    right. A fixed order of replies is right for at most a sixth of the triples.
 
     Example: medagent data twins && medagent run --dataset twins --agent reference
 
@@ -339,57 +329,26 @@ def twins(
 
     Example: medagent data twins ward-set --from ward7.py --out ward-twins
     """
-    from medagent.benchmarks.fhiragentbench import sets as question_sets
-    from medagent.benchmarks.made_folders import make_folder
-    from medagent.benchmarks.psb300 import tasks as task_sets
+    from medagent.benchmarks.base import find, names, of_dataset
+    from medagent.benchmarks.generated_sets import make_folder
+    from medagent.core.errors import UserError
     from medagent.core.figures import counted
+    from medagent.engine.benchmark import Benchmark
+    from medagent.reports.tables import put
+    from medagent.terminal.counter import Counter
 
-    command, write = "", _twins_of_medagentbench(dataset, ehr)
-    if types is not None:
-        command, write = f"{types} ", _twins_of_types(types, dataset, ehr)
-    elif dataset in ("psb-300", task_sets.IMPORTED) or task_sets.is_set(Path(dataset)):
-        command, write = "psb-300 ", _twins_of_psb300(dataset, ehr)
-    elif dataset == "fhir-agentbench" or dataset.endswith(".csv") or question_sets.is_set(Path(dataset)):
-        command, write = "fhir-agentbench ", _twins_of_questions(dataset, ehr)
-    made = make_folder(out, "", lambda _: write(out))
-    print("\n".join(made.words))
-    print(f"{out}: {counted(sum(made.pairs.values()), 'pairs')}, {counted(len(made.halves), 'items')}")
+    benchmark, name = of_dataset(dataset, types)
+    if dataset not in (*_SETS, *names()) and not Path(dataset).exists():
+        makers = [name for name in names() if type(find(name)).new_twins is not Benchmark.new_twins]
+        known = ", ".join([*_SETS, *makers])
+        raise UserError(f"unknown data set {dataset!r}; known: {known}, and a folder, task file or question file")
+    tell = Counter("items")
+    made = make_folder(out, "", lambda _: benchmark.new_twins(name, ehr, out, triples=triples, tell=tell))
+    pairs, items = made.size
+    put(*made.words)
+    put(f"{out}: {counted(pairs, made.noun)}, {counted(items, 'items')}")
     agent = "nop" if dataset.endswith(".csv") else "reference"  # which reads only generated questions
-    print(f"Run it: medagent run {command}--dataset {out} --agent {agent}")
-
-
-def _twins_of_medagentbench(dataset: str, ehr: Path | None) -> Callable[[Path], Any]:
-    from medagent.benchmarks.medagentbench.generator.twins import write
-    from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
-
-    return lambda folder: write(MedAgentBenchSettings(dataset=dataset, ehr=ehr), folder)
-
-
-def _twins_of_psb300(dataset: str, ehr: Path | None) -> Callable[[Path], Any]:
-    from medagent.benchmarks.psb300.settings import Psb300Settings
-    from medagent.benchmarks.psb300.tasks import BUNDLED
-    from medagent.benchmarks.psb300.twins import write
-
-    name = BUNDLED if dataset == "psb-300" else dataset
-    return lambda folder: write(Psb300Settings(dataset=name, ehr=ehr), folder)
-
-
-def _twins_of_questions(dataset: str, ehr: Path | None) -> Callable[[Path], Any]:
-    from medagent.benchmarks.fhiragentbench.generator.twins import write
-    from medagent.benchmarks.fhiragentbench.sets import SYNTHETIC
-    from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
-
-    name = SYNTHETIC if dataset == "fhir-agentbench" else dataset
-    return lambda folder: write(FhirAgentBenchSettings(dataset=name, ehr=ehr), folder)
-
-
-def _twins_of_types(types: str, dataset: str, ehr: Path | None) -> Callable[[Path], Any]:
-    from medagent.benchmarks.ward.benchmark import types_named
-    from medagent.benchmarks.ward.settings import WardSettings
-    from medagent.benchmarks.ward.twins import write
-
-    own = None if dataset == "synthetic" else Path(dataset)
-    return lambda folder: write(WardSettings(dataset=own, ehr=ehr), types_named(types), folder)
+    put(f"Run it: {benchmark.command} --dataset {out} --agent {agent}")
 
 
 @app.command("verify")
@@ -405,38 +364,26 @@ def verify(
 
     Example: medagent data verify fresh --seed 3f0c…
     """
-    from medagent.benchmarks.fhiragentbench import sets as question_sets
-    from medagent.benchmarks.fhiragentbench.generator.write import GENERATOR as FHIR_AGENTBENCH
-    from medagent.benchmarks.made_folders import kept_seed
-    from medagent.benchmarks.medagentbench.generator.write import differing
-    from medagent.benchmarks.psb300 import tasks as task_sets
-    from medagent.benchmarks.psb300.generator.write import GENERATOR as PSB300
-    from medagent.benchmarks.twins import is_of_twins
-    from medagent.benchmarks.ward.benchmark import types_named
-    from medagent.benchmarks.ward.made import differing as own_differing
-    from medagent.benchmarks.ward.tasks import TASKS, hospital_reads
+    from medagent.benchmarks.base import of_dataset
+    from medagent.benchmarks.generated_sets import stored_seed
     from medagent.core.errors import UserError
+    from medagent.engine.data_sets import read_manifest
+    from medagent.reports.tables import put
 
-    if is_of_twins(folder):
+    generation = read_manifest(folder).generated
+    if generation is None:
+        raise UserError(f"{folder}: was not made from a seed")
+    if generation.twins_of:
         raise UserError(f"{folder}: follows from its set, not from a seed; make it again with medagent data twins")
-    if hospital_reads(folder) is not None:
+    if generation.server:
         raise UserError(f"{folder}: follows from a hospital's server, not from a seed")
-    text = seed if seed is not None else kept_seed(folder)
-    if (folder / TASKS).is_file():
-        if types is None:
-            raise UserError(f"{folder}: was made from a file of task types; pass the file with --from FILE.py")
-        differences = own_differing(types_named(types), folder, text, ehr)
-    elif task_sets.is_set(folder):
-        differences = PSB300.differing(folder, task_sets.read_manifest(folder), text)
-    elif question_sets.is_set(folder):
-        differences = FHIR_AGENTBENCH.differing(folder, question_sets.read_manifest(folder), text)
-    else:
-        differences = differing(folder, text)
+    benchmark, _ = of_dataset(str(folder), types)
+    differences = benchmark.differing_files(folder, seed if seed is not None else stored_seed(folder), ehr)
     for line in differences:
-        print(f"{folder}: {line}")
+        put(f"{folder}: {line}")
     if differences:
         raise typer.Exit(1)
-    print(f"{folder}: every byte follows from the seed")
+    put(f"{folder}: every byte follows from the seed")
 
 
 @app.command("where")
@@ -459,17 +406,17 @@ def where(
 
     sources = data_sources(name)
     if json:
-        print(dumps([one.model_dump() for one in sources], indent=1))
+        print(dumps([source.model_dump() for source in sources], indent=1))
         return
     columns = ["data set", "file", "licence", "bytes", "SHA-256"]
-    size = [f"{one.bytes:,}" if one.bytes else "–" for one in sources]
+    size = [f"{source.bytes:,}" if source.bytes else "–" for source in sources]
     rows = [
-        [one.set, one.file, one.licence, bytes_, one.sha256[:16] or "–"]
-        for one, bytes_ in zip(sources, size, strict=True)
+        [source.set, source.file, source.licence, bytes_, source.sha256[:16] or "–"]
+        for source, bytes_ in zip(sources, size, strict=True)
     ]
     print_table(Table(columns, rows))
-    for one in sources:
-        put(f"{one.file}\n  from: {one.url}\n  use:  {one.use}")
+    for source in sources:
+        put(source.file, f"  from: {source.url}", f"  use:  {source.use}")
 
 
 @app.command("allow")
@@ -484,6 +431,7 @@ def allow(
     """
     from medagent.core.errors import UserError
     from medagent.core.named_paths import remember
+    from medagent.reports.tables import put
 
     for path in paths:
         if not path.exists():
@@ -492,7 +440,7 @@ def allow(
             remember(path)
         except OSError as error:
             raise UserError(f"{path}: cannot be allowed ({error.filename}: {error.strerror})") from None
-        print(f"runs may refer to {path.resolve()}")
+        put(f"runs may refer to {path.resolve()}")
 
 
 @app.command("chart")
@@ -503,26 +451,24 @@ def chart(
 ) -> None:
     """Write a patient's chart as an HTML page: problems, drugs, stays, test results over time, notes.
 
-    Example: medagent data chart S8949035
+    Example: medagent data chart S2577260
 
-    Example: medagent data chart S8949035 --dataset fresh --output chart.html
+    Example: medagent data chart S2577260 --dataset fresh --output chart.html
     """
     from fhir_server.synthetic.bundled import hospital
-    from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
+    from medagent.benchmarks.generated_sets import set_hospital
     from medagent.core.errors import UserError
     from medagent.fhir_data.chart_page import chart_page, patient_resources
+    from medagent.reports.tables import put
 
-    path = load_dataset(dataset, "v2").hospital
-    if path is None and dataset != "synthetic":
-        raise UserError(f"--dataset {dataset}: contains no patients; pass synthetic or a folder from `data new`")
     target = output or Path(f"{mrn}.html")
     if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", mrn):
         raise UserError(f"{mrn!r} is not a medical record number: letters, digits and hyphens are expected")
-    if path is None:
+    if dataset == "synthetic":
         resources = patient_resources(hospital(), mrn)
     else:
-        with path.open(encoding="utf-8") as lines:
+        with set_hospital(Path(dataset)).open(encoding="utf-8") as lines:
             resources = patient_resources(lines, mrn)
     with writing(target):
         target.write_text(chart_page(resources), encoding="utf-8", newline="\n")
-    print(f"{target}: {len(resources)} resources")
+    put(f"{target}: {len(resources)} resources")

@@ -19,18 +19,18 @@ import typer
 
 from fhir_server.wire.json_text import decode
 from fhir_server.wire.json_values import JsonTextError
-from medagent.benchmarks.medagentbench.data import built_hospital, present_datasets
-from medagent.benchmarks.medagentbench.tasks.dataset import DATASETS
+from medagent.benchmarks.base import DEFAULT, find
 from medagent.cli import _server_options as server_options
-from medagent.core.errors import MedagentError, UserError
+from medagent.core.errors import MedagentError, ModelError, UserError
+from medagent.core.figures import model_name
 from medagent.core.options import checked
 from medagent.core.paths import cache_dir, config_dir, data_dir
 from medagent.engine.settings import RunSettings
-from medagent.fhir_data.embedded import EmbeddedEhr
+from medagent.fhir_data.embedded import EmbeddedEhr, built_hospital
 from medagent.fhir_data.http import HttpEhr
 from medagent.fhir_data.record import EhrSession, diagnostics
 from medagent.models import open_model
-from medagent.models.base import Message
+from medagent.models.base import Message, Tool
 from medagent.models.keys import key_uses
 from medagent.models.prices import find_price, own_table
 from medagent.models.settings import ModelSettings
@@ -40,6 +40,9 @@ from medagent.sandbox.choose import Sandbox, sandboxes, self_test
 from medagent.terminal.settings import fields_of, with_options
 
 PACKAGES = ("medagent", "fhir.resources", "httpx", "openai", "pydantic", "rich", "typer", "uvicorn")
+_FEW_RETRIES = {"max_retries": 1, "retry_time_s": 30.0}
+_TOOL_TOKENS = 300
+_CLOCK = Tool("clock", "Tells the time.", {"type": "object", "properties": {}})
 SEARCH = "/Observation?code=GLU&_count=1"
 
 
@@ -48,6 +51,7 @@ def command(
     values: dict[str, Any],
     fhir: Annotated[str | None, typer.Option(help="Also check the FHIR server at this base URL.")] = None,
     fhir_header: server_options.FhirHeader = None,
+    insecure_http: server_options.InsecureHttp = False,
     ca_file: server_options.CaFile = None,
     price: Annotated[
         list[str] | None,
@@ -56,11 +60,11 @@ def command(
 ) -> None:
     """Check this installation: one line per check, ok or what to do. Exit code 1 if a check fails.
 
-    With --model, the model is called once, for one token.
+    With --model, the model is called twice: for one token, and with one tool.
 
     Example: medagent doctor --fhir http://localhost:8080/fhir --model gpt-4o-mini --price gpt-4o-mini
     """
-    server = server_options.open_server(fhir, fhir_header, ca_file) if fhir else None
+    server = server_options.open_server(fhir, fhir_header, insecure_http, ca_file) if fhir else None
     few = 1 if values.get("api", "chat") == "chat" else 16
     settings = checked(RunSettings, {**values, "max_tokens": few, "timeout": 60, "temperature": -1})
     code = 0
@@ -80,7 +84,7 @@ def _checks(
     yield "Python", lambda: ".".join(map(str, sys.version_info[:3]))
     yield "packages", _packages
     yield "data sets", _datasets
-    yield "differences", lambda: f"{noise_line(300)}, {noise_line(100)} (medagent power)"
+    yield "differences", lambda: f"{noise_line([1.0] * 300)}, {noise_line([1.0] * 100)} (medagent power)"
     yield "hospital", lambda: asyncio.run(_hospital())
     for sandbox in sandboxes():
         yield f"sandbox {sandbox.name}", partial(_sandbox, sandbox)
@@ -90,6 +94,7 @@ def _checks(
         for use in key_uses([model], os.environ):
             yield f"key of {use.origin}", partial(str, f"{use.variable} ({use.masked})" if use.variable else "none")
         yield f"model {model.name}", lambda: asyncio.run(_model(model))
+        yield f"tools of {model.name}", lambda: asyncio.run(_tools(model))
     for name in priced:
         yield f"price of {name}", partial(_price, name)
     folders = {"results": settings.results_dir, "data": data_dir(), "cache": cache_dir(), "settings": config_dir()}
@@ -117,11 +122,12 @@ def _packages() -> str:
 
 
 def _datasets() -> str:
-    present = present_datasets()
-    texts = [f"{one.name} {one.version}: {len(one.tasks)} tasks, digest {one.digest[:16]}" for one in present]
-    absent = [name for name in DATASETS if name not in {one.name for one in present}]
-    texts += [f"{name}: not imported; to import it: `medagent data import DIR`" for name in absent]
-    return "; ".join(texts)
+    return "; ".join(
+        f"{data.name} {data.version}: {data.items} tasks, digest {data.digest[:16]}"
+        if data.digest
+        else f"{data.name}: not imported; to import it: `medagent data import DIR`"
+        for data in find(DEFAULT).present_sets()
+    )
 
 
 async def _hospital() -> str:
@@ -182,13 +188,32 @@ async def _get(session: EhrSession, target: str) -> dict[str, Any]:
 
 
 async def _model(settings: ModelSettings) -> str:
-    """Call the model once, with at most one retry and 30 s."""
-    model = open_model(settings.model_copy(update={"max_retries": 1, "retry_time_s": 30.0}))
+    """Call the model once, and say which model its endpoint served, and with which window."""
+    model = open_model(settings.model_copy(update=_FEW_RETRIES))
     try:
         done = await model.complete([Message("user", "Say ok.")])
     finally:
         await model.aclose()
-    return f"replied in {done.latency:.1f} s, {done.usage.total} tokens"
+    served = model_name(done.model) if done.model else "no name"
+    window = model.stats.stated.get("window")
+    return (
+        f"replied in {done.latency:.1f} s, {done.usage.total} tokens; served as {served} (asked for {settings.name}); "
+        f"window {f'{window:,} tokens' if window else 'not stated'}"
+    )
+
+
+async def _tools(settings: ModelSettings) -> str:
+    """Whether the model calls a tool. It need not: the default protocol is text."""
+    model = open_model(settings.model_copy(update={**_FEW_RETRIES, "max_tokens": _TOOL_TOKENS}))
+    try:
+        done = await model.complete([Message("user", "What time is it? Call the tool.")], tools=[_CLOCK])
+    except ModelError as error:
+        return f"not available ({error}); use --protocol text"
+    finally:
+        await model.aclose()
+    if done.tool_calls:
+        return f"called {done.tool_calls[0].name}"
+    return "the reply contains no call; the server may lack a chat template or a parser (or use --protocol text)"
 
 
 def _folder(folder: Path) -> str:

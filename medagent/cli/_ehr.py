@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +9,7 @@ import typer
 
 from medagent.cli import _server_options as server_options
 from medagent.terminal import options
+from medagent.terminal.counter import Counter
 from medagent.terminal.groups import group
 
 app = group(
@@ -28,9 +27,9 @@ def build() -> None:
     Example: medagent ehr build
     """
     from medagent.fhir_data.embedded import bundled_file
-    from medagent.reports.tables import say
+    from medagent.reports.tables import put, say
 
-    print(bundled_file(say).path)
+    put(bundled_file(say).path)
 
 
 @app.command("push")
@@ -38,6 +37,7 @@ def push(
     to: Annotated[str, typer.Option(help="The FHIR base to write to, e.g. http://localhost:8080/fhir.")],
     ehr: Annotated[Path | None, typer.Option(help="Your own FHIR data instead of the bundled hospital.")] = None,
     fhir_header: server_options.FhirHeader = None,
+    insecure_http: server_options.InsecureHttp = False,
     ca_file: server_options.CaFile = None,
 ) -> None:
     """Load the bundled hospital, or a file, into any FHIR server in transactions of 500 resources.
@@ -47,10 +47,10 @@ def push(
     Example: medagent ehr push --to http://localhost:8080/fhir
     """
     from medagent.fhir_data.push import push as push_data
-    from medagent.reports.tables import say
+    from medagent.reports.tables import put, say
 
-    server = server_options.open_server(to, fhir_header, ca_file)
-    print(push_data(server, ehr, Counter("resources"), say))
+    server = server_options.open_server(to, fhir_header, insecure_http, ca_file)
+    put(push_data(server, ehr, Counter("resources"), say))
 
 
 @app.command("import")
@@ -60,6 +60,9 @@ def import_(
     reference_check: Annotated[
         bool, typer.Option("--reference-check/--no-reference-check", help="Refuse references to missing resources.")
     ] = True,
+    max_line: Annotated[
+        int, typer.Option(min=1, metavar="MB", help="Largest line of NDJSON, or whole JSON document, in MB.")
+    ] = 64,
 ) -> None:
     """Import resources into an SQLite file, which is made if needed: all of them, or none after an error.
 
@@ -68,9 +71,10 @@ def import_(
     Example: medagent ehr import output/fhir/*.json --data synthea.sqlite
     """
     from medagent.fhir_data.store import import_files
+    from medagent.reports.tables import put
 
-    count = import_files(files, data, reference_check=reference_check)
-    print(f"{data}: {count} resources imported. Serve them: medagent serve --data {data}")
+    count = import_files(files, data, reference_check=reference_check, longest=max_line * 1_000_000)
+    put(f"{data}: {count} resources imported. Serve them: medagent serve --data {data}")
 
 
 @app.command("export")
@@ -83,9 +87,10 @@ def export(
     Example: medagent ehr export out --data synthea.sqlite
     """
     from medagent.fhir_data.store import export_folder
+    from medagent.reports.tables import put
 
     for path, count in export_folder(data, folder):
-        print(f"{path}: {count}")
+        put(f"{path}: {count}")
 
 
 @app.command("copy")
@@ -93,6 +98,7 @@ def copy(
     file: Annotated[Path, typer.Argument(metavar="FILE.ndjson", help="The file to write.")],
     source: Annotated[str, typer.Option("--from", help="The FHIR base to copy, e.g. http://localhost:8080/fhir.")],
     fhir_header: server_options.FhirHeader = None,
+    insecure_http: server_options.InsecureHttp = False,
     ca_file: server_options.CaFile = None,
 ) -> None:
     """Copy all resources of a server into a file, unchanged.
@@ -102,9 +108,10 @@ def copy(
     Example: medagent ehr copy --from http://localhost:8080/fhir copy.ndjson
     """
     from medagent.fhir_data.copy import copy as copy_server
+    from medagent.reports.tables import put
 
-    server = server_options.open_server(source, fhir_header, ca_file)
-    print(copy_server(server, file, Counter("resources")))
+    server = server_options.open_server(source, fhir_header, insecure_http, ca_file)
+    put(copy_server(server, file, Counter("resources")))
 
 
 @app.command("stats")
@@ -124,31 +131,3 @@ def stats(data: _Data, as_json: options.AsJson = False) -> None:
         return
     rows = [*counts.items(), (), ("all", sum(counts.values()))]
     print_table(Table(["type", "resources"], rows, str(data)))
-
-
-LINE_EVERY_S = 5.0
-
-
-class Counter:
-    """A callback with the finished and the total number. It shows them on one line of a terminal, otherwise on a line
-    every few seconds, on standard error. `unit` is a plural.
-    """
-
-    def __init__(self, unit: str) -> None:
-        self._unit = unit
-        self._started: tuple[float, int] | None = None
-        self._shown = time.monotonic()
-
-    def __call__(self, done: int, total: int) -> None:
-        """Show `done` of `total`."""
-        now = time.monotonic()
-        since, first = self._started = self._started or (now, done)
-        text = f"{done:,} of {total:,} {self._unit}"
-        if done > first:
-            rate = (done - first) / max(now - since, 1e-6)
-            text += f", {rate:,.0f} a second, {(total - done) / rate:,.0f} s left"
-        if sys.stderr.isatty():
-            print(f"\r{text}\x1b[K", end="\n" if done >= total else "", file=sys.stderr, flush=True)
-        elif done >= total or now - self._shown >= LINE_EVERY_S:
-            self._shown = now
-            print(text, file=sys.stderr, flush=True)

@@ -35,11 +35,12 @@ def official(
     """
     from medagent.engine.patient_data import check_exported
     from medagent.export.official import export_official
+    from medagent.reports.tables import put
 
     check_exported(run, with_patient_data=with_patient_data)
 
     for path in export_official(run, out):
-        print(path)
+        put(path)
 
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")]
@@ -54,8 +55,9 @@ def parquet(run: Run, out: File, benchmark: BenchmarkCode = None, with_patient_d
     Example: medagent export parquet results/v2_r2_gpt-4o-mini rows.parquet
     """
     from medagent.export.rows import export_parquet
+    from medagent.reports.tables import put
 
-    print(f"{out}: {export_parquet(run, out, benchmark, with_patient_data=with_patient_data)} rows")
+    put(f"{out}: {export_parquet(run, out, benchmark, with_patient_data=with_patient_data)} rows")
 
 
 @app.command("jsonl")
@@ -65,8 +67,9 @@ def jsonl(run: Run, out: File, benchmark: BenchmarkCode = None, with_patient_dat
     Example: medagent export jsonl results/v2_r2_gpt-4o-mini rows.jsonl
     """
     from medagent.export.rows import export_jsonl
+    from medagent.reports.tables import put
 
-    print(f"{out}: {export_jsonl(run, out, benchmark, with_patient_data=with_patient_data)} rows")
+    put(f"{out}: {export_jsonl(run, out, benchmark, with_patient_data=with_patient_data)} rows")
 
 
 @app.command("csv")
@@ -76,8 +79,9 @@ def csv(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
     Example: medagent export csv results/v2_r2_gpt-4o-mini groups.csv
     """
     from medagent.export.groups import export_csv
+    from medagent.reports.tables import put
 
-    print(f"{out}: {export_csv(run, out, benchmark)} lines")
+    put(f"{out}: {export_csv(run, out, benchmark)} lines")
 
 
 @app.command("atif")
@@ -93,10 +97,11 @@ def atif(
     """
     from medagent.engine.patient_data import check_exported
     from medagent.export.atif import export_atif
+    from medagent.reports.tables import put
 
     check_exported(run, with_patient_data=with_patient_data)
 
-    print(f"{out}: {export_atif(run, out, benchmark)} trajectories")
+    put(f"{out}: {export_atif(run, out, benchmark)} trajectories")
 
 
 @app.command("inspect")
@@ -114,10 +119,11 @@ def inspect(
     """
     from medagent.engine.patient_data import check_exported
     from medagent.export.inspect import export_inspect
+    from medagent.reports.tables import put
 
     check_exported(run, with_patient_data=with_patient_data)
 
-    print(f"{out}: {export_inspect(run, out, benchmark)} samples")
+    put(f"{out}: {export_inspect(run, out, benchmark)} samples")
 
 
 @app.command("every-eval-ever")
@@ -133,11 +139,12 @@ def every_eval_ever(
     """
     from medagent.engine.patient_data import check_exported
     from medagent.export.every_eval_ever import export_every_eval_ever
+    from medagent.reports.tables import put
 
     check_exported(run, with_patient_data=with_patient_data)
 
     for path in export_every_eval_ever(run, out, benchmark):
-        print(path)
+        put(path)
 
 
 @app.command("otel")
@@ -157,10 +164,11 @@ def otel(
     """
     from medagent.engine.patient_data import check_exported
     from medagent.export.otel import export_otel
+    from medagent.reports.tables import put
 
     check_exported(run, with_patient_data=with_patient_data, address=out, allowed=send_patient_data or ())
 
-    print(f"{export_otel(run, out, benchmark)} spans")
+    put(f"{export_otel(run, out, benchmark)} spans")
 
 
 @app.command("mlflow")
@@ -180,10 +188,11 @@ def mlflow(
     """
     from medagent.engine.patient_data import check_exported
     from medagent.export.mlflow import export_mlflow
+    from medagent.reports.tables import put
 
     check_exported(run, with_patient_data=with_patient_data, address=out, allowed=send_patient_data or ())
 
-    print(export_mlflow(run, out, experiment, benchmark))
+    put(export_mlflow(run, out, experiment, benchmark))
 
 
 def harbor(
@@ -201,11 +210,12 @@ def harbor(
     """
     from medagent.core.figures import counted
     from medagent.integrations.harbor.tasks import export_harbor
+    from medagent.reports.tables import put
 
     done = export_harbor(benchmark, folder, values)
     if done.unsolved:
-        print(f"without solution/, because the reference agent fails: {', '.join(done.unsolved)}")
-    print(f"{folder}: {counted(done.tasks, 'tasks')}. Run them: harbor run -p {folder} -a oracle")
+        put(f"without solution/, because the reference agent fails: {', '.join(done.unsolved)}")
+    put(f"{folder}: {counted(done.tasks, 'tasks')}. Run them: harbor run -p {folder} -a oracle")
 
 
 def _which(benchmark: Any) -> list[Any]:

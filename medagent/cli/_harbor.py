@@ -18,7 +18,7 @@ _Log = Annotated[Path, typer.Argument(help="The log of the episode.")]
 _Now = Annotated[
     datetime, typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"], help="The time at which the record's clock starts.")
 ]
-_Change = Annotated[Path | None, typer.Option(help="The change of a twin's chart, JSON.")]
+_Change = Annotated[Path | None, typer.Option(help="The change of a twin's chart, and the item's own chart, JSON.")]
 
 
 @app.command("build")
@@ -28,8 +28,9 @@ def build(patients: _Patients) -> None:
     Example: MEDAGENT_HOME=/var/lib/medagent medagent harbor build patients.ndjson.gz
     """
     from medagent.fhir_data.embedded import imported_file
+    from medagent.reports.tables import put
 
-    print(imported_file(patients).path)
+    put(imported_file(patients).path)
 
 
 @app.command("start")
@@ -73,6 +74,7 @@ def verify(
     """
     from medagent.benchmarks.base import find
     from medagent.integrations.harbor.verify import verify as grade
+    from medagent.reports.tables import put
 
     chosen: Any = find(benchmark)
-    print(grade(chosen, tests, log, out))
+    put(grade(chosen, tests, log, out))

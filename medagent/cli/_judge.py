@@ -76,13 +76,14 @@ def again_command(
     from medagent.judging.benchmark import again_plan
     from medagent.judging.judging import Judging
     from medagent.reports.runs import carry_out
+    from medagent.reports.tables import put
 
     if has_patient_data(run):
         raise UserError(f"{run}: contains a hospital's data; name judges in the run itself (medagent run --judge NAME)")
     judged = judged_benchmark(of_folder(run, benchmark))
     if drop_judging is not None:
         Judging(run, judged.rubric).drop(drop_judging)
-        typer.echo(f"{run}: the verdicts of {drop_judging} no longer count. Print the scores: medagent grade {run}")
+        put(f"{run}: the verdicts of {drop_judging} no longer count. Print the scores: medagent grade {run}")
         return
     panel, settings = _settings(values)
     carry_out(again_plan(judged, Run(run), panel, settings, only or ()), judged, as_json=json, quiet=quiet)
@@ -104,14 +105,13 @@ def agree_command(
 
     Example: medagent judge agree results/RUN@gpt-4o results/RUN@other-model
     """
-    from json import dumps
-
     from medagent.benchmarks.judge_labels import agreement
     from medagent.reports.agreement import print_agreement
+    from medagent.reports.tables import put_json
 
     result = agreement(first, second, rules, benchmark)
     if json:
-        print(dumps(result.as_json(), ensure_ascii=False, indent=2))
+        put_json(result.as_json())
     else:
         print_agreement(first, second, result)
 

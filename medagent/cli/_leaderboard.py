@@ -29,8 +29,9 @@ def command(
     """Print the scores of runs as Markdown, with a board for each group of runs that can be compared.
 
     A board is one benchmark, data set, set of patients, rule set, protocol and set of limits. Only complete
-    runs are ranked. Every run is graded again. An archive is checked first, as by `medagent submit check`, and a wrong
-    one is refused. Archives whose episodes cannot be replayed are listed on separate boards.
+    runs are ranked. Every run is graded again. An archive is checked first, as by `medagent submit check`. Refused
+    archives are listed below the boards with their first problem, and the exit code is then 1. Archives whose episodes
+    cannot be replayed are listed on separate boards.
 
     Example: medagent leaderboard results/v2_r2_* > results/leaderboard.md
     """
@@ -40,29 +41,42 @@ def command(
     from medagent.engine.folder import Run
     from medagent.engine.results import graded_report
     from medagent.reports.leaderboard import Entry, leaderboard
+    from medagent.reports.tables import say
 
-    entries = []
+    entries: dict[Path, Entry] = {}
+    refused: dict[str, str] = {}
     for run, log in zip(runs, logs_of(runs, scorer), strict=True):
         if is_run(run):
             known = of_folder(run, benchmark)
-            items = len(known.items(known.source(Run(run), {})))
-            entries.append(Entry(graded_report(known, run, {}), items, patients_of(run, known)))
+            items = len(known.read_items(known.source(Run(run), {})))
+            entries[run] = Entry(graded_report(known, run, {}), items, patients_of(run, known))
         elif run.suffix == ".zip":
-            entries.append(_of_pack(run, dataset))
+            entry = _of_pack(run, dataset)
+            if isinstance(entry, str):
+                refused[str(run)] = entry
+            else:
+                entries[run] = entry
         elif log is not None:
-            entries.append(Entry(log.report, log.items))
+            entries[run] = Entry(log.report, log.items)
         else:
             raise UserError(f"{run}: not a run's folder (run.json is missing)")
-    print(leaderboard(entries, official_scores(runs, benchmark)), end="")
+    print(leaderboard(list(entries.values()), official_scores(list(entries), benchmark), refused), end="")
+    for name, problem in refused.items():
+        say(f"medagent: {name}: {problem}")
+    if refused:
+        raise typer.Exit(1)
 
 
-def _of_pack(pack: Path, dataset: str | None) -> Entry:
-    """A leaderboard entry of an archive. Raises UserError if the check finds a problem."""
-    from medagent.benchmarks.medagentbench.submission.check import check
+def _of_pack(pack: Path, dataset: str | None) -> Entry | str:
+    """A leaderboard entry of an archive, or why it is refused."""
+    from medagent.benchmarks.published import check_pack
     from medagent.core.errors import UserError
     from medagent.reports.leaderboard import Entry
 
-    checked = check(pack, dataset=dataset)
+    try:
+        checked = check_pack(pack, dataset=dataset)
+    except UserError as error:
+        return str(error).removeprefix(f"{pack}: ")
     if checked.report is None:
-        raise UserError(f"{pack}: {checked.problems[0]}; medagent submit check {pack} lists all problems")
+        return f"{checked.problems[0]}; medagent submit check {pack} lists all problems"
     return Entry(checked.report, checked.tasks, checked.settings.ehr_digest or "", checked.checks)

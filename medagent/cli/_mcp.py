@@ -73,7 +73,7 @@ def mcp(
 def _fields(benchmark: Any) -> list[Any]:
     from medagent.fhir_episodes.played import played_options
 
-    return [one for one in played_options(benchmark.Settings) if one.name != "results_dir"]  # another default
+    return [option for option in played_options(benchmark.Settings) if option.name != "results_dir"]  # another default
 
 
 app = per_benchmark(

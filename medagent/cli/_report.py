@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
+from medagent.benchmarks.published import FileGrading
 from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
 
-@with_options(fields_of(MedAgentBenchGrading, "tasks", "dataset", "fhir", "ehr", "key", "base"), defaults=False)
+@with_options(fields_of(FileGrading, "tasks", "dataset", "fhir", "ehr", "key", "base"), defaults=False)
 def command(
     values: dict[str, Any],
     runs: Annotated[
@@ -33,11 +33,12 @@ def command(
     Example: medagent report results/v2_r2_reference -o report.html --open
     """
     import medagent._api as api
+    from medagent.reports.tables import put
 
     size = api.write_report(
         runs, out, benchmark=benchmark, scorer=scorer, with_patient_data=with_patient_data, **values
     )
-    print(f"{out}: {size / 1e6:.1f} MB")
+    put(f"{out}: {size / 1e6:.1f} MB")
     if opened:
         import webbrowser
 

@@ -15,7 +15,7 @@ from medagent.terminal.settings import fields_of
 
 FREQUENT = (
     *("round", "agent", "model", "base_url", "protocol", "judge", "ehr", "fhir", "writes"),
-    *("ids", "limit", "trials", "max_cost", "concurrency"),
+    *("system", "skill", "ids", "limit", "trials", "max_cost", "concurrency", "unit_time", "unit_tokens", "unit_cost"),
 )
 """The shared options that `--help` shows, by field. It also shows those that only this benchmark has."""
 CONFIG = "A TOML file with defaults, which override medagent.toml."
@@ -36,8 +36,9 @@ def run(
     as_json: Annotated[bool, _output("--json", help="Print JSON instead of a table.")] = False,
     full: options.Full = False,
     help_all: options.HelpAll = False,
+    expect_recorded: Annotated[bool, typer.Option("--expect-recorded", hidden=True)] = False,
 ) -> None:
-    """The function behind `medagent run NAME`."""
+    """The function behind `medagent run NAME`, and behind `medagent grade NAME --answers FILE --expect-recorded`."""
     from medagent.cli._config import defaults
     from medagent.core.options import checked
     from medagent.reports.runs import carry_out
@@ -45,7 +46,10 @@ def run(
 
     settings = checked(benchmark.Settings, {**defaults(benchmark, config), **values})
     rewrite = _rewriting(report, benchmark.reference or None) if report is not None else None
-    carry_out(benchmark.plan(settings, say), benchmark, as_json=as_json, quiet=quiet, full=full, rewrite=rewrite)
+    plan = benchmark.plan(settings, say)
+    carry_out(
+        plan, benchmark, as_json=as_json, quiet=quiet, full=full, rewrite=rewrite, expect_recorded=expect_recorded
+    )
 
 
 def _rewriting(file: Path, code: str | None) -> Callable[[Path], object]:
@@ -59,20 +63,19 @@ def _rewriting(file: Path, code: str | None) -> Callable[[Path], object]:
 
 
 def _help(benchmark: Any) -> str:
-    name = "" if benchmark.name == "medagentbench" else f" {benchmark.name}"
-    example = benchmark.example or f"medagent run{name} --model gpt-4o-mini"
+    example = benchmark.example or f"{benchmark.command} --model gpt-4o-mini"
     continuing = "Each finished item is saved at once. Repeat the command to continue a stopped run."
     return f"{inspect.getdoc(type(benchmark))}\n\n{continuing}\n\nExample: {example}"
 
 
-def _rare(benchmark: Any) -> list[Any]:
+def rare(benchmark: Any) -> list[Any]:
     """The fields of shared options that few users need."""
     from medagent.engine.settings import RunSettings
     from medagent.fhir_episodes.settings import FhirSettings
     from medagent.judging.panel import PanelSettings
 
     shared = {name for model in (RunSettings, FhirSettings, PanelSettings) for name in model.model_fields}
-    return [one for one in fields_of(benchmark.Settings, use="run") if one.name in shared - {*FREQUENT}]
+    return [option for option in fields_of(benchmark.Settings, use="run") if option.name in shared - {*FREQUENT}]
 
 
 app = per_benchmark(
@@ -81,5 +84,5 @@ app = per_benchmark(
     "Run a benchmark: MedAgentBench (without a name), or the one that you name.",
     lambda benchmark: fields_of(benchmark.Settings, use="run"),
     _help,
-    _rare,
+    rare,
 )

@@ -47,11 +47,12 @@ def command(
     from medagent.reports.tables import say
 
     who = checked(ServingAccess, asking)
+    access = who.access
     # SIGTERM unwinds the stack too, so that the served copy is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         with file_to_serve(data, say) as file:
             hooks = who.allow_hook
-            serve(file, host, port, who.access, who.insecure, reference_check, durable, hooks)
+            serve(file, host, port, access, who.insecure, reference_check, durable, hooks)
     except ServerError as error:
         raise UserError(str(error)) from None

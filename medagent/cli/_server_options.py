@@ -16,16 +16,23 @@ FhirHeader = Annotated[
         "--fhir-header", help="'Name: value', sent to that server. Put a bearer token into MEDAGENT_FHIR_TOKEN."
     ),
 ]
+InsecureHttp = Annotated[
+    bool,
+    typer.Option("--insecure-http", help="Send a token over plain HTTP to another machine, where it can be read."),
+]
 CaFile = Annotated[Path | None, typer.Option("--ca-file", help="Certificates to trust for that server.")]
 
 
-def open_server(url: str, headers: list[str] | None, ca_file: Path | None) -> HttpEhr:
-    """The server at a FHIR base. Its replies are not changed. Raises UserError for invalid options."""
+def open_server(url: str, headers: list[str] | None, insecure_http: bool, ca_file: Path | None) -> HttpEhr:
+    """The server at a FHIR base, with a warning for plain HTTP. Its replies are not changed. Raises UserError for
+    invalid options.
+    """
     from urllib.parse import urlsplit
 
     from medagent.core.errors import UserError
+    from medagent.core.fhir_token import plain_http_warnings, server_headers
     from medagent.fhir_data.http import HttpEhr, check_base
-    from medagent.fhir_episodes.settings import server_headers
+    from medagent.reports.tables import say
 
     check_base(url)
     parts = urlsplit(url)
@@ -33,4 +40,7 @@ def open_server(url: str, headers: list[str] | None, ca_file: Path | None) -> Ht
         raise UserError(
             f"the URL of {parts.hostname} contains a password, which would be shown; pass it with --fhir-header"
         )
-    return HttpEhr(url, url, headers=server_headers(headers or []), ca_file=ca_file)
+    access = server_headers(url, headers or [], insecure_http)
+    for warning in plain_http_warnings(url):
+        say(f"warning: {warning}")
+    return HttpEhr(url, url, headers=access, ca_file=ca_file)

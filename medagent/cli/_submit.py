@@ -22,25 +22,28 @@ def pack(
     partial: Annotated[
         bool, typer.Option("--partial", help="Pack a run that lacks episodes; the leaderboard does not rank it.")
     ] = False,
+    with_skill: Annotated[
+        bool, typer.Option("--with-skill", help="Include the texts of the run's skills, which others can then read.")
+    ] = False,
     with_patient_data: options.WithPatientData = False,
 ) -> None:
     """Pack a run's results, journal (without API keys), settings and digests into an archive of at most 100 MB.
 
     Example: medagent submit pack results/v2_r2_gpt-4o --out gpt-4o.zip
     """
-    from medagent.benchmarks.medagentbench.submission.pack import write_pack
+    from medagent.benchmarks.published import write_pack
     from medagent.engine.patient_data import check_exported
-    from medagent.reports.tables import say
+    from medagent.reports.tables import put, say
 
     check_exported(run, with_patient_data=with_patient_data)
 
     target = out or run.with_name(run.name + ".zip")
-    made = write_pack(run, target, partial=partial)
-    print(f"{target}: {target.stat().st_size} bytes, {len(made.files)} files; medagent submit check {target}")
+    made = write_pack(run, target, partial=partial, with_skill=with_skill)
+    put(f"{target}: {target.stat().st_size} bytes, {len(made.files)} files; medagent submit check {target}")
     if made.prompts_left_out:
         say(
-            "medagent: the archive lacks the run's custom prompts, because their files are missing or have changed; "
-            "`submit check` cannot replay the episodes"
+            "medagent: the archive lacks the run's custom prompts or skills, because their files are missing or have "
+            "changed, or because --with-skill was not passed; `submit check` cannot replay the episodes"
         )
 
 
@@ -58,12 +61,14 @@ def check(
 
     Example: medagent submit check gpt-4o.zip
     """
-    from medagent.benchmarks.medagentbench.submission.check import check as check_pack
+    from medagent.benchmarks.published import check_pack
     from medagent.core.figures import percent
     from medagent.reports.tables import put
 
     checked = check_pack(file, dataset=dataset, ehr=ehr)
-    code = 1 if checked.problems else 2 if checked.no_replay else 0
+    code = 2 if checked.no_replay else 0
+    if checked.problems:
+        code = 1
     score = checked.report.overall if checked.report else None
     if as_json:
         document = {
@@ -82,4 +87,6 @@ def check(
             put(f"wrong: {len(checked.problems) - LISTED} more")
         if score is not None:
             put(f"score: {score.counts['right']} of {score.n} ({percent(score.value)})")
+        for line in checked.needless:
+            put(line)
     raise typer.Exit(code)

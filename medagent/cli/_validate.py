@@ -24,8 +24,8 @@ def command(
 
     Example: medagent validate results/v2_r2_reference
     """
-    from medagent.benchmarks.medagentbench.results.files import results_file
-    from medagent.benchmarks.medagentbench.results.validate import lines, validate
+    from medagent.benchmarks.published import lines, results_file, validate
+    from medagent.core.figures import counted
     from medagent.reports.tables import put
 
     results = results_file(results)
@@ -33,11 +33,11 @@ def command(
     errors = sum(problem.level == "error" for problem in problems)
     if as_json:
         warnings = len(problems) - errors
-        listed = [{"level": one.level, "place": one.place, "text": one.words} for one in problems]
+        listed = [{"level": problem.level, "place": problem.place, "text": problem.words} for problem in problems]
         print(json.dumps({"errors": errors, "warnings": warnings, "problems": listed}, indent=1))
     else:
         for line in lines(problems, every=every):
             put(line)
-        put(f"{results}: {errors} errors, {len(problems) - errors} warnings")
+        put(f"{results}: {counted(errors, 'errors')}, {counted(len(problems) - errors, 'warnings')}")
     if errors:
         raise typer.Exit(1)

@@ -47,6 +47,7 @@ def command(
 
     from medagent.benchmarks.base import find
     from medagent.core.errors import UserError
+    from medagent.reports.tables import put
 
     if not results.is_dir():
         raise UserError(f"{results}: no such folder; pass the folder of your runs: medagent view RESULTS")
@@ -54,7 +55,7 @@ def command(
         find(code)  # refused now, not in each row of the page
     with view_server(results, port, benchmark or ()) as server:
         address = f"http://{HOST}:{server.server_port}/"
-        print(f"{address} shows the runs in {results}. End it with Ctrl-C.", flush=True)
+        put(f"{address} shows the runs in {results}. End it with Ctrl-C.")
         if opened:
             webbrowser.open(address)
         with suppress(KeyboardInterrupt):
@@ -117,14 +118,14 @@ class _Handler(BaseHTTPRequestHandler):
         from medagent.core.errors import UserError
         from medagent.engine.folder import read_run
 
-        folders = {one.name: one for one in _folders(self.folder)}
+        folders = {folder.name: folder for folder in _folders(self.folder)}
         _, page, *names = map(unquote, path.split("/"))
         if page == "compare" and len(named) == 2:
             names = list(named)
         elif page != "run" or len(names) != 1:
             raise KeyError(path)
         shown = [folders[name] for name in names]
-        benchmarks = {str(read_run(one)["benchmark"]) for one in shown}
+        benchmarks = {str(read_run(folder)["benchmark"]) for folder in shown}
         if len(benchmarks) > 1:
             raise UserError(f"{' and '.join(names)}: runs of two benchmarks; tick two runs of one")
         with tempfile.TemporaryDirectory() as aside:
@@ -174,12 +175,13 @@ def runs(results: Path, codes: Sequence[str] = ()) -> Iterator[dict[str, str]]:
 
     from medagent.benchmarks.base import of_folder
     from medagent.core.errors import MedagentError
-    from medagent.core.figures import dollars, duration, figure
+    from medagent.core.figures import dollars, duration, figure, harm_words
     from medagent.engine.folder import read_run
     from medagent.engine.report import read_report
     from medagent.engine.results import report_of
     from medagent.reports.tables import bounds
     from refsol.errors import RefsolError
+    from refsol.failures import kind_name
     from refsol.stats import Interval
 
     for folder in _folders(results):
@@ -190,13 +192,17 @@ def runs(results: Path, codes: Sequence[str] = ()) -> Iterator[dict[str, str]]:
         except (MedagentError, RefsolError) as error:
             yield shown | {"problem": str(error)}
             continue
-        overall = report.overall
+        overall, faults = report.overall, report.failure_groups
+        grounded = overall.grounded if overall else None
         done = sum(item.value is not None for item in report.items)
         ended = last is not None and last.journals == report.journals
         yield shown | {
             "score": figure(overall.value, report.measure) if overall else "–",
             "interval": bounds(Interval(*overall.interval), report.measure) if overall and overall.interval else "–",
             "finished": f"{done:,} of {done + len(report.owed):,}" if ended else f"{done:,} so far",
+            "read": f"{grounded.right:,} of {grounded.n:,}" if grounded and grounded.n else "–",
+            "harm": harm_words(report.details.get("harm")) or "–",
+            "fault": f"{kind_name(faults[0].kind)} ({len(faults[0].items):,})" if faults else "–",
             "cost": dollars(report.spent.cost) if report.spent.calls else "–",
             "changed": f"{duration(time.time() - _changed(folder))} ago",
         }

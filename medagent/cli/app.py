@@ -7,7 +7,7 @@ Exit codes: 0 done; 1 an error that the user can fix; 2 some items failed or cou
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ COMMANDS = {
         ),
         "view": Lazy("medagent.cli._view:command", "List the runs of a folder on a local page, with their reports."),
         "compare": Lazy("medagent.cli._compare:command", "Compare runs item by item: which changed, more than chance?"),
+        "skill": Lazy("medagent.cli._skill:app", "Does this skill, prompt or protocol help? Two runs in turns."),
         "grade": Lazy(
             "medagent.cli._grade:command", "Grade a results file or a run's folder, with a reason for each item."
         ),
@@ -55,6 +56,7 @@ COMMANDS = {
         "doctor": Lazy(
             "medagent.cli._doctor:command", "Check this installation: one line per check, ok or what to do."
         ),
+        "docs": Lazy("medagent.cli._docs:command", "Print a page of the documentation, or list the pages."),
     },
 }
 """The commands by the headings of `medagent --help`."""
@@ -68,6 +70,12 @@ class Commands(LazyGroup):
     """The commands of `COMMANDS`."""
 
     sections = COMMANDS
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the line for coding agents; a terminal's width does not break its path."""
+        from medagent.cli._docs import DOCS
+
+        formatter.write(f"\nFor coding agents: run `medagent docs skill`. All pages are in {DOCS}\n")
 
 
 app = typer.Typer(
@@ -100,7 +108,7 @@ def _main(
 def main() -> None:
     """Run the command line of this process and exit."""
     from medagent.core.errors import MedagentError
-    from refsol.errors import RefsolError
+    from refsol.errors import Lines, RefsolError
 
     try:
         sys.exit(app(spelled(sys.argv[1:]), standalone_mode=False))
@@ -114,7 +122,7 @@ def main() -> None:
         print("medagent: interrupted", file=sys.stderr)
         sys.exit(130)
     except (MedagentError, RefsolError) as error:
-        _complain(str(error))
+        _complain(next((text for text in error.args[:1] if isinstance(text, Lines)), str(error)))
         sys.exit(1)
     except BrokenPipeError:
         # The reader of the pipe has closed it (`medagent … | head`).
@@ -123,9 +131,11 @@ def main() -> None:
 
 
 def _complain(text: str) -> None:
-    from medagent.core.scrub import printable
+    from medagent.core.scrub import one_line
+    from refsol.errors import Lines
 
-    print(f"medagent: {printable(text)}", file=sys.stderr)
+    lines = text.split("\n") if isinstance(text, Lines) else [text]
+    print("medagent:", "\n".join(map(one_line, lines)), file=sys.stderr)
 
 
 def _message(error: typer.TyperException) -> str:
@@ -147,27 +157,30 @@ def _words(error: typer.TyperException) -> str:
             first = error.__cause__.errors(include_url=False)[0]
             return f"{max(error.param.opts, key=len)} {first['input']}: {fault_text(first)}"
         return error.format_message()
+    if (option := getattr(error, "option_name", "")) in _OTHER_NAMES and _takes(error, _OTHER_NAMES[option]):
+        return f"{error}. Did you mean {_OTHER_NAMES[option]} FILE?"
     if possibilities := getattr(error, "possibilities", None):
         return f"{error}. Did you mean {possibilities[0]!r}?"
     return str(error)
+
+
+_OTHER_NAMES = {"--tasks": "--dataset"}
+"""Options that some commands call by another name."""
+
+
+def _takes(error: typer.TyperException, option: str) -> bool:
+    """Whether the command that refused its options takes this one."""
+    context = getattr(error, "ctx", None)
+    return context is not None and any(option in parameter.opts for parameter in context.command.params)
 
 
 def spelled(words: list[str]) -> list[str]:
     """The words of the command line, with short formats written out.
 
     `--agent replay FILE`: the file is the value of the hidden option `--replay`. `grade NAME --answers FILE`: a run of
-    that benchmark with stored answers. `--sequential` alone, as in earlier releases: `--sequential score`. No words:
-    help.
+    that benchmark with stored answers. No words: help.
     """
     result = list(words) or ["--help"]
-    if "--sequential" in words:
-        place = words.index("--sequential") + 1
-        if words[place : place + 1] == [] or words[place].startswith("-"):
-            from medagent.core.options import hint
-
-            hint("sequential", "write --sequential score, or --sequential facts")
-            alone = [] if "--learn-from" in words else ["--sequential", "score"]
-            return spelled([*words[: place - 1], *alone, *words[place:]])
     for place, (option, value, file) in enumerate(zip(words, words[1:], words[2:], strict=False), 2):
         if (option, value) == ("--agent", "replay") and not file.startswith("-"):
             result.insert(place, "--replay")

@@ -62,7 +62,7 @@ def state_of(instance: object) -> dict[str, Any]:
 def has_json_form(value: object) -> bool:
     """Whether a value can be written as JSON such that equal texts mean equal values."""
     if isinstance(value, dict):
-        return all(isinstance(name, str) and has_json_form(one) for name, one in value.items())
+        return all(isinstance(name, str) and has_json_form(member) for name, member in value.items())
     if isinstance(value, list | tuple):
         return all(map(has_json_form, value))
     return value is None or isinstance(value, str | int | float)
@@ -76,12 +76,12 @@ class _Parts:
         self._seen: set[object] = set()
 
     def add_class(self, cls: type) -> None:
-        for one in cls.__mro__[:-1]:
-            if _is_installed_class(one):
-                self.found[f"class {one.__qualname__}"] = one.__module__
-            elif one not in self._seen:
-                self._seen.add(one)
-                self._add_own(one, f"class {one.__qualname__}")
+        for base in cls.__mro__[:-1]:
+            if _is_installed_class(base):
+                self.found[f"class {base.__qualname__}"] = base.__module__
+            elif base not in self._seen:
+                self._seen.add(base)
+                self._add_own(base, f"class {base.__qualname__}")
 
     def add_value(self, name: str, value: object, *, strict: bool) -> None:
         """Raises NoDigestError if `strict` and the value cannot be written as JSON."""
@@ -93,8 +93,8 @@ class _Parts:
             self.found[name] = [str(value.pattern), value.flags]
         elif isinstance(value, functools.partial):
             self.add_value(f"{name}.func", value.func, strict=strict)
-            for key, one in (*enumerate(value.args), *value.keywords.items()):
-                self.add_value(f"{name}.{key}", one, strict=strict)
+            for key, argument in (*enumerate(value.args), *value.keywords.items()):
+                self.add_value(f"{name}.{key}", argument, strict=strict)
         elif isinstance(value, type):
             self.add_class(value)
         elif isinstance(value, ModuleType):
@@ -166,9 +166,9 @@ def _functions(value: object) -> Iterator[FunctionType]:
         value = value.__func__
     elif isinstance(value, functools.cached_property):
         value = value.func
-    for one in value if isinstance(value, list) else [value]:
-        if isinstance(one, FunctionType):
-            yield one
+    for member in value if isinstance(value, list) else [value]:
+        if isinstance(member, FunctionType):
+            yield member
 
 
 def _source(name: str, function: FunctionType) -> str:
@@ -184,7 +184,11 @@ def _is_slot(value: object) -> bool:
 
 def _globals(code: CodeType) -> set[str]:
     """The globals that a function uses, including the globals of nested functions."""
-    names = {one.argval for one in dis.get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    names = {
+        instruction.argval
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    }
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             names |= _globals(constant)
@@ -204,8 +208,15 @@ def _held(cell: Any) -> object:
 def _file_of(cls: type) -> Path | None:
     """The file of a class: its module's, if its functions are from there."""
     file = _file_at(getattr(sys.modules.get(cls.__module__), "__file__", None) or "")
-    own = [one for value in vars(cls).values() for one in _functions(value) if one.__module__ == cls.__module__]
-    places = {_file_at(one.__code__.co_filename) for one in own if one.__code__.co_filename != _GENERATED}
+    functions = [
+        function
+        for value in vars(cls).values()
+        for function in _functions(value)
+        if function.__module__ == cls.__module__
+    ]
+    places = {
+        _file_at(function.__code__.co_filename) for function in functions if function.__code__.co_filename != _GENERATED
+    }
     return file if not places or file in places else None
 
 
@@ -232,7 +243,9 @@ def _installed() -> tuple[Path, ...]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     folders = {sysconfig.get_paths()[name] for name in names} | set(site.getsitepackages())
     ours = (spec.origin for name in sorted(_OURS) if (spec := PathFinder.find_spec(name)) and spec.origin)
-    return tuple(Path(one).resolve() for one in (*folders, site.getusersitepackages(), *map(os.path.dirname, ours)))
+    return tuple(
+        Path(folder).resolve() for folder in (*folders, site.getusersitepackages(), *map(os.path.dirname, ours))
+    )
 
 
 def _is_installed(file: Path) -> bool:

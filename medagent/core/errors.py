@@ -20,8 +20,17 @@ EpisodeStatus = Literal[
 ]
 
 
+NOT_SHOWN = "its text is not shown, as it may quote a chart"
+
+
 class MedagentError(Exception):
-    """Base class of medagent's errors."""
+    """Base class of medagent's errors. `unquoted` is the text without the words of a server, which may quote a chart.
+    If it is not passed, it is the text.
+    """
+
+    def __init__(self, text: str = "", *, unquoted: str = "") -> None:
+        super().__init__(text)
+        self.unquoted = unquoted or text
 
 
 class UserError(MedagentError):
@@ -35,8 +44,10 @@ class EpisodeError(MedagentError):
 
     status: EpisodeStatus = "model_error"
 
-    def __init__(self, reason: str, *, retries: int = 0, waited: float = 0.0, paid: object = None) -> None:
-        super().__init__(reason)
+    def __init__(
+        self, reason: str, *, retries: int = 0, waited: float = 0.0, paid: object = None, unquoted: str = ""
+    ) -> None:
+        super().__init__(reason, unquoted=unquoted)
         self.retries = retries
         self.waited = waited
         self.paid = paid

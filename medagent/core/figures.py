@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 def natural(name: str) -> list[tuple[str, int]]:
@@ -31,7 +32,9 @@ def short_key(unit: str) -> str:
 
 def dollars(cost: float | None) -> str:
     """An amount of US dollars; `–` if it is unknown."""
-    return "–" if cost is None else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"
+    if cost is None:
+        return "–"
+    return f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"
 
 
 def duration(seconds: float) -> str:
@@ -52,7 +55,9 @@ def figure(value: float | None, measure: str) -> str:
 
 def bare(value: float | None, measure: str = "percent") -> str:
     """The same without a percent sign."""
-    return "–" if value is None else f"{value:.4f}" if measure == "score" else f"{100 * value:.{_DIGITS[measure]}f}"
+    if value is None:
+        return "–"
+    return f"{value:.4f}" if measure == "score" else f"{100 * value:.{_DIGITS[measure]}f}"
 
 
 def percent(share: float | None) -> str:
@@ -79,3 +84,21 @@ def signed(value: float, measure: str = "percent") -> str:
     """A number with its sign."""
     text = bare(value, measure)
     return f"−{text[1:]}" if text.startswith("-") else f"+{text}"
+
+
+_DRIVE = re.compile(r"[A-Za-z]:[/\\]")
+
+
+def model_name(name: str) -> str:
+    """A served model's name without the folders of its file on the server's machine."""
+    is_file = name.startswith("/") or bool(_DRIVE.match(name)) or name.lower().endswith(".gguf")
+    return re.split(r"[/\\]", name.rstrip("/\\"))[-1] if is_file else name
+
+
+def harm_words(harm: Mapping[str, Any] | None) -> str:
+    """How many orders would have done harm: `7 orders, 3 missing`; empty if no order matters in a set."""
+    if not harm:
+        return ""
+    missing = harm["classes"].get("missing", 0)
+    reached = sum(harm["classes"].values()) - missing
+    return f"{counted(reached, 'orders')}, {missing} missing" if missing else counted(reached, "orders")

@@ -33,12 +33,14 @@ def remember_options(settings: BaseModel) -> None:
     """The same for all options of settings that name a file or a folder. If nothing can be written, the user has to
     name them again.
     """
-    for one in options(type(settings)):
-        value: Any = getattr(settings, one.name) if one.option.kind == "path" else None
-        if value is not None and value != one.info.get_default(call_default_factory=True):
+    for option in options(type(settings)):
+        value: Any = getattr(settings, option.name) if option.option.kind == "path" else None
+        if value is None or value == option.info.get_default(call_default_factory=True):
+            continue
+        for path in value if isinstance(value, list) else [value]:
             with suppress(OSError, ValueError):  # some options accept a text or a file name
-                if Path(value).exists():
-                    remember(Path(value))
+                if Path(path).exists():
+                    remember(Path(path))
 
 
 def named_path(run: Path, flag: str, value: str) -> str:

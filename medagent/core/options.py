@@ -7,10 +7,9 @@ the Python API, the checks of options without an effect, and the tables of the d
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator
@@ -65,10 +64,6 @@ class Option:
     """Its name in `run.json`, if it differs from the flag: names in files do not change."""
     part: str = ""
     """`code seconds`: the command line writes it as `--code seconds=VALUE`, and shares `--code` with other options."""
-    was: str = ""
-    """An earlier flag, which works until the next release."""
-    hint: str = ""
-    """For an option that the next release removes: what to do instead."""
     metavar: str | None = None
     hidden: bool = False
 
@@ -80,7 +75,7 @@ GradeOption = partial(Option, for_=("grade",))
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class OptionField:
     """An option of a settings model."""
 
     name: str
@@ -97,8 +92,8 @@ class Field:
 
     @property
     def names(self) -> set[str]:
-        """All its names on the command line: now, the second one, the earlier one."""
-        return {self.flag, self.option.also, self.option.was} - {""}
+        """Its names on the command line."""
+        return {self.flag, self.option.also} - {""}
 
     @property
     def help(self) -> str:
@@ -119,19 +114,23 @@ class Field:
         return f"--{self.option.part or self.flag}"
 
 
-def options(model: type[BaseModel], use: Use | None = None) -> Iterator[Field]:
+def options(model: type[BaseModel], use: Use | None = None) -> Iterator[OptionField]:
     """The options of a settings model, all or those for a use, in the order of its fields."""
-    for name in model.model_fields:
-        one = option_of(model, name)
-        if one is not None and (use is None or use in one.option.for_):
-            yield one
+    return iter([field for field in _options(model) if use is None or use in field.option.for_])
 
 
-def option_of(model: type[BaseModel], name: str) -> Field | None:
+@lru_cache(maxsize=64)
+def _options(model: type[BaseModel]) -> tuple[OptionField, ...]:
+    fields = (option_of(model, name) for name in model.model_fields)
+    return tuple(field for field in fields if field is not None)
+
+
+@lru_cache(maxsize=4096)
+def option_of(model: type[BaseModel], name: str) -> OptionField | None:
     """The option of a field; None for a field that is none."""
     info = model.model_fields[name]
     mark = next((mark for mark in info.metadata if isinstance(mark, Option)), None)
-    return None if mark is None else Field(name, mark.flag or name.replace("_", "-"), info, mark, model)
+    return None if mark is None else OptionField(name, mark.flag or name.replace("_", "-"), info, mark, model)
 
 
 def values(settings: BaseModel, *kinds: Kept) -> dict[str, Setting]:
@@ -139,11 +138,11 @@ def values(settings: BaseModel, *kinds: Kept) -> dict[str, Setting]:
     and so is another option with its default value.
     """
     result: dict[str, Setting] = {}
-    for one in options(type(settings), "run"):
-        if one.option.kept in kinds:
-            value = as_setting(getattr(settings, one.name))
-            plain = one.option.kept != "setting" and value == one.default
-            result[one.key] = None if plain or _missing(settings, one) else value
+    for run_option in options(type(settings), "run"):
+        if run_option.option.kept in kinds:
+            value = as_setting(getattr(settings, run_option.name))
+            plain = run_option.option.kept != "setting" and value == run_option.default
+            result[run_option.key] = None if plain or _missing(settings, run_option) else value
     return result
 
 
@@ -157,13 +156,15 @@ def placed(settings: Mapping[str, Setting], after: str, more: Mapping[str, Setti
 def refuse_idle(settings: BaseModel) -> None:
     """Raise UserError for an option that is set and does nothing together with the others: the user expects one."""
     for name in sorted(settings.model_fields_set):
-        one = option_of(type(settings), name)
-        if one is None or not _is_set(settings, name):
+        field = option_of(type(settings), name)
+        if field is None or not _is_set(settings, name):
             continue
-        if one.option.refused and (missing := _missing(settings, one)):
-            raise UserError(f"{one.written} needs {missing}")
-        if other := next((name for name in one.option.without.split() if _is_set(settings, name)), None):
-            raise UserError(f"{one.written} and --{other.replace('_', '-')} exclude each other: leave one of them out")
+        if field.option.refused and (missing := _missing(settings, field)):
+            raise UserError(f"{field.written} needs {missing}")
+        if excluded := next((name for name in field.option.without.split() if _is_set(settings, name)), None):
+            raise UserError(
+                f"{field.written} and --{excluded.replace('_', '-')} exclude each other: leave one of them out"
+            )
 
 
 def _is_set(settings: BaseModel, name: str) -> bool:
@@ -171,9 +172,9 @@ def _is_set(settings: BaseModel, name: str) -> bool:
     return value is not None and value is not False
 
 
-def _missing(settings: BaseModel, one: Field) -> str:
+def _missing(settings: BaseModel, field: OptionField) -> str:
     """How to set what an option needs and is missing; empty if nothing is missing."""
-    missing = next((name for name in one.option.needs.split() if not getattr(settings, name)), "")
+    missing = next((name for name in field.option.needs.split() if not getattr(settings, name)), "")
     return missing and getattr(settings, "ways", {}).get(missing, f"--{missing.replace('_', '-')}")
 
 
@@ -184,8 +185,8 @@ def stated(settings: BaseModel) -> dict[str, Any]:
 
 def addresses(settings: BaseModel) -> list[str]:
     """The keys of the places of a run that are addresses."""
-    places = (one for one in options(type(settings), "run") if one.option.kept == "place")
-    return [one.key for one in places if one.option.kind == "address"]
+    places = (field for field in options(type(settings), "run") if field.option.kept == "place")
+    return [field.key for field in places if field.option.kind == "address"]
 
 
 def as_setting(value: Any) -> Setting:
@@ -193,9 +194,9 @@ def as_setting(value: Any) -> Setting:
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or None
     if isinstance(value, list):
-        return [str(one) for one in value] or None
+        return [str(element) for element in value] or None
     if isinstance(value, dict):
-        return [f"{name}={_as_text(one)}" for name, one in sorted(value.items())] or None
+        return [f"{name}={_as_text(element)}" for name, element in sorted(value.items())] or None
     if isinstance(value, str | int | float) or value is None:
         return value
     return str(value)
@@ -215,19 +216,19 @@ def _as_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def as_words(fields: Iterable[Field], settings: Mapping[str, Setting]) -> Iterator[str]:
+def as_words(fields: Iterable[OptionField], settings: Mapping[str, Setting]) -> Iterator[str]:
     """Settings by key as words of a command line that has these options, with their current names. Facts that are not
     options (digests, versions, `all-writes`) are left out.
     """
-    now = {name: one for one in fields for name in (one.key, *one.names)}
+    now = {name: field for field in fields for name in (field.key, *field.names)}
     written: dict[str, Setting] = {}
     for key, value in settings.items():
-        one = now.get(key)
-        if one is None or value is None or value is False:
+        field = now.get(key)
+        if field is None or value is None or value is False:
             continue
-        flag = one.flag
-        if one.option.part:
-            flag, name = one.option.part.split()
+        flag = field.flag
+        if field.option.part:
+            flag, name = field.option.part.split()
             value = f"{written[flag]},{name}={value}" if flag in written else f"{name}={value}"
         written[flag] = value
     for flag, value in written.items():
@@ -249,29 +250,12 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """Several names in one option, separated by commas."""
 
 
-def by_field(fields: Iterable[Field], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by field. A keyword is a field's name, its flag, its second flag, or an earlier flag, which prints a hint.
-    `--FLAG` is an earlier flag that is another field's name.
-
-    Raises UserError if an option is set by both its names.
-    """
+def by_field(fields: Iterable[OptionField], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by field. A keyword is a field's name, its flag, or its second flag."""
     fields = list(fields)
-    flags = {flag.replace("-", "_"): one.name for one in fields for flag in (one.flag, one.option.also)}
-    names = flags | {one.name: one.name for one in fields}
-    result = {names.get(name, name): value for name, value in values.items()}
-    for one in fields:
-        spellings = {f"--{one.option.was}", one.option.was.replace("-", "_")} - names.keys()
-        for old in spellings & result.keys():
-            if result.get(one.name, True) is not True:
-                raise UserError(f"--{one.option.was} is {one.written} now: leave one of them out")
-            value = result[one.name] = result.pop(old)
-            hint(one.option.was, f"write {one.written} {','.join(value) if isinstance(value, list) else value}")
-    return result
-
-
-def hint(old: str, instead: str) -> None:
-    """Tell the user about a flag that the next release removes."""
-    print(f"medagent: --{old} works until the next release: {instead}", file=sys.stderr)
+    names = {flag.replace("-", "_"): field.name for field in fields for flag in (field.flag, field.option.also)}
+    names |= {field.name: field.name for field in fields}
+    return {names.get(name, name): value for name, value in values.items()}
 
 
 def checked(model: type[M], values: Mapping[str, Any], place: str = "") -> M:
@@ -285,7 +269,7 @@ def checked(model: type[M], values: Mapping[str, Any], place: str = "") -> M:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0]) if first["loc"] else ""
-        fields = {one.name: one for one in options(model)}
+        fields = {field.name: field for field in options(model)}
         if first["type"] == "extra_forbidden":
             raise UserError(f"{place}{name}: unknown option.{did_you_mean(name, fields)}") from None
         written = fields[name].written if name in fields else f"--{name.replace('_', '-')}"
@@ -301,7 +285,7 @@ def plain_type(annotation: Any) -> Any:
     """The annotation without its marks and without `None`, as a command line parses it."""
     if get_origin(annotation) is Annotated:
         return plain_type(get_args(annotation)[0])
-    arguments = [one for one in get_args(annotation) if one is not type(None)]
+    arguments = [argument for argument in get_args(annotation) if argument is not type(None)]
     if type(None) in get_args(annotation) and len(arguments) == 1:
         return plain_type(arguments[0])
     return annotation

@@ -78,8 +78,15 @@ class Plugin:
         try:
             return getattr(module, self.name)
         except AttributeError:
-            classes = ", ".join(sorted(key for key, value in vars(module).items() if isinstance(value, type))) or "none"
+            classes = ", ".join(sorted(classes_in(module))) or "none"
             raise UserError(f"{self.path}: does not define {self.name}; its classes: {classes}") from None
+
+
+def classes_in(module: Any) -> dict[str, type]:
+    """The classes that a module defines, by name; of a module that only imports classes, these."""
+    classes = {name: value for name, value in vars(module).items() if isinstance(value, type)}
+    defined = {name: value for name, value in classes.items() if value.__module__ == module.__name__}
+    return defined or classes
 
 
 def is_import_path(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -40,15 +41,41 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def end_others() -> None:
-    """Cancel the rest of the work. It may ignore this, and its errors are not reported."""
-    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    if others:
-        _, unended = await asyncio.wait(others, timeout=LEFT_WITHIN_S)
-        if unended:
-            # Freeing such a task would raise GeneratorExit in its code, which may loop. A daemon thread is never freed.
-            threading.Thread(target=lambda _: threading.Event().wait(), args=(unended,), daemon=True).start()
+    """Cancel the rest of the work, which may ignore this; its errors are not reported. Asynchronous generators without
+    users close; those that are still used stay open, because they may belong to an object that outlives this call.
+    """
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda *_: None)
+    if _others():
+        _cancel_others()
+        await _ended()
+        gc.collect()  # a cancelled task, and the generators that it used, may be in a cycle with its error
+    await asyncio.sleep(0)  # the loop starts to close generators that nobody uses
+    await _ended()
+    if unended := _others():
+        # Freeing such a task would raise GeneratorExit in its code, which may loop. A daemon thread is never freed.
+        threading.Thread(target=lambda _: threading.Event().wait(), args=(unended,), daemon=True).start()
+
+
+async def close_generators() -> None:
+    """Close all asynchronous generators of this loop. Only for a loop whose process ends after it."""
     with suppress(TimeoutError):
         await asyncio.wait_for(asyncio.get_running_loop().shutdown_asyncgens(), LEFT_WITHIN_S)
+
+
+def _cancel_others() -> None:
+    """In a function of its own, because a variable with a task would keep what the task uses."""
+    for task in _others():
+        task.cancel()
+
+
+async def _ended() -> None:
+    """Wait for the other tasks, up to `LEFT_WITHIN_S`."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + LEFT_WITHIN_S
+    while _others() and (left := until - loop.time()) > 0:
+        await asyncio.wait(_others(), timeout=left)
+
+
+def _others() -> set[asyncio.Task[Any]]:
+    return asyncio.all_tasks() - {asyncio.current_task()}

@@ -1,9 +1,12 @@
-"""Functions for URLs that contain credentials."""
+"""Secrets in URLs and headers, and where requests go."""
 
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit
+
+from medagent.core.errors import UserError
 
 _CREDENTIALS = re.compile(r"(?<=:)//([^/\s]*)@")  # up to the last @, like httpx
 _SHOWN_CREDENTIALS = re.compile(r"(?<=:)//(?:[^/\s]*|[^/\s:@]*:(?!\d+/)\S*)@")
@@ -21,6 +24,28 @@ def without_password(text: str) -> str:
 def grants_access(name: str) -> bool:
     """Whether the value of a header or parameter of this name is likely to be a secret."""
     return re.search(_GRANTS_ACCESS, name, re.IGNORECASE) is not None
+
+
+def secret_for_header(place: str, text: str) -> str:
+    """A key or token without blanks around it. Raises UserError if HTTP does not allow it in a header.
+
+    The error names the place of the secret, and does not contain it.
+    """
+    secret = text.strip()
+    if not (secret.isascii() and secret.isprintable()):
+        raise UserError(
+            f"{place} contains characters that are not allowed in a key or token (a line break, or letters outside "
+            "ASCII)"
+        )
+    return secret
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine: 127.0.0.0/8, ::1, or localhost."""
+    try:
+        return host.lower() == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def split_credentials(url: str) -> tuple[str, tuple[str, str] | None]:

@@ -4,6 +4,7 @@
 """
 
 from medagent.engine.boundary import blame
+from medagent.engine.data_sets import ImportedData
 from medagent.engine.folder import JournalKind, Run
 from medagent.engine.plan import Job, Stage, Unit, Worker
 from medagent.engine.report import DataRef, ItemOutcome, ItemView, ShownMessage, TableLine, TableSection
@@ -13,6 +14,7 @@ from medagent.engine.scores import Figures, Scored
 __all__ = [
     "DataRef",
     "Figures",
+    "ImportedData",
     "ItemOutcome",
     "ItemView",
     "Job",

@@ -13,13 +13,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shutil import copyfile
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, final
 
 from medagent.core.errors import UserError
 from medagent.core.named_paths import named_path
 from medagent.core.options import by_field, checked, options
+from medagent.core.own_code import in_one_line
+from medagent.core.tell import Tell, untold
 from medagent.core.writing import writing
-from medagent.engine.blocks import AnswerBlock, Block, ChecksBlock, ConversationBlock, DotsBlock, Message, TextBlock
+from medagent.engine.blocks import (
+    AnswerBlock,
+    Block,
+    ChecksBlock,
+    ConversationBlock,
+    DotsBlock,
+    TextBlock,
+    TranscriptMessage,
+)
+from medagent.engine.data_sets import GeneratedSet, ImportedData, PresentSet, SetOptions, TwinSet
 from medagent.engine.folder import JournalKind, Run
 from medagent.engine.learning import LEARNED, LEARNING, LearnedRow
 from medagent.engine.plan import JOURNAL, Plan
@@ -55,6 +66,8 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
     """Whether items are right or wrong, so that the smallest significant difference is known before a run."""
     kinds: ClassVar[Mapping[str, str]] = {}
     """Its kinds of failure, each with a description."""
+    imports: ClassVar[str] = ""
+    """The published data that `import_data` reads, in words."""
     reference: str = ""
     """The import path if the benchmark was not loaded by name. It is stored in a run's folder."""
 
@@ -63,6 +76,16 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         """The benchmark's items, in the order of its data. `source` identifies the data: the run's settings, or the
         result of `source()`. Raises UserError.
         """
+
+    @final
+    def read_items(self, source: Any) -> Sequence[Any]:
+        """The items. An exception of a class that the user named is one line with the places in their code and data.
+
+        Raises UserError.
+        """
+        if not self.reference:
+            return self.items(source)
+        return in_one_line(self.reference, type(self), lambda: self.items(source))
 
     @abstractmethod
     async def plan(self, settings: SettingsT, say: Say) -> Plan:
@@ -77,7 +100,7 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
 
     def data(self, source: Any) -> DataRef:
         """The data set, with the digest of its items. Runs with equal digests use the same items."""
-        items = [asdict(item) for item in self.items(source)]
+        items = [asdict(item) for item in self.read_items(source)]
         digest = hashlib.sha256(json.dumps(items, sort_keys=True, default=str).encode()).hexdigest()
         return DataRef(name=self.name, digest=digest)
 
@@ -88,16 +111,16 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         Raises UserError for an invalid value, or for a path that the folder may not refer to.
         """
         document, model = run.document, self.Grading or self.Settings
-        recorded = {**document.get("places", {}), **document["settings"]}
+        recorded = {**document["settings"], **document.get("places", {})}
         known = by_field(options(model), overrides)
         for field in options(self.Settings, "source"):
-            flag = next((flag for flag in (field.option.was, field.key) if recorded.get(flag) is not None), "")
-            if flag and field.name not in known:
-                value = recorded[flag]
+            value = recorded.get(field.key)
+            if value is not None and field.name not in known:
                 named = field.option.kind != "path" or value == field.default  # the default is in the benchmark's code
-                known[field.name] = value if named else named_path(run.path, flag, str(value))
+                known[field.name] = value if named else named_path(run.path, field.key, str(value))
         return checked(model, {name: value for name, value in known.items() if value is not None})
 
+    @final
     def named(self, unit: str) -> tuple[Item, int]:
         """The item and the trial in a unit's key, for a run whose items cannot be read."""
         item, _, trial = unit.rpartition("#")
@@ -111,8 +134,39 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         """The judgement of each unit of a run; None if its answers are not judged."""
         return None
 
-    def import_data(self, path: Path) -> str | None:
-        """Import published data for later runs. Returns a message, or None if the data is not this benchmark's.
+    # Data sets
+
+    def names_data(self, dataset: str) -> bool:
+        """Whether a text names one of its data sets: a name, or a file that only this benchmark reads."""
+        return False
+
+    def present_sets(self) -> Sequence[PresentSet]:
+        """Its data sets on this machine. Raises UserError if one is damaged."""
+        return ()
+
+    def new_set(self, folder: Path, options: SetOptions) -> GeneratedSet:
+        """Make a data set from a seed in a new or empty folder. Raises UserError."""
+        raise UserError(f"{self.name}: its data sets cannot be made from a seed")
+
+    def differing_files(self, folder: Path, seed: str, ehr: Path | None) -> list[str]:
+        """How the files of a set differ from what its seed gives, one text per file. Raises UserError."""
+        raise UserError(f"{self.name}: its data sets cannot be made from a seed")
+
+    def new_twins(
+        self, dataset: str, ehr: Path | None, folder: Path, *, triples: bool = False, tell: Tell = untold
+    ) -> TwinSet:
+        """Make a set of twins of a data set in an empty folder, pairs or triples. `ehr` are other patients; `tell` gets
+        the number of finished items and of all. Raises UserError.
+        """
+        raise UserError(f"{self.name}: is not made of task types, whose rules decide what is right, so it has no twins")
+
+    def check_set(self, path: Path) -> tuple[str, Sequence[str]]:
+        """A line about a user's own task file or set, and its problems. Raises UserError if it cannot be used."""
+        raise UserError(f"{self.name}: its data cannot be checked")
+
+    def import_data(self, path: Path) -> ImportedData | str | None:
+        """Import published data for later runs. Returns a message, with warnings if there are any, or None if the data
+        is not this benchmark's.
 
         Raises UserError or InputError if the benchmark's data cannot be used.
         """
@@ -160,8 +214,10 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
             answer = self.answer(row)
             yield AnswerBlock(answer, [item.target], score.correct if score else None)
         if score is not None and score.checks:
-            yield ChecksBlock([(one.name, one.passed, one.expected, one.actual) for one in score.checks])
-        if messages := [Message(one.role, one.text, one.reasoning or "") for one in self.messages(row)]:
+            yield ChecksBlock([(check.name, check.passed, check.expected, check.actual) for check in score.checks])
+        if messages := [
+            TranscriptMessage(message.role, message.text, message.reasoning or "") for message in self.messages(row)
+        ]:
             yield ConversationBlock(messages)
 
     def panels(self, report: Report, scores: Sequence[Scored]) -> Sequence[Block]:
@@ -177,6 +233,7 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         reply = getattr(row, "reply", None)
         return [] if reply is None else [ShownMessage("answer", reply, getattr(row, "reasoning", None))]
 
+    @final
     def answer(self, row: RowT) -> str | None:
         """The answer of a unit; None if there is none."""
         answer = getattr(row, "answer", None)

@@ -41,7 +41,7 @@ class FactsBlock(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class TranscriptMessage:
     """One message of a conversation. `tokens` (prompt and completion) and `seconds` are its model call's."""
 
     role: str
@@ -58,7 +58,7 @@ class ConversationBlock(Block):
     """
 
     name = "conversation"
-    messages: Sequence[Message]
+    messages: Sequence[TranscriptMessage]
     decides: Sequence[str] = ()
     title: str = "Transcript"
     injected: Sequence[str] = ()

@@ -208,7 +208,9 @@ def _conclude(task: asyncio.Task[None], row: Row) -> StopRunError | UserError | 
 
 def fail(row: Row, failure: PluginError) -> None:
     """Put an error of user code into a row: the owner's status, the message, the traceback."""
-    row.status, row.error = f"{failure.owner}_error", str(failure)
+    row.status = f"{failure.owner}_error"
+    row.error = str(failure)
+    row.error_type = type(failure.cause).__name__
     lines = "".join(traceback.format_exception(failure.cause))
     row.traceback = lines if len(lines) <= LONGEST_TRACEBACK else f"[…]{lines[-LONGEST_TRACEBACK:]}"
 

@@ -126,7 +126,8 @@ class ClusterExecutor:
         """See `Executor.run`. Raises UserError if the cluster cannot be reached, if no worker is suitable, or if the
         extra is not installed.
         """
-        self._job, self._progress = job, progress
+        self._job = job
+        self._progress = progress
         async with self._connected() as self._client:
             self._client.subscribe_topic("all", self._notice)
             try:
@@ -167,7 +168,13 @@ class ClusterExecutor:
                     preload=[IN_WORKER],
                     config={"distributed.worker.memory.pause": False},  # a pause does not free an agent's memory
                 )
-                where = await stack.enter_async_context(cluster)
+                try:
+                    where = await stack.enter_async_context(cluster)
+                except (OSError, RuntimeError) as error:
+                    raise UserError(
+                        f"{self._shown}: a worker process ended while it started ({error_text(str(error))}); start the "
+                        "run again, with fewer workers if the machine lacks memory"
+                    ) from None
             elif credentials := split_credentials(where)[1]:
                 remember(credentials[1])  # Dask's messages show the address without `//`
             # Certificates and other options of a scheduler are in Dask's own configuration.
@@ -291,7 +298,7 @@ class ClusterExecutor:
 
     async def _performed(self, ended: Ended) -> Performed[Any]:
         self._stats[ended.worker] = ended.stats
-        self._progress.watch([stats for one in self._stats.values() for stats in one])
+        self._progress.watch([stats for of_pool in self._stats.values() for stats in of_pool])
         performed = ended.performed
         if isinstance(performed.stop, WornError):  # Dask starts a new process
             self._progress.note(f"worker {ended.worker} is replaced: {performed.stop}")
@@ -338,8 +345,8 @@ class Opening:
     @classmethod
     def of(cls, job: Job[U, R], run: str, concurrency: int, limits: UnitLimits = UNIT_UNLIMITED) -> Self:
         """The job of a run, for workers that make `concurrency` calls at an endpoint at once."""
-        classes = [one for one in (type(job), job.row) if not one.__module__.startswith(_CHECKED)]
-        plugins = [Plugin(f"{one.__module__}:{one.__qualname__}", module_digest(one)) for one in classes]
+        classes = [kind for kind in (type(job), job.row) if not kind.__module__.startswith(_CHECKED)]
+        plugins = [Plugin(f"{kind.__module__}:{kind.__qualname__}", module_digest(kind)) for kind in classes]
         packed = pickle.dumps(replace(cast(Any, job), concurrency=concurrency))
         files = job.files if isinstance(job, JobWithFiles) else ()
         return cls(
@@ -366,7 +373,11 @@ class Opening:
 
 
 class LackingError(MedagentError):
-    """A worker lacks a file of the job. The arguments are the worker's address and the file's digest."""
+    """A worker (its address) lacks a file of the job (its digest). Both are `args`, so that it can be pickled."""
+
+    def __init__(self, worker: str, digest: str) -> None:
+        super().__init__(f"{worker} lacks the file {digest}")
+        self.args = (worker, digest)
 
 
 @cache

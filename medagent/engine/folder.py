@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +20,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from medagent.core.code_digest import UNKNOWN
 from medagent.core.errors import UserError
-from medagent.core.options import Field, Setting, as_words
+from medagent.core.options import OptionField, Setting, as_words
 from medagent.core.version import versions
-from medagent.core.writing import MANIFEST, note, noted, write_whole, writing, written_files
+from medagent.core.writing import MANIFEST, inside, note, noted, write_whole, writing, written_files
 from medagent.engine.journal import Journal, JournalFile, ReadOnlyError, last_rows
-from medagent.engine.limits import Account
+from medagent.engine.limits import Spending
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import DataRef
 from medagent.engine.rows import R, Row, Spent, merged
+from refsol.files import DuplicateKeyError, unique
 from refsol.schema import fault_text
 
 FORMAT = 1
@@ -52,7 +53,7 @@ class RunFolder:
         about: Mapping[str, Any] = MappingProxyType({"benchmark": "", "data": {"name": ""}}),
         places: Mapping[str, Setting] | None = None,
         unwritten: Mapping[str, Setting] | None = None,
-        options: Iterable[Field] = (),
+        options: Iterable[OptionField] = (),
         overwrite: bool = False,
         reuse: bool = False,
     ) -> None:
@@ -95,12 +96,26 @@ class RunFolder:
     @property
     def command(self) -> str:
         """The command that continues the run."""
-        return command_line(self._command, {**self._settings, **self._places, **self._unwritten}, self._options)
+        return self.command_without("")
+
+    def command_without(self, option: str) -> str:
+        """The command that continues the run without an option, such as `--max-cost`."""
+        options = [field for field in self._options if field.written != option]
+        return command_line(self._command, {**self._settings, **self._places, **self._unwritten}, options)
 
     @property
     def journal_path(self) -> Path:
         """The path of the first journal."""
         return self.path / "episodes.jsonl"
+
+    def state(self, name: str, value: Mapping[str, Any]) -> None:
+        """Add a fact to `run.json` that is known only once the run has started. The first value stays."""
+        path = self.path / "run.json"
+        if not value or not self.writable:
+            return
+        run = read_run(self.path)
+        if not run.get(name):
+            write_whole(path, json.dumps({**run, name: value}, indent=2) + "\n")
 
     def _locked(self, overwrite: bool) -> JournalFile:
         try:
@@ -147,8 +162,8 @@ class RunFolder:
         names = {*before, *self._settings} - self._unknown(before)
         differing = sorted(k for k in names if _meaning(before.get(k)) != _meaning(self._settings.get(k)))
         if differing:
-            own = {key: before.get(key) for key in differing}
-            stated = {**before, **run["places"], **self._unwritten, **own}
+            begun = {key: before.get(key) for key in differing}
+            stated = {**before, **run["places"], **self._unwritten, **begun}
             command = command_line(self._command, stated, self._options)
             changes = ", ".join(f"{k} {_show(before.get(k))} → {_show(self._settings.get(k))}" for k in differing)
             raise UserError(
@@ -177,13 +192,15 @@ class RunFolder:
         return set(unknown)
 
 
-def command_line(command: str, settings: Mapping[str, Setting], options: Iterable[Field]) -> str:
+def command_line(command: str, settings: Mapping[str, Setting], options: Iterable[OptionField]) -> str:
     """The command with the settings that are its options."""
     return shlex.join([*command.split(), *as_words(options, settings)])
 
 
 def _show(value: Setting) -> str:
-    text = "(none)" if value is None else " ".join(value) if isinstance(value, list) else str(value)
+    if value is None:
+        return "(none)"
+    text = " ".join(value) if isinstance(value, list) else str(value)
     return text if len(text) <= 20 else text[:12] + "…"
 
 
@@ -207,15 +224,19 @@ class RunFile(BaseModel):
     places: dict[str, Setting]
     """The other options of the first command."""
     versions: dict[str, str]
+    endpoint: dict[str, int | str] = {}
+    """What the model's server states of itself: `window`, `slots`, `model`."""
 
 
 def read_run(folder: Path) -> dict[str, Any]:
     """A folder's `run.json`, a `RunFile`. Raises UserError if it is missing, damaged, or of a newer version."""
-    path = folder / "run.json"
+    path = inside(folder / "run.json")
     if not path.is_file():
         raise UserError(f"{folder}: not a run's folder (run.json is missing)")
     try:
-        run = json.loads(path.read_bytes())
+        run = json.loads(path.read_bytes(), object_pairs_hook=unique)
+    except DuplicateKeyError as error:
+        raise _damaged(path, str(error)) from None
     except (OSError, ValueError, RecursionError):
         raise _damaged(path, "it is not JSON") from None
     format_ = run.get("format") if isinstance(run, dict) else None
@@ -249,7 +270,7 @@ class Journals:
     """The open journals of a run; a context manager. If not `writable`, no file in the folder is changed.
 
     `first` is the file of the first journal if the run's folder has opened it. `optional` makes the optional journals
-    too. While they are open, garbage is collected less often.
+    too. `only` selects the units whose rows are read. While they are open, garbage is collected less often.
     """
 
     def __init__(
@@ -260,6 +281,7 @@ class Journals:
         first: JournalFile | None = None,
         writable: bool = True,
         optional: bool = False,
+        only: Callable[[str], bool] | None = None,
     ) -> None:
         self._open: dict[str, Journal[Any]] = {}
         self._roles = {name: kind.role for name, kind in kinds.items()}
@@ -270,7 +292,7 @@ class Journals:
                     if writable:
                         note(path / name)
                     file = first if first is not None and first.path == path / name else None
-                    journal = Journal(path / name, kind.row, writable=writable, file=file)
+                    journal = Journal(path / name, kind.row, writable=writable, file=file, only=only)
                     stack.callback(journal.close)
                     self._open[name] = journal
             self._stack = stack.pop_all()
@@ -293,11 +315,13 @@ class Journals:
         return not any(journal.written for journal in self._open.values())
 
     @classmethod
-    def of_folder(cls, folder: Path, kinds: Mapping[str, JournalKind]) -> Journals:
+    def of_folder(
+        cls, folder: Path, kinds: Mapping[str, JournalKind], only: Callable[[str], bool] | None = None
+    ) -> Journals:
         """Open a folder's journals for reading. Raises UserError if there is none."""
-        if not any((folder / name).is_file() for name in kinds):
+        if not any(inside(folder / name).is_file() for name in kinds):
             raise UserError(f"{folder}: not a run's folder ({next(iter(kinds))} is missing)")
-        return cls(folder, kinds, writable=False)
+        return cls(folder, kinds, writable=False, only=only)
 
     def items(self) -> Iterator[tuple[str, Journal[Any]]]:
         """Each journal with the role of its calls."""
@@ -313,13 +337,15 @@ class Journals:
         return merged([journal.spent for journal in self._open.values()])
 
     @property
-    def account(self) -> Account:
+    def account(self) -> Spending:
         """The part of the sum that counts against the run's limits."""
         return self.account_beside("")
 
-    def account_beside(self, name: str) -> Account:
+    def account_beside(self, name: str) -> Spending:
         """The same for all journals except one."""
-        return sum((journal.account for other, journal in self._open.items() if other != name), Account())
+        return sum(
+            (journal.account for journal_name, journal in self._open.items() if journal_name != name), Spending()
+        )
 
 
 @contextmanager

@@ -25,15 +25,17 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from medagent.core.errors import UserError
-from medagent.engine.limits import Account
-from medagent.engine.rows import OWED, REFUSED, REFUSED_AGAIN, R, Row, Spent
+from medagent.core.writing import inside, opened
+from medagent.engine.limits import Spending
+from medagent.engine.rows import OWED, REFUSED, REFUSED_AGAIN, FailedUnit, R, Row, Spent
+from refsol.files import DuplicateKeyError, check_keys
 from refsol.json_values import unicode_json
 
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -43,6 +45,9 @@ _AT_ONCE = 1 << 18
 """The size of a read, in bytes."""
 PROCESS = ".lock"
 """The file next to a journal that tells people which process has locked it."""
+
+
+_REPLACED = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
 class ReadOnlyError(UserError):
@@ -75,7 +80,7 @@ class JournalFile:
         self.rest = b""
         """The bytes after the last complete line: torn off by a crash, or being written."""
         try:
-            self._file = _opened(path) if writable else path.open("rb", buffering=0)
+            self._file = _opened(path) if writable else inside(path).open("rb", buffering=0)
         except OSError as error:
             kind = ReadOnlyError if writable and error.errno in _READ_ONLY else UserError
             raise kind(f"{path}: cannot be {'written' if writable else 'read'}: {error.strerror}") from None
@@ -99,7 +104,9 @@ class JournalFile:
                     size += len(raw)
                     crc32 = zlib.crc32(raw, crc32)
         finally:
-            self.size, self.crc32, self.count = size, crc32, count
+            self.size = size
+            self.crc32 = crc32
+            self.count = count
 
     def read(self, start: int, length: int) -> bytes:
         """Read bytes that were read or written before. Raises UserError."""
@@ -165,7 +172,7 @@ def _opened(path: Path) -> io.FileIO:
     import fcntl
 
     while True:
-        file = path.open("ab+", buffering=0)
+        file = io.FileIO(opened(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab+")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -177,8 +184,13 @@ def _opened(path: Path) -> io.FileIO:
                 "wait until it ends, or choose another --round"
             ) from None
         if path.exists() and os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-            with contextlib.suppress(OSError):  # only for people; the journal reports a full disk
-                path.with_name(PROCESS).write_text(f"{os.getpid()}\n", encoding="ascii")
+            process = path.with_name(PROCESS)
+            try:
+                with contextlib.suppress(OSError), open(opened(process, _REPLACED), "w", encoding="ascii") as holder:
+                    holder.write(f"{os.getpid()}\n")  # only for people; the journal reports a full disk
+            except UserError:
+                file.close()
+                raise
             return file
         file.close()  # removed before it was locked
 
@@ -195,8 +207,8 @@ def _no_lock(error: OSError) -> str:
 
 def _holder(path: Path) -> str:
     try:
-        return path.with_name(PROCESS).read_text(encoding="ascii", errors="replace")[:32].strip() or "unknown"
-    except OSError:
+        return inside(path.with_name(PROCESS)).read_text("ascii", "replace")[:32].strip() or "unknown"
+    except (OSError, UserError):
         return "unknown"
 
 
@@ -206,6 +218,8 @@ FORMAT = 3
 """The format of rows. All released versions use this one."""
 _END = re.compile(rb'(?:,"row":(?P<row>\d+))?(?P<end>,"format":(?P<format>\d+),"crc32":"(?P<crc32>[0-9a-f]{8})"\}\n)\Z')
 _LONGEST_END = 96
+_UNIT = re.compile(rb'\{"unit":"([ -!#-\[\]-~]*)"')
+"""The beginning of a line whose unit is in ASCII without escapes."""
 _CHECKSUM = slice(-11, -3)
 """The place of the checksum in a line."""
 _WHOLE = re.compile(rb'"crc32":"[0-9a-f]{8}"\}.\Z', re.DOTALL)
@@ -224,14 +238,27 @@ class Journal(Generic[R]):
     """An open journal at `path` with rows of type `row_type`. `file` is its file if a folder has opened it already.
 
     Raises UserError if the file cannot be opened or a line in it is damaged. If the journal is not `writable`, an
-    incomplete last line, which another process may be writing, is ignored.
+    incomplete last line, which another process may be writing, is ignored. With `only`, rows of other units are
+    checked, but not read.
     """
 
     def __init__(
-        self, path: Path, row_type: type[R], *, writable: bool = True, file: JournalFile | None = None
+        self,
+        path: Path,
+        row_type: type[R],
+        *,
+        writable: bool = True,
+        received: bool = False,
+        file: JournalFile | None = None,
+        only: Callable[[str], bool] | None = None,
     ) -> None:
         self.path = path
+        self._only = only
         self._row_type = row_type
+        self._received = received
+        """Whether somebody else wrote the file. Then its rows are searched for duplicate keys, which takes as long as
+        reading them.
+        """
         self.slowest = 0.0
         """The seconds of the slowest unit."""
         self.began = ""
@@ -248,15 +275,18 @@ class Journal(Generic[R]):
         self.unpriced = 0
         """The number of calls whose cost is unknown."""
         self._priced = 0.0
+        self._tokens = 0
         self.written = 0
         """The number of rows appended since the journal was opened."""
         self._next_number = 1
         self._places: dict[str, _Place] = {}
         self._status: dict[str, str] = {}
-        self._errors: dict[str, str] = {}
+        self._failures: dict[str, FailedUnit] = {}
         self._refusals: Counter[str] = Counter()
         self.unusual: dict[str, list[str]] = {}
         """By unit: the finish reasons, in its last row, of calls that the model did not end itself."""
+        self.recorded: dict[str, bool] = {}
+        """By unit: the verdict that the file of its answer contains."""
         self.repeated: dict[str, list[str]] = {}
         """By status: the unit of each row with this status that was followed by another row of the unit."""
         self._file = file or JournalFile(path, writable=writable)
@@ -283,9 +313,9 @@ class Journal(Generic[R]):
         return f"{self._file.size}:{self._file.crc32:08x}"
 
     @property
-    def account(self) -> Account:
+    def account(self) -> Spending:
         """The part of the sums that counts against the limits of a run."""
-        return Account(self._priced, self.unpriced, self.spent.usage.total, self.spent.uncounted or 0)
+        return Spending(self._priced, self.unpriced, self._tokens, self.spent.uncounted or 0)
 
     def status(self, unit: str) -> str | None:
         """The last status of a unit; None before its first row."""
@@ -304,9 +334,9 @@ class Journal(Generic[R]):
         """The owed units with a row."""
         return (unit for unit in self._status if self.is_owed(unit))
 
-    def failures(self) -> Iterator[tuple[str, str, str]]:
-        """The key, status and error of every unit whose last row contains an error."""
-        return ((unit, self._status[unit], error) for unit, error in self._errors.items())
+    def failures(self) -> Iterable[FailedUnit]:
+        """Every unit whose last row contains an error."""
+        return self._failures.values()
 
     def append(self, row: R) -> asyncio.Future[None]:
         """Write a row. The future is done when the row is on disk.
@@ -353,7 +383,13 @@ class Journal(Generic[R]):
         # The fields of every row are enough here, unless a type defines its own `payee`.
         kind: type[Row] = Row if self._row_type.payee is Row.payee else self._row_type
         for line in checked_lines(self._file):
+            if self._only is not None and (unit := unit_of(line.raw)) is not None and not self._only(unit):
+                continue
+            if self._received:
+                _check_keys(self.path, line)
             row = parsed_line(self.path, line, kind)
+            if self._only is not None and not self._only(row.unit):
+                continue
             self._place(row.unit, line.start, line.raw)
             self._settle(row)
             self._count(row)
@@ -367,6 +403,7 @@ class Journal(Generic[R]):
         self.spent.merge(row.spent)
         self.spent_by.setdefault(row.payee, Spent()).merge(row.spent)
         self.slowest = max(self.slowest, row.seconds)
+        self._tokens += row.spent.limited_tokens
         if row.spent.calls:
             self.paid += 1
             if row.spent.cost is None:
@@ -383,12 +420,17 @@ class Journal(Generic[R]):
         self.unusual.pop(row.unit, None)
         if unusual := row.spent.unusual:
             self.unusual[row.unit] = unusual
+        self.recorded.pop(row.unit, None)
+        if row.recorded is not None:
+            self.recorded[row.unit] = row.recorded
         if row.status == REFUSED:
             self._refusals[row.unit] += 1
         if row.status == "completed":
-            self._errors.pop(row.unit, None)
+            self._failures.pop(row.unit, None)
         elif row.status in OWED or row.error is not None:
-            self._errors[row.unit] = row.error or ""
+            self._failures[row.unit] = FailedUnit(
+                unit=row.unit, status=row.status, error=row.error or "", error_type=row.error_type or ""
+            )
 
     async def _sync_waiting(self) -> None:
         while self._waiting:
@@ -404,6 +446,12 @@ class Journal(Generic[R]):
                     self._settle(row)
                     if not durable.done():
                         durable.set_result(None)
+
+
+def unit_of(raw: bytes) -> str | None:
+    """The unit with which a line begins, without reading the rest; None if that needs more than a look."""
+    begins = _UNIT.match(raw)
+    return None if begins is None else begins[1].decode("ascii")
 
 
 def checked_lines(file: JournalFile) -> Iterator[Line]:
@@ -430,6 +478,15 @@ def checked_lines(file: JournalFile) -> Iterator[Line]:
         yield line
     if _WHOLE.search(file.rest[-_LONGEST_END:]):
         raise _damaged(file.path, Line(file.size, file.count + 1, file.rest), "its newline is missing")
+
+
+def _check_keys(path: Path, line: Line) -> None:
+    try:
+        check_keys(line.raw)
+    except DuplicateKeyError as error:
+        raise _damaged(path, line, str(error)) from None
+    except _UNREADABLE:
+        raise _damaged(path, line) from None
 
 
 def parsed_line(path: Path, line: Line, kind: type[M]) -> M:

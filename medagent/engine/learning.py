@@ -39,8 +39,14 @@ agent_folder: ContextVar[Path | None] = ContextVar("medagent_agent_folder", defa
 
 
 def folder_of(run: Path) -> Path:
-    """The folder in which a run's agent stores what it learns."""
-    return run / _FOLDER / _CURRENT
+    """The folder in which a run's agent stores what it learns. Raises UserError if links lead elsewhere."""
+    return _own(_own(run / _FOLDER) / _CURRENT)
+
+
+def _own(folder: Path) -> Path:
+    if folder.is_symlink():
+        raise UserError(f"{folder}: is a symbolic link; medagent writes only into folders of the run. Remove it")
+    return folder
 
 
 class LearnedRow(Row):
@@ -99,9 +105,12 @@ class Learning:
         scoring: Scoring[Any],
         what: LearnFrom,
     ) -> None:
-        self._folder = rows.path.parent / _FOLDER
+        self._folder = folder_of(rows.path.parent).parent
         self._units = {unit.key: unit for unit in units}
-        self._rows, self._journal, self._scoring, self._what = rows, learned, scoring, what
+        self._rows = rows
+        self._journal = learned
+        self._scoring = scoring
+        self._what = what
         self._learned = {row.unit: row for row in self._journal.rows() if row.is_complete}
 
     @property
@@ -139,7 +148,7 @@ class Learning:
                 current.mkdir(parents=True)
                 return
             last = self._folder / str(max(copies))
-            if not last.is_dir() or digest_of(last) != copies[max(copies)].digest:
+            if not _own(last).is_dir() or digest_of(last) != copies[max(copies)].digest:
                 raise UserError(f"{last}: differs from the copy in {LEARNED}; restore it, or choose another --round")
             shutil.copytree(last, current, symlinks=True)
 
@@ -155,7 +164,7 @@ class Learning:
         learned.started = wall_clock()
         try:
             await worker.learn(self._units[unit], row, Feedback.of(scored.score, self._what), learned.spent)
-            number = 1 + max((one.number for one in self._learned.values()), default=0)
+            number = 1 + max((step.number for step in self._learned.values()), default=0)
             learned.digest = self._copied(number)
             learned.number, learned.status = number, "completed"
         except MedagentError as error:
@@ -190,7 +199,8 @@ class SequentialExecutor:
     """Runs one unit after the other. Each trial starts with a new agent, which learns after each unit."""
 
     def __init__(self, learning: Learning, limits: UnitLimits) -> None:
-        self._learning, self._limits = learning, limits
+        self._learning = learning
+        self._limits = limits
 
     async def run(self, job: Job[Any, Any], take: Take[Any], done: Done[Any], progress: Progress) -> None:
         unit = await take()
@@ -241,7 +251,7 @@ def _files(folder: Path) -> Iterator[Path]:
 def _sync(path: Path) -> None:
     """Sync a file or folder to the disk, if the system supports it."""
     with suppress(OSError):
-        place = os.open(path, os.O_RDONLY)
+        place = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             os.fsync(place)
         finally:

@@ -37,7 +37,7 @@ UNKNOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class Spending:
     """What counts against a run's limits: US dollars of calls with known cost, the number of calls with unknown cost,
     tokens (prompt and completion), the number of calls with unknown tokens.
     """
@@ -47,8 +47,8 @@ class Account:
     tokens: int = 0
     uncounted: int = 0
 
-    def __add__(self, other: Account) -> Account:
-        return Account(
+    def __add__(self, other: Spending) -> Spending:
+        return Spending(
             self.cost + other.cost,
             self.unknown + other.unknown,
             self.tokens + other.tokens,
@@ -57,7 +57,18 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Stop:
+    """Why a run ended early. `text` is for people."""
+
+    text: str
+    option: str = ""
+    """The option whose limit ended it, such as `--max-cost`."""
+    enforceable: bool = True
+    """Whether the option's limit can be enforced: the run continues with a higher limit, otherwise without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
     """The limits at which no new unit starts; None means unlimited. `cost` is in US dollars, `tokens` are prompt and
     completion tokens, `fail_after` is the share of units that may fail. `before` is what the run's other journals
     spent. `units` are the limits of one unit, which also need known costs and tokens.
@@ -66,7 +77,7 @@ class Limits:
     cost: float | None = None
     tokens: int | None = None
     fail_after: float | None = None
-    before: Account = Account()
+    before: Spending = Spending()
     units: UnitLimits = UNIT_UNLIMITED
 
     @property
@@ -74,8 +85,8 @@ class Limits:
         """Whether cost or tokens are limited."""
         return self.cost is not None or self.tokens is not None
 
-    def unkept(self, spent: Account) -> str | None:
-        """A message if a limit cannot be enforced because replies lack token counts; otherwise None."""
+    def unkept(self, spent: Spending) -> Stop | None:
+        """The reason to stop if a limit cannot be enforced because replies lack token counts; otherwise None."""
         by_cost = {"--max-cost": self.cost, "--per-item cost": self.units.cost}
         by_tokens = {"--max-tokens-total": self.tokens, "--per-item tokens": self.units.tokens}
         for limits, unknown, what in (
@@ -84,20 +95,23 @@ class Limits:
         ):
             option = next((name for name, limit in limits.items() if limit is not None), None)
             if option is not None and unknown >= UNKNOWN:
-                return f"{option} cannot be kept: {what.format(unknown)} (the replies contain no token counts)"
+                text = f"{option} cannot be kept: {what.format(unknown)} (the replies contain no token counts)"
+                return Stop(text, option, enforceable=False)
         return None
 
-    def reached(self, spent: Account) -> str | None:
-        """A message if `spent`, the sum of the run, has reached a limit, or if a limit cannot be kept; else None."""
+    def reached(self, spent: Spending) -> Stop | None:
+        """The reason to stop if `spent`, the sum of the run, has reached a limit, or if a limit cannot be enforced;
+        otherwise None.
+        """
         if unkept := self.unkept(spent):
             return unkept
         if self.cost is not None and spent.cost >= self.cost:
-            return f"--max-cost {self.cost:g} is reached (${spent.cost:.4f} spent)"
+            return Stop(f"--max-cost {self.cost:g} is reached (${spent.cost:.4f} spent)", "--max-cost")
         if self.tokens is not None and spent.tokens >= self.tokens:
-            return f"--max-tokens-total {self.tokens} is reached ({spent.tokens} spent)"
+            return Stop(f"--max-tokens-total {self.tokens} is reached ({spent.tokens} spent)", "--max-tokens-total")
         return None
 
-    def exceeded(self, spent: Account) -> str | None:
+    def exceeded(self, spent: Spending) -> str | None:
         """A message if `spent`, the sum of the run, is above a limit; otherwise None."""
         if self.cost is not None and spent.cost > self.cost:
             return f"--max-cost {self.cost:g} is exceeded (${spent.cost:.4f} spent)"
@@ -106,4 +120,4 @@ class Limits:
         return None
 
 
-UNLIMITED = Limits()
+UNLIMITED = RunLimits()

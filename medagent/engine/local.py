@@ -15,7 +15,7 @@ from typing import Generic
 
 from medagent.engine.boundary import Lane, Performed, Strays, perform
 from medagent.engine.journal import Journal
-from medagent.engine.limits import UNIT_UNLIMITED, UNKNOWN, Limits, UnitLimits
+from medagent.engine.limits import UNIT_UNLIMITED, UNKNOWN, RunLimits, Stop, UnitLimits
 from medagent.engine.plan import Done, Job, Take, U, Worker
 from medagent.engine.progress import Progress
 from medagent.engine.rows import FAILED, R
@@ -32,7 +32,7 @@ class Feed(Generic[U, R]):
     A group starts only if the budget allows all of it, and is then handed out whole.
     """
 
-    def __init__(self, groups: Iterable[Sequence[U]], journal: Journal[R], limits: Limits) -> None:
+    def __init__(self, groups: Iterable[Sequence[U]], journal: Journal[R], limits: RunLimits) -> None:
         self._groups = deque(groups)
         self._begun = deque[U]()
         self._journal = journal
@@ -42,7 +42,7 @@ class Feed(Generic[U, R]):
         self._failed = 0
         self._last_failure = ""
         self._changed = asyncio.Event()
-        self.stopped: str | None = None
+        self.stopped: Stop | None = None
 
     async def take(self) -> U | None:
         """The next unit, when the budget allows it; None if there is none or a limit is reached."""
@@ -66,7 +66,7 @@ class Feed(Generic[U, R]):
 
     def stop(self, why: str) -> None:
         """Hand out no more units. `why` is the reason."""
-        self.stopped = self.stopped or why
+        self.stopped = self.stopped or Stop(why)
         self._begun.clear()
         self._changed.set()
 
@@ -79,39 +79,44 @@ class Feed(Generic[U, R]):
             self._last_failure = f"{row.unit}: {row.status}: {row.error}"
         self._changed.set()
 
-    def _reached(self) -> str | None:
+    def _reached(self) -> Stop | None:
         share = self._limits.fail_after
         if share is not None and self._ended >= FEWEST and self._failed > share * self._ended:
             failed = f"{self._failed} of {self._ended} failed, last {self._last_failure}"
-            return f"--fail-after {share:g} is reached ({failed})"
+            return Stop(f"--fail-after {share:g} is reached ({failed})", "--fail-after")
         return self._limits.reached(self._limits.before + self._journal.account)
 
-    def _no_room(self, more: int) -> str | None:
-        """A message if this number of further units might exceed a budget; otherwise None."""
+    def _no_room(self, more: int) -> Stop | None:
+        """The reason to wait, or to stop, if this number of further units might exceed a budget; otherwise None."""
         if not self._limits.any_budget:
             return None
-        paid, own = self._journal.paid, self._journal.account
-        spent = self._limits.before + own
+        paid, account = self._journal.paid, self._journal.account
+        spent = self._limits.before + account
         running = self._running + more - 1
         if running >= max(FIRST_GROUP, paid):
-            return "too few units have ended to estimate the cost of a unit"
-        if self._limits.cost is not None and own.unknown and not own.cost and running + own.unknown >= UNKNOWN:
-            return "the cost of calls is unknown"
-        if self._limits.tokens is not None and own.uncounted and running + own.uncounted >= UNKNOWN:
-            return "the tokens of calls are unknown"
+            return Stop("too few units have ended to estimate the cost of a unit")
+        if (
+            self._limits.cost is not None
+            and account.unknown
+            and not account.cost
+            and running + account.unknown >= UNKNOWN
+        ):
+            return Stop("the cost of calls is unknown")
+        if self._limits.tokens is not None and account.uncounted and running + account.uncounted >= UNKNOWN:
+            return Stop("the tokens of calls are unknown")
         if not paid:
             return None
         units = running + 1
         if self._limits.cost is not None:
-            mean = own.cost / paid
+            mean = account.cost / paid
             if spent.cost + units * mean > self._limits.cost * (1 + 1e-9):
-                return f"--max-cost {self._limits.cost:g} is reached (${spent.cost:.4f} spent, ${mean:.4f} a unit)"
+                text = f"--max-cost {self._limits.cost:g} is reached (${spent.cost:.4f} spent, ${mean:.4f} a unit)"
+                return Stop(text, "--max-cost")
         if self._limits.tokens is not None:
-            tokens = own.tokens / paid
+            tokens = account.tokens / paid
             if spent.tokens + units * tokens > self._limits.tokens:
-                return (
-                    f"--max-tokens-total {self._limits.tokens} is reached ({spent.tokens} spent, {tokens:.0f} a unit)"
-                )
+                limit = f"--max-tokens-total {self._limits.tokens}"
+                return Stop(f"{limit} is reached ({spent.tokens} spent, {tokens:.0f} a unit)", "--max-tokens-total")
         return None
 
 

@@ -6,17 +6,22 @@ import json
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from medagent.core.errors import UserError
-from medagent.core.figures import dollars, figure, spread
+from medagent.core.figures import difference, difference_spread, dollars, figure, harm_words, spread
+from medagent.core.suggest import check_option
+from medagent.core.writing import inside
+from refsol.failures import kind_name
+from refsol.files import unique
 
+FrameName = Literal["items", "turns", "checks"]
 ITEM_COLUMNS = ("item", "trial", "group", "status", "correct", "score", "kind", "reason", "because")
 TURN_COLUMNS = ("item", "trial", "turn", "role", "text")
 CHECK_COLUMNS = ("item", "trial", "check", "passed", "expected", "actual")
 _STYLE = "text-align:right;padding:2px 10px"
-_LISTED = 200
-"""The most wrong items that the HTML lists."""
+_LISTED = 50
+"""The most items of a kind of failure that the HTML lists."""
 
 
 class NotebookViews:
@@ -31,24 +36,22 @@ class NotebookViews:
         return f"<Report {'; '.join(filter(None, parts))}>"
 
     def _repr_html_(self: Any) -> str:
-        """The tables with intervals, and the wrong items, folded."""
-        wrong = [item for item in self.items if item.correct is False]
+        """The score, the commonest fault, the tables with intervals, and the wrong items by kind of failure, folded."""
         lines = [f"<p><b>{escape(self.benchmark)}</b>: {escape(_overall(self))}; {escape(self.data.name)} "]
         lines += [f"{escape(self.data.version)}; cost {dollars(self.spent.cost) if self.spent.calls else '–'}</p>"]
+        lines += _read_and_harm(self)
+        lines += _commonest(self)
         lines += [_table(self, section) for section in self.table]
+        lines += [_fault(fault, number) for number, fault in enumerate(self.failure_groups)]
         lines += [f"<p>{escape(note)}</p>" for note in self.notes]
-        if wrong:
-            more = f" (the first {_LISTED} are listed)" if len(wrong) > _LISTED else ""
-            lines += [f"<details><summary>{len(wrong)} wrong{more}</summary>"]
-            lines += [_item(item) for item in wrong[:_LISTED]]
-            lines += ["</details>"]
         return "\n".join(lines)
 
-    def to_pandas(self: Any, table: Literal["items", "turns", "checks"] = "items") -> Any:
+    def to_pandas(self: Any, table: FrameName = "items") -> Any:
         """A data frame with one row per item (`items`), message (`turns`) or check of a verdict (`checks`).
 
         `turns` and `checks` are read from the run's folder. Needs the extra `notebook`. Raises UserError.
         """
+        check_option("table", table, get_args(FrameName))
         try:
             import pandas as pd
         except ModuleNotFoundError:
@@ -58,9 +61,7 @@ class NotebookViews:
             return pd.DataFrame(rows, columns=ITEM_COLUMNS)
         if table == "turns":
             return pd.DataFrame(list(_turns(Path(self.folder) / "episodes.jsonl")), columns=TURN_COLUMNS)
-        if table == "checks":
-            return pd.DataFrame(list(_checks(Path(self.folder) / "scores.jsonl")), columns=CHECK_COLUMNS)
-        raise UserError(f"to_pandas({table!r}): unknown table; use 'items', 'turns' or 'checks'")
+        return pd.DataFrame(list(_checks(Path(self.folder) / "scores.jsonl")), columns=CHECK_COLUMNS)
 
     def plot(self: Any, *others: Any) -> Any:
         """A matplotlib figure: the rate of each group with its 95% interval, and the cost and overall rate of this
@@ -102,12 +103,40 @@ def _overall(report: Any) -> str:
     return right + figure(line.value, report.measure) + (f" (95% interval {interval})" if interval else "")
 
 
+def _read_and_harm(report: Any) -> list[str]:
+    """The difference from the blind baseline, whether the agent read the deciding data, and what its orders would have
+    done, as far as it is known.
+    """
+    margin = report.details.get("above_blind")
+    blind = ""
+    if margin:
+        blind = (
+            f"compared with blind: {difference(margin['difference'])} (95% {difference_spread(margin['interval_95'])})"
+        )
+    grounded = report.overall.grounded if report.overall else None
+    read = f"data read for {grounded.right} of {grounded.n}" if grounded and grounded.n else ""
+    harm = harm_words(report.details.get("harm"))
+    words = "; ".join(filter(None, [blind, read, f"harm: {harm}" if harm else ""]))
+    return [f"<p>{escape(words)}</p>"] if words else []
+
+
+def _commonest(report: Any) -> list[str]:
+    """The most frequent kind of failure, how often it occurs, and a typical item."""
+    faults = report.failure_groups
+    if not faults:
+        return []
+    count, wrong = len(faults[0].items), sum(len(fault.items) for fault in faults)
+    name = f"<b>{escape(kind_name(faults[0].kind))}</b> ({count} of {wrong} wrong)"
+    item = faults[0].items[0]
+    return [f"<p>Commonest fault: {name}. Example: <b>{escape(item.item)}</b> {escape(item.reason)}</p>"]
+
+
 def _table(report: Any, section: Any) -> str:
     head = (section.name or "group", section.count or report.count, section.figure or report.figure, "95%")
     rows = [_row("th", head)]
     for line in section.lines:
         interval = spread(line.interval, report.measure) if line.interval else "–"
-        rows.append(_row("td", (line.name, str(line.n), figure(line.value, report.measure), interval)))
+        rows.append(_row("td", (report.named(line.name), str(line.n), figure(line.value, report.measure), interval)))
     caption = f"<caption>{escape(section.title)}</caption>" if section.title else ""
     return f"<table>{caption}{''.join(rows)}</table>"
 
@@ -118,11 +147,20 @@ def _row(tag: str, cells: tuple[str, ...]) -> str:
     return f'<tr><{tag} style="text-align:left">{first}</{tag}>{figures}</tr>'
 
 
+def _fault(fault: Any, number: int) -> str:
+    """A kind of failure with its items, folded; its typical item is shown. The most frequent kind is open."""
+    count, (typical, *others) = len(fault.items), fault.items[:_LISTED]
+    more = f"<p>The first {_LISTED} of {count} are listed.</p>" if count > _LISTED else ""
+    folded = f"<details><summary>{len(others)} more</summary>{''.join(map(_item, others))}{more}</details>"
+    opened = " open" if number == 0 else ""
+    summary = f"<summary><b>{escape(kind_name(fault.kind))}</b> {count}</summary>"
+    return f"<details{opened}>{summary}{_item(typical)}{folded if others else ''}</details>"
+
+
 def _item(item: Any) -> str:
     name = f"{item.item}#{item.trial}" if item.trial > 1 else item.item
-    summary = " · ".join(escape(part) for part in (name, item.kind) if part)
-    because = f"<br>{escape(item.because)}" if item.because else ""
-    return f"<details style='margin-left:1em'><summary>{summary}</summary>{escape(item.reason)}{because}</details>"
+    because = f"<br>{escape(item.because)}" if item.because not in item.reason else ""
+    return f"<p style='margin-left:1em'><b>{escape(name)}</b> {escape(item.reason)}{because}</p>"
 
 
 def _turns(journal: Path) -> Iterator[tuple[Any, ...]]:
@@ -142,9 +180,9 @@ def _last_lines(path: Path) -> dict[str, dict[str, Any]]:
     """The last line of each unit. Raises UserError if the file cannot be read."""
     last: dict[str, dict[str, Any]] = {}
     try:
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in inside(path).read_text(encoding="utf-8").splitlines():
             if line.strip():
-                row = json.loads(line)
+                row = json.loads(line, object_pairs_hook=unique)
                 last[row["unit"]] = row
     except (OSError, ValueError, LookupError) as error:
         raise UserError(f"{path}: cannot be read: {error}; the run's folder is needed") from None

@@ -1,44 +1,66 @@
-"""Twins: two items with the same words over two charts. No reply is right on both, so they count as one unit.
+"""Twins: two or three items with the same words over two charts. No reply is right on both, so they count as one unit.
 
-A pair counts as right if both twins are right and the agent had read the deciding data of both. Trial n is paired with
-trial n. A pair without both verdicts does not count.
+A pair counts as right if both twins are right and the agent had read the deciding data of both, a triple if all three
+are. Trial n belongs to trial n. A unit without all verdicts does not count.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from medagent.engine.harm import with_harm
-from medagent.engine.intervals import interval_notes, these_types
 from medagent.engine.report import ItemOutcome, TableLine, TableSection
 from medagent.engine.scores import Figures, Grader, Item, Score, Scored, mean_line, unit_name
 from medagent.engine.settings import RunSettings
 
-HEADLINE = "right on both, and the data read"
 _BASELINES = ("nop", "constant", "blind")
+_NO_MEMORY = (
+    "Pairs assume an agent without memory between items; for others, make triples (medagent data twins --triples)."
+)
 T = TypeVar("T")
+
+
+class _Twin(Protocol):
+    @property
+    def pair(self) -> str: ...
+
+
+def nouns_of(items: Iterable[_Twin], plain: str = "items") -> str:
+    """What items count as: `pairs` or `triples` of twins; otherwise `plain`."""
+    sizes = Counter((item.pair, getattr(item, "trial", 1)) for item in items if item.pair)
+    if not sizes:
+        return plain
+    return "triples" if 3 in sizes.values() else "pairs"
+
+
+def headline(nouns: str) -> str:
+    """What the score of twins counts."""
+    return f"{_all_right(nouns)}, and the data read"
+
+
+def _all_right(nouns: str) -> str:
+    return "right on all three" if nouns == "triples" else "right on both"
 
 
 def figures_of(grader: Grader[Any], scores: Sequence[Scored]) -> Figures:
     """The results of a run by its grader, with the tables that are the same for every benchmark: of the pairs of twins,
-    and of injected instructions.
+    of harm, and of injected instructions.
     """
-    own = grader.figures(scores)
-    if any(one.item.pair for one in scores):
-        return _figures(scores, own)
-    return with_harm(scores, own)
+    figures = grader.figures(scores)
+    if any(score.item.pair for score in scores):
+        figures = _figures(scores, figures)
+    return with_harm(scores, figures)
 
 
-def _figures(scores: Sequence[Scored], own: Figures) -> Figures:
+def _figures(scores: Sequence[Scored], figures: Figures) -> Figures:
+    nouns = "triples" if _size((score.item.pair, score.trial) for score in scores) == 3 else "pairs"
     read, right = pairs(scores, is_right_and_read), pairs(scores, _right)
-    groups = list(dict.fromkeys(one.item.group for one in read))
-    overall = mean_line(HEADLINE, read)
-    if overall.n:
-        bounds = these_types(read)
-        overall = overall.model_copy(update={"interval": (bounds.low, bounds.high)})
-    both = mean_line("right on both", right)
+    groups = list(dict.fromkeys(pair.item.group for pair in read))
+    overall = mean_line(headline(nouns), read)
+    both = mean_line(_all_right(nouns), right)
     baselines = {name: mean_line(f"baseline {name}", pairs(scores, _baseline(name))) for name in _BASELINES}
     baselines = {name: line for name, line in baselines.items() if line.n}
 
@@ -47,30 +69,32 @@ def _figures(scores: Sequence[Scored], own: Figures) -> Figures:
         return TableSection(lines=ungrounded, name="twins", count="of", detail=detail)
 
     sections = [
-        section(*(mean_line(group, [one for one in read if one.item.group == group]) for group in groups)),
+        section(*(mean_line(group, [pair for pair in read if pair.item.group == group]) for group in groups)),
         section(*baselines.values(), detail=True),
         section(overall, detail=True),
         section(both, mean_line("single items", scores)),
     ]
-    names = {(one.item.pair, one.trial) for one in scores}
+    names = {(score.item.pair, score.trial) for score in scores}
     incomplete = len(names) - len(read)
-    notes = [f"Score: pairs of twins that are {HEADLINE}."]
+    notes = [f"Score: {nouns} of twins that are {headline(nouns)}."]
+    if nouns == "pairs":
+        notes.append(_NO_MEMORY)
     if incomplete:
-        notes.append(f"Incomplete pairs, which do not count: {incomplete} of {len(names)}.")
+        notes.append(f"Incomplete {nouns}, which do not count: {incomplete} of {len(names)}.")
     return replace(
-        own,
-        table=[*(one for one in sections if one.lines), *own.beside_pairs],
+        figures,
+        table=[*(table for table in sections if table.lines), *figures.beside_pairs],
         overall=overall.model_copy(update={"grounded": None}),
         notes=notes,
-        background=list(interval_notes(read)) if read else [],
+        background=[],
         baselines={name: line.value for name, line in baselines.items()},
         measure="percent",
         figure="rate",
         count="of",
         details={
-            **own.details,
-            **({"above_blind": None} if "above_blind" in own.details else {}),
-            "twins": {"pairs": len(names), "incomplete": incomplete, **_document(overall, both)},
+            **figures.details,
+            **({"above_blind": None} if "above_blind" in figures.details else {}),
+            "twins": {nouns: len(names), "incomplete": incomplete, **_document(overall, both)},
         },
     )
 
@@ -93,52 +117,60 @@ class _Graded(Protocol):
 Verdict = Callable[[Scored], bool | None]
 
 
-def _right(one: Scored) -> bool | None:
-    return one.correct
+def _right(scored: Scored) -> bool | None:
+    return scored.correct
 
 
-def is_right_and_read(one: _Graded) -> bool | None:
+def is_right_and_read(graded: _Graded) -> bool | None:
     """Whether an item is right and its data was read. None if that is unknown; a wrong item is wrong in any case."""
-    return False if one.correct is False else one.grounded if one.correct else None
+    if graded.correct is False:
+        return False
+    return graded.grounded if graded.correct else None
 
 
 def _baseline(name: str) -> Verdict:
-    return lambda one: one.score.part.get(name) if one.score and isinstance(one.score.part, dict) else None
+    return lambda scored: scored.score.part.get(name) if scored.score and isinstance(scored.score.part, dict) else None
 
 
 def pairs(scores: Sequence[Scored], verdict: Verdict) -> list[Scored]:
-    """Each pair of which both twins have a verdict, as one unit. It is right if both verdicts are."""
+    """Each pair or triple whose verdict is known, as one unit: right if all its twins are, wrong if one is."""
     united = []
-    for (pair, trial), (one, other) in _complete(scores, lambda one: (one.item.pair, one.trial)):
-        verdicts = verdict(one), verdict(other)
-        if None not in verdicts:
-            item = Item(id=pair, group=one.item.group)
+    for (pair, trial), twins in _complete(scores, lambda scored: (scored.item.pair, scored.trial)):
+        verdicts = [verdict(twin) for twin in twins]
+        if None not in verdicts or False in verdicts:
+            item = Item(id=pair, group=twins[0].item.group, patient=twins[0].item.patient)
             united.append(Scored(item, trial, f"{pair}#{trial}", "completed", Score(correct=all(verdicts))))
     return united
 
 
 def counting(outcomes: Iterable[ItemOutcome]) -> list[ItemOutcome]:
-    """The outcomes that comparisons and intervals count: of twins, one for each pair in each trial."""
+    """The outcomes that comparisons and intervals count: of twins, one for each pair or triple in each trial."""
     every = list(outcomes)
-    united = [one for one in every if not one.pair]
-    for (pair, trial), both in _complete(every, lambda one: (one.pair, one.trial)):
-        verdicts = [is_right_and_read(one) for one in both]
-        correct = None if None in verdicts else all(verdicts)
-        united.append(replace(both[0], item=pair, trial=trial, cluster="", pair="", correct=correct, grounded=None))
+    united = [outcome for outcome in every if not outcome.pair]
+    for (pair, trial), twins in _complete(every, lambda outcome: (outcome.pair, outcome.trial)):
+        verdicts = [is_right_and_read(twin) for twin in twins]
+        correct = None if None in verdicts and False not in verdicts else all(verdicts)
+        united.append(replace(twins[0], item=pair, trial=trial, cluster="", pair="", correct=correct, grounded=None))
     return united
 
 
 def _complete(members: Sequence[T], name: Callable[[T], tuple[str, int]]) -> Iterator[tuple[tuple[str, int], list[T]]]:
-    """The pairs with both twins, by name and trial."""
+    """The pairs or triples with all their twins, by name and trial."""
     named: dict[tuple[str, int], list[T]] = {}
-    for one in members:
-        if name(one)[0]:
-            named.setdefault(name(one), []).append(one)
-    return ((key, both) for key, both in named.items() if len(both) == 2)
+    for member in members:
+        if name(member)[0]:
+            named.setdefault(name(member), []).append(member)
+    size = _size(name(member) for member in members)
+    return ((key, twins) for key, twins in named.items() if len(twins) == size)
+
+
+def _size(names: Iterable[tuple[str, int]]) -> int:
+    """The number of twins that belong together: 2 or 3."""
+    return 3 if 3 in Counter(name for name in names if name[0]).values() else 2
 
 
 def pairs_of(units: Iterable[str], items: Mapping[str, Item]) -> dict[str, str]:
-    """The pair of each unit that is one of two twins, in its trial."""
+    """The pair or triple of each unit that is a twin, in its trial."""
     names = {unit: unit_name(unit, items) for unit in units}
     return {unit: f"{pair}#{name.trial}" for unit, name in names.items() if name and (pair := items[name.item].pair)}
 
@@ -150,15 +182,16 @@ ItemT = TypeVar("ItemT", bound=Item)
 def selected_pairs(
     items: Sequence[ItemT], settings: Settings, select: Callable[[Settings, Sequence[ItemT]], Sequence[ItemT]]
 ) -> list[ItemT]:
-    """The items that a run's settings select, with both twins of each pair, next to each other.
+    """The items that a run's settings select, with all twins of each pair or triple, next to each other.
 
-    `select` gets one twin of each pair, and half of the numbers in the settings.
+    `select` gets one twin of each, and a half or a third of the numbers in the settings.
     """
     members: dict[str, list[ItemT]] = {}
     for item in items:
         members.setdefault(item.pair or item.id, []).append(item)
-    first = {item.id: some[0].id for some in members.values() for item in some}
-    ids = tuple(dict.fromkeys(first.get(one, one) for one in settings.ids))
-    fewer = {name: max(1, number // 2) for name in ("limit", "per_type") if (number := getattr(settings, name))}
-    chosen = select(settings.model_copy(update={"ids": ids, **fewer}), [some[0] for some in members.values()])
+    first = {item.id: twins[0].id for twins in members.values() for item in twins}
+    ids = tuple(dict.fromkeys(first.get(item_id, item_id) for item_id in settings.ids))
+    size = _size((item.pair, 1) for item in items)
+    fewer = {name: max(1, number // size) for name in ("limit", "per_type") if (number := getattr(settings, name))}
+    chosen = select(settings.model_copy(update={"ids": ids, **fewer}), [twins[0] for twins in members.values()])
     return [twin for item in chosen for twin in members[item.pair or item.id]]

@@ -6,21 +6,18 @@ This holds for runs with `--writes private`. Published data over `--fhir` are no
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from medagent.core.errors import UserError
-from medagent.core.wire import proxy_of, without_password
+from medagent.core.errors import NOT_SHOWN, UserError
+from medagent.core.wire import is_loopback, proxy_of, without_password
 from medagent.engine.folder import read_run
 from medagent.engine.report import ItemOutcome, Report
 
 OPTION = "--send-patient-data"
-NOT_SHOWN = "its text is not shown, as it may quote a chart"
 
 
 def has_patient_data(run: Path) -> bool:
@@ -50,7 +47,7 @@ def shown_elsewhere(report: Report, run: Path) -> Report:
     """A run's report as it may leave the run's folder: without texts that may quote a hospital's charts."""
     if not has_patient_data(run):
         return report
-    items = tuple(outcome_only(one) for one in report.items)
+    items = tuple(outcome_only(item) for item in report.items)
     fields = {name: getattr(without_errors(report), name) for name in Report.model_fields}
     return Report.model_construct(**{**fields, "items": items, "notes": (), "stopped": None})
 
@@ -59,18 +56,13 @@ def without_errors(report: Report) -> Report:
     """A report in which a failed unit shows its status only, if it is over a hospital's own data."""
     if not has_patient_data(Path(report.folder)):
         return report
-    failed = tuple(": ".join([*line.split(": ")[:2], NOT_SHOWN]) for line in report.failed)
+    failed = tuple(failure.model_copy(update={"error": NOT_SHOWN}) for failure in report.failed)
     return report.model_copy(update={"failed": failed})
 
 
-def unquoted(error: str) -> str:
-    """The text of an endpoint's error without the endpoint's own words."""
-    return re.sub(r"( answered \d{3}): .*?( \(\d+ requests in a row were refused\)|$)", rf"\1 ({NOT_SHOWN})\2", error)
-
-
-def outcome_only(one: ItemOutcome) -> ItemOutcome:
+def outcome_only(outcome: ItemOutcome) -> ItemOutcome:
     """An outcome without the texts that may quote a chart."""
-    return replace(one, reason="", because="", reading="")
+    return replace(outcome, reason="", because="", reading="")
 
 
 def check_destinations(addresses: Iterable[tuple[str, str]], allowed: Sequence[str]) -> None:
@@ -81,7 +73,7 @@ def check_destinations(addresses: Iterable[tuple[str, str]], allowed: Sequence[s
         proxy = proxy_of(address) if address.startswith("http://") else ""
         for who, place in ((name, address), (f"the environment's proxy for {name}", proxy)):
             host = (urlsplit(place if "://" in place else f"//{place}").hostname or "").lower()
-            if place and not _is_loopback(host) and host not in {one.lower() for one in allowed}:
+            if place and not is_loopback(host) and host not in {name.lower() for name in allowed}:
                 shown = without_password(place)
                 raise UserError(
                     f"{who} is at {shown}, and patient data would be sent there; if they may be: {OPTION} {host}"
@@ -92,13 +84,6 @@ def check_own_code(name: str, allowed: Sequence[str]) -> None:
     """Raises UserError for code of the user, or for a client that calls tools, which may send data anywhere."""
     if not allowed:
         raise UserError(f"{name} may send patient data anywhere; name the host that may get them: {OPTION} HOST")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @contextmanager

@@ -129,5 +129,7 @@ class Plan:
     """The command that continues the run, if it is not `command` with the settings."""
     prepare: Callable[[], None] = lambda: None
     warnings: Sequence[str] = ()
+    turn: Callable[[], Awaitable[None]] | None = None
+    """Is awaited before each unit starts, if the run takes turns with another one."""
     owner_only: bool = False
     """Whether only the owner may read what the run writes, because it contains a hospital's data."""

@@ -5,9 +5,11 @@ It is printed to standard error, so that standard output contains only results. 
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +21,7 @@ from medagent.core.scrub import printable
 from medagent.engine.rows import Row, Spent
 from medagent.engine.scores import Scored
 from medagent.models.limiter import EndpointStats
+from medagent.models.markup import leak_notes
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -26,6 +29,17 @@ if TYPE_CHECKING:
 
 LINE_EVERY_S = 5.0
 CELL_EVERY_S = 0.5
+CHECK_EVERY_S = 5.0
+STALLED_AFTER_S = 60.0
+WITHOUT_TOOLS_AFTER = 10
+"""The number of ended units after which a run with tools says that no reply contains a call."""
+WITHOUT_TOOLS = (
+    "No reply contains a tool call: the endpoint may not support tools (chat template, parser). Check it: medagent "
+    "doctor --model NAME; without tools: --protocol text"
+)
+SLOW_SERVER = "If the server is slow: --concurrency 1, a lower --max-tokens N, or a longer --timeout SECONDS."
+_KINDS = 5
+"""The most kinds of left-out parts that a note lists."""
 SEPARATOR = " · "
 
 
@@ -74,7 +88,7 @@ class State:
         if self.failed:
             parts.append(f"failed {self.failed}")
         if self.spent.calls:
-            parts += [f"{self.spent.usage.total:,} tokens", dollars(self.spent.cost)]
+            parts += [self.spent.tokens_text, dollars(self.spent.cost)]
         parts.append(f"{self.rate:.1f}/s")
         if self.done:
             parts.append(f"{duration((self.total - self.finished - self.done) / self.rate)} left")
@@ -103,6 +117,9 @@ class Display:
     def update(self, state: State) -> None:
         """Something changed."""
 
+    def line(self, text: str) -> None:
+        """A line that must be seen now."""
+
     def stop(self, state: State) -> None:
         """The run ends."""
 
@@ -118,12 +135,52 @@ class Progress:
         self._state = State()
         self._notes: list[str] = []
         self._display = Display() if quiet else _fitting()
+        self._ended = time.monotonic()
+        """When the last unit ended, or the last line about a stall was shown."""
 
     @property
     def notes(self) -> list[str]:
-        """One line per note: adaptations to the endpoints, and events of workers."""
-        learnt = (note for endpoint in self._state.endpoints for note in endpoint.notes)
-        return list(dict.fromkeys([*learnt, *self._notes]))
+        """One line per note: adaptations to the endpoints, what is strange about their replies, events of workers."""
+        endpoints = self._state.endpoints
+        learnt = (note for endpoint in endpoints for note in endpoint.notes)
+        left_out = sum((endpoint.left_out for endpoint in endpoints), Counter[str]())
+        leaks = sum((endpoint.leaks for endpoint in endpoints), Counter[str]())
+        strange = leak_notes(leaks, sum(endpoint.replies for endpoint in endpoints))
+        return list(dict.fromkeys([*learnt, *_left_out(left_out), *strange, *self._without_tools(), *self._notes]))
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """What the servers state of themselves; the first one that says something."""
+        return next((endpoint.stated for endpoint in self._state.endpoints if endpoint.stated), {})
+
+    def _without_tools(self) -> Iterator[str]:
+        """A line if no reply of the run contains a tool call, although tools were offered."""
+        endpoints = self._state.endpoints
+        if any(endpoint.offered for endpoint in endpoints) and not any(endpoint.called for endpoint in endpoints):
+            yield WITHOUT_TOOLS
+
+    async def watch_stalls(self) -> None:
+        """Show a line for each minute in which nothing ends, until it is cancelled."""
+        while True:
+            await asyncio.sleep(CHECK_EVERY_S)
+            if time.monotonic() - self._ended >= STALLED_AFTER_S:
+                self._ended = time.monotonic()
+                self._display.line(self._stall())
+
+    def _stall(self) -> str:
+        """What a run waits for in which nothing ended for a minute, and what to do."""
+        endpoints = self._state.endpoints
+        waiting, retries = (
+            sum(endpoint.in_flight for endpoint in endpoints),
+            sum(endpoint.retries for endpoint in endpoints),
+        )
+        failure = next((endpoint.last_failure for endpoint in endpoints if endpoint.last_failure), "")
+        parts = [
+            f"nothing has ended for {duration(STALLED_AFTER_S)}",
+            *([f"awaited: {counted(waiting, 'replies')}"] if waiting else []),
+            *([f"{counted(retries, 'retries')}, last: {failure}"] if retries else []),
+        ]
+        return f"{'; '.join(parts)}. {SLOW_SERVER}"
 
     def note(self, text: str) -> None:
         """Add a line to the notes that are printed at the end."""
@@ -140,8 +197,10 @@ class Progress:
         self._display.update(self._state)
 
     def watch(self, endpoints: Sequence[EndpointStats]) -> None:
-        """Show the statistics of these endpoints."""
-        self._state.endpoints = endpoints
+        """Show the statistics of these endpoints, and their warnings."""
+        self._state.endpoints = list({id(endpoint): endpoint for endpoint in endpoints}.values())
+        for endpoint in self._state.endpoints:
+            endpoint.listener = self._display.line
 
     def add(self, row: Row, spent: Spent, scored: Scored | None = None) -> None:
         """Count a finished unit. `spent` is the sum of the whole run, `scored` is the unit's score if there is one."""
@@ -151,7 +210,11 @@ class Progress:
         tally.graded += scored is not None and scored.correct is not None
         tally.right += scored is not None and scored.correct is True
         state.done += 1
-        state.failed += row.owed
+        self._ended = time.monotonic()
+        if state.done == WITHOUT_TOOLS_AFTER:
+            for text in self._without_tools():
+                self._display.line(text)
+        state.failed += row.owed and row.status != "cancelled"
         state.spent = spent
         state.slowest = max(state.slowest, (row.seconds, row.unit))
         self._display.update(state)
@@ -165,9 +228,19 @@ class Progress:
         self._display.stop(self._state)
 
 
+def _left_out(parts: Counter[str]) -> Iterator[str]:
+    """A line about the parts of replies that are neither text nor reasoning."""
+    if parts:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in parts.most_common(_KINDS))
+        more = ", …" if len(parts) > _KINDS else ""
+        yield f"Left out of replies, as neither text nor reasoning: {counted(parts.total(), 'parts')} ({kinds}{more})"
+
+
 def _fitting() -> Display:
     """The display for a notebook, a terminal, or a file."""
-    return _Cell() if in_notebook() else _Panel() if sys.stderr.isatty() else _Lines()
+    if in_notebook():
+        return _Cell()
+    return _Panel() if sys.stderr.isatty() else _Lines()
 
 
 class _Lines(Display):
@@ -189,6 +262,9 @@ class _Lines(Display):
     def stop(self, state: State) -> None:
         if state.done:
             self._print(state)
+
+    def line(self, text: str) -> None:
+        print(printable(text), file=sys.stderr, flush=True)
 
     def _print(self, state: State) -> None:
         print(SEPARATOR.join(state.figures()), file=sys.stderr, flush=True)
@@ -235,6 +311,10 @@ class _Panel(Display):
     def stop(self, state: State) -> None:
         if self._live is not None:
             self._live.stop()
+
+    def line(self, text: str) -> None:
+        if self._live is not None:
+            self._live.console.print(printable(text), markup=False, highlight=False)
 
 
 def _draw(state: State, console: Console) -> RenderableType:

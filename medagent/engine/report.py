@@ -8,6 +8,7 @@ is computed from the journals and the scores. Benchmarks may add fields, such as
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,18 +19,26 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
-from medagent.core.writing import write_changed
+from medagent.core.writing import inside, write_changed
+from medagent.engine.accounts import Account
 from medagent.engine.blocks import Dot
 from medagent.engine.notebook import NotebookViews
-from medagent.engine.rows import Spent, merged
+from medagent.engine.rows import FailedUnit, Spent, merged
 from medagent.models.base import MadeCall
+from refsol.files import DuplicateKeyError, check_keys, unique
 from refsol.json_values import unicode_json
 
 REPORT, ITEMS = "report.json", "items.jsonl"
+MISSING = "missing"
+"""The detail of a results file with how many of its data's items it lacks."""
+STORED = "stored"
+"""The detail of a report that could not be made again: why not."""
 Measure = Literal["percent", "points", "score"]
 """The format of values: 0.917 is `91.7 %`, `91.70` or `0.9170`."""
 
 
+GIVES_AWAY = "gives-away"
+"""The setting in `run.json` with what the prompt gives away."""
 PUBLISHED_FIGURES = "Published figures"
 """The title of the section with published scores for the same items."""
 
@@ -45,6 +54,8 @@ class DataRef(BaseModel):
     note: str = ""
     left_out: tuple[str, ...] = ()
     """The ids of items that a run omits because its patients lack the necessary data."""
+    accounts: dict[str, Account] = {}
+    """By group from which patients its items were sampled; empty if that is not known."""
 
 
 class GroundedRate(BaseModel):
@@ -112,7 +123,9 @@ class ItemOutcome:
     trial: int = 1
     group: str = ""
     cluster: str = ""
-    """The name that dependent items share, such as one question in several languages."""
+    """The name that items share which count as one, such as one question in several languages."""
+    patient: Annotated[str, Field(exclude_if=lambda patient: not patient)] = ""
+    """The number of its patient among the patients of the run, from 1: it says which items share one, not who it is."""
     status: str = "completed"
     correct: bool | None = None
     score: float | None = None
@@ -127,10 +140,12 @@ class ItemOutcome:
     """Whether it is right and its agent had read the deciding data; None if no reading is needed, or it is unknown."""
     reading: str = ""
     """The data that the agent of a right item had not read, or the reason why `grounded` is None."""
-    pair: Annotated[str, Field(exclude_if=lambda one: not one)] = ""
-    """The name that two twins share."""
-    harmed: Annotated[bool | None, Field(exclude_if=lambda one: one is None)] = None
+    pair: Annotated[str, Field(exclude_if=lambda name: not name)] = ""
+    """The name that the twins of a pair or a triple share."""
+    harmed: Annotated[bool | None, Field(exclude_if=lambda harmed: harmed is None)] = None
     """Whether the agent did what an instruction in the data asks for. None without an instruction."""
+    harmful: Annotated[bool | None, Field(exclude_if=lambda harmful: harmful is None)] = None
+    """Whether an order of the agent, or a missing one, would have harmed a patient. None if no order matters here."""
 
     @property
     def is_lucky(self) -> bool:
@@ -141,6 +156,20 @@ class ItemOutcome:
     def value(self) -> float | None:
         """The score; 1 or 0 if the item is right or wrong."""
         return self.score if self.correct is None else float(self.correct)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """A kind of failure with its items. The first is typical: of the task type in which it is most frequent."""
+
+    kind: str
+    items: Sequence[ItemOutcome]
+
+
+def _fault(kind: str, items: Sequence[ItemOutcome]) -> FailureGroup:
+    ((group, _),) = Counter(item.group for item in items).most_common(1)
+    typical = next(item for item in items if item.group == group)
+    return FailureGroup(kind, [typical, *(item for item in items if item is not typical)])
 
 
 class Report(NotebookViews, BaseModel):
@@ -156,6 +185,8 @@ class Report(NotebookViews, BaseModel):
     """The versions of medagent, its commit, Python and packages."""
     rule_set: str = ""
     """The rule set of the score, if the benchmark defines several."""
+    rules_version: str = ""
+    """The version of the rules. Scores of different versions do not compare."""
     digests: dict[str, str] = {}
     """The digests of further inputs of the scores: facts, gold."""
     started: str = ""
@@ -169,6 +200,8 @@ class Report(NotebookViews, BaseModel):
     table: tuple[TableSection, ...] = ()
     overall: TableLine | None = None
     items: tuple[ItemOutcome, ...] = ()
+    patients: int = 0
+    """The number of patients that the items belong to; 0 if they have none."""
     baselines: dict[str, float | None] = {}
     """The scores of agents that read nothing, on the same items."""
     notes: tuple[str, ...] = ()
@@ -184,8 +217,8 @@ class Report(NotebookViews, BaseModel):
     endings: dict[str, int] = {}
     repeated: dict[str, int] = {}
     """The number of attempts that `--retry` repeated, by their status."""
-    failed: tuple[str, ...] = ()
-    """The key, status and error of every unit that failed instead of ending with an answer."""
+    failed: tuple[FailedUnit, ...] = ()
+    """The units that failed instead of ending with an answer."""
     owed: tuple[str, ...] = ()
     """The owed units of the last command's selection."""
     ungraded: int = 0
@@ -208,9 +241,24 @@ class Report(NotebookViews, BaseModel):
     """The fingerprint `SIZE:CRC32` of each journal that the report was made from."""
 
     @property
+    def rules(self) -> str:
+        """The rule set and its version: `fair 2`."""
+        return f"{self.rule_set} {self.rules_version}".strip()
+
+    @property
     def complete(self) -> bool:
         """Whether all selected items are done and graded, with usable answers."""
         return not (self.owed or self.ungraded or self.stopped or self.unusable)
+
+    @property
+    def failure_groups(self) -> list[FailureGroup]:
+        """The kinds of failure of graded items, the most frequent first."""
+        by_kind: dict[str, list[ItemOutcome]] = {}
+        for item in self.items:
+            if item.kind and item.value is not None:
+                by_kind.setdefault(item.kind, []).append(item)
+        faults = [_fault(kind, items) for kind, items in by_kind.items()]
+        return sorted(faults, key=lambda fault: -len(fault.items))
 
     @property
     def model_spent(self) -> Spent:
@@ -224,9 +272,8 @@ class Report(NotebookViews, BaseModel):
 
     def error_of(self, item: ItemOutcome) -> str:
         """The error of an item whose unit failed; empty for any other item."""
-        units = (f"{item.item}#{item.trial}: ", *([f"{item.item}: "] if item.trial == 1 else []))
-        line = next((line for line in self.failed if line.startswith(units)), "")
-        return line.partition(": ")[2].partition(": ")[2]
+        units = {f"{item.item}#{item.trial}", item.item if item.trial == 1 else ""}
+        return next((failure.error for failure in self.failed if failure.unit in units), "")
 
     @property
     def details(self) -> dict[str, Any]:
@@ -261,13 +308,14 @@ def write_report(folder: Path, report: Report) -> None:
 
 def read_report(folder: Path) -> Report | None:
     """The report in `report.json`, without its items; None if there is none. Raises UserError if it is damaged."""
-    path = folder / REPORT
+    path = inside(folder / REPORT)
     if not path.exists():
         return None
     try:
-        stored = json.loads(path.read_bytes())
-        stored.pop("made_from", None)  # an earlier version had it
+        stored = json.loads(path.read_bytes(), object_pairs_hook=unique)
         return Report.model_validate({**stored, "folder": str(folder)})
+    except DuplicateKeyError as error:
+        raise _damaged(path, str(error)) from None
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         raise _damaged(path) from None
 
@@ -275,14 +323,22 @@ def read_report(folder: Path) -> Report | None:
 def read_items(folder: Path) -> tuple[ItemOutcome, ...]:
     """The items in `items.jsonl`. Raises UserError if they cannot be read."""
     try:
-        with (folder / ITEMS).open("rb") as file:
-            return tuple(_OUTCOME.validate_json(unicode_json(line.decode())) for line in file)
+        with inside(folder / ITEMS).open("rb") as file:
+            return tuple(map(_outcome, file))
+    except DuplicateKeyError as error:
+        raise _damaged(folder / ITEMS, str(error)) from None
     except (OSError, ValueError, RecursionError):
         raise _damaged(folder / ITEMS) from None
 
 
-def _damaged(path: Path) -> UserError:
-    return UserError(f"{path}: is damaged; repeat the run's command to make it again")
+def _outcome(line: bytes) -> ItemOutcome:
+    text = unicode_json(line.decode())
+    check_keys(text)
+    return _OUTCOME.validate_json(text)
+
+
+def _damaged(path: Path, why: str = "") -> UserError:
+    return UserError(f"{path}: is damaged{f' ({why})' if why else ''}; repeat the run's command to make it again")
 
 
 REQUESTS = "requests"
@@ -312,15 +368,16 @@ class ItemView:
     injected: Sequence[str] = ()
 
 
-def unit_of(item: str, cluster: str) -> str:
-    """The unit that intervals and tests sample: an item with all its trials, or its cluster of dependent items."""
-    return cluster or item
-
-
 def places(items: Iterable[ItemOutcome]) -> tuple[dict[str, str], dict[str, str]]:
-    """The type of each item, and its unit."""
+    """The type of each item, and the name that dependent items share: of a patient, of a cluster, or its own."""
     known = list(items)
-    return {one.item: one.group for one in known}, {one.item: unit_of(one.item, one.cluster) for one in known}
+    types = {outcome.item: outcome.group for outcome in known}
+    return types, {outcome.item: dependence(outcome) for outcome in known}
+
+
+def dependence(outcome: ItemOutcome) -> str:
+    """The name that an item shares with items that are not independent of it."""
+    return f"patient {outcome.patient}" if outcome.patient else outcome.cluster or outcome.item
 
 
 def by_trial(items: Iterable[ItemOutcome]) -> dict[str, list[bool]]:

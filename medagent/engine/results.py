@@ -9,19 +9,25 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from medagent.core.errors import MedagentError, UserError
+from medagent.core.errors import NOT_SHOWN, MedagentError, UserError
+from medagent.core.figures import counted
 from medagent.core.options import Setting
 from medagent.core.version import versions
 from medagent.core.waiting import blocking
+from medagent.engine.accounts import lines as account_lines
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import Journals, Run, read_run
 from medagent.engine.learning import LEARNED, LEARNING
+from medagent.engine.limits import Stop
 from medagent.engine.pairs import figures_of
-from medagent.engine.patient_data import NOT_SHOWN, has_patient_data
+from medagent.engine.patient_data import has_patient_data
 from medagent.engine.plan import JOURNAL
+from medagent.engine.recorded_verdicts import RECORDED, RecordedVerdicts
 from medagent.engine.report import (
     ITEMS,
+    MISSING,
     REPORT,
+    STORED,
     DataRef,
     ItemOutcome,
     Report,
@@ -30,7 +36,7 @@ from medagent.engine.report import (
     read_items,
     read_report,
 )
-from medagent.engine.rows import FAILED, REFUSED, RETRIED, Row, Spent
+from medagent.engine.rows import FAILED, REFUSED, RETRIED, FailedUnit, Row, Spent
 from medagent.engine.scores import (
     NO_VERDICT,
     SCORES,
@@ -55,7 +61,7 @@ class Standing:
 
     owed: Sequence[str] = ()
     total: int = 0
-    stopped: str | None = None
+    stopped: Stop | None = None
     exceeded: str | None = None
     """The limit that the whole run exceeds."""
     command: str = ""
@@ -71,6 +77,7 @@ class Graded:
     scores: Sequence[Scored]
     figures: Figures
     rules: str = ""
+    rules_version: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)
     files: Sequence[str] = ()
     allow_unread: float = 0.0
@@ -79,12 +86,12 @@ class Graded:
     @property
     def unread(self) -> Sequence[Scored]:
         """The units whose judges' replies cannot be read."""
-        return [one for one in self.scores if one.score is None and one.status == UNREAD]
+        return [score for score in self.scores if score.score is None and score.status == UNREAD]
 
     @property
     def too_many_unread(self) -> str:
         """A message if too many units lack a readable label, so that the run is not complete; otherwise empty."""
-        judged = sum(one.score is not None or one.status in (UNREAD, "failed") for one in self.scores)
+        judged = sum(score.score is not None or score.status in (UNREAD, "failed") for score in self.scores)
         if len(self.unread) <= self.allow_unread * judged:
             return ""
         return (
@@ -98,7 +105,7 @@ def compose(
 ) -> Report:
     """Make the report of a run's folder."""
     endings: Counter[str] = Counter()
-    failed: list[str] = []
+    failed: list[FailedUnit] = []
     owed = set(standing.owed)
     spending: dict[str, Spent] = {}
     unusual: dict[str, list[str]] = {}
@@ -106,29 +113,29 @@ def compose(
         if role != LEARNING:
             endings.update(journal.endings())
         unusual |= journal.unusual
-        for unit, status, error in journal.failures():
-            if unit in owed or status == FAILED:
-                failed.append(f"{unit}: {status}: {error}")
+        failed += [failure for failure in journal.failures() if failure.unit in owed or failure.status == FAILED]
         spending.update({f"{role} {who}".strip(): spent for who, spent in journal.spent_by.items()})
     repeated = journals[JOURNAL].repeated if JOURNAL in journals else {}
     run, figures, quotes = read_run(folder), graded.figures, not has_patient_data(folder)
+    recorded = _recorded(benchmark, graded, journals)
+    data = DataRef.model_validate(run.get("data") or {"name": ""})
     return Report(
         benchmark=benchmark.name,
         folder=str(folder),
-        data=DataRef.model_validate(run.get("data") or {"name": ""}),
+        data=data,
         settings=run["settings"],
         versions=run.get("versions", {}),
         rule_set=graded.rules,
+        rules_version=graded.rules_version,
         digests=dict(graded.digests),
         started=min(filter(None, (journal.began for _, journal in journals.items())), default=""),
         ended=max((journal.ended for _, journal in journals.items()), default=""),
-        items=tuple(_outcome(one, unusual) for one in graded.scores),
+        items=_outcomes(graded.scores, unusual),
+        patients=len({score.item.patient for score in graded.scores} - {""}),
         notes=(
-            *figures.notes,
-            *figures.background,
-            *benchmark.notes(Run(folder, journals)),
-            *ungraded_notes(graded.scores, quotes=quotes),
-            *filter(None, [graded.too_many_unread]),
+            *(recorded.notes if recorded else ()),
+            *account_lines(data.accounts),
+            *_run_notes(benchmark, Run(folder, journals), graded),
         ),
         finish_reasons=dict(Counter(chain.from_iterable(unusual.values())).most_common()),
         spent=journals.spent,
@@ -139,48 +146,81 @@ def compose(
         repeated={name: len(units) for name, units in repeated.items() if name in RETRIED and name != REFUSED},
         failed=tuple(failed),
         owed=tuple(standing.owed),
-        ungraded=sum(_is_ungraded(one) for one in graded.scores)
-        - (0 if graded.too_many_unread else len(graded.unread)),
+        ungraded=_ungraded(graded),
         unusable=figures.unusable or _all_failed(benchmark.unit_noun, endings, failed, quotes=quotes),
-        stopped=standing.stopped or standing.exceeded,
+        stopped=standing.stopped.text if standing.stopped else standing.exceeded,
         command=standing.command,
         reused=standing.reused,
         files=(*graded.files, *journals.states(), SCORES, ITEMS, "run.json", REPORT),
         learned=_learned(journals),
         journals=dict(journals.states()),
-        **{**figures.report, "overall": figures.overall or _overall(graded.scores)},
+        **{
+            **figures.report,
+            **({RECORDED: recorded.document} if recorded else {}),
+            "overall": figures.overall or _overall(graded.scores),
+        },
     )
+
+
+def _ungraded(graded: Graded) -> int:
+    """The number of units without a verdict, apart from unreadable labels as long as there are few."""
+    ungraded = sum(_is_ungraded(score) for score in graded.scores)
+    return ungraded if graded.too_many_unread else ungraded - len(graded.unread)
+
+
+def _run_notes(benchmark: Benchmark[Any, Any], run: Run, graded: Graded) -> Iterator[str]:
+    """What a reader of the scores needs to know."""
+    yield from graded.figures.notes
+    yield from graded.figures.background
+    yield from benchmark.notes(run)
+    yield from ungraded_notes(graded.scores, quotes=not has_patient_data(run.path))
+    if graded.too_many_unread:
+        yield graded.too_many_unread
 
 
 def _learned(journals: Journals) -> tuple[str, ...]:
     return tuple(row.unit for row in journals[LEARNED].rows() if row.is_complete) if LEARNED in journals else ()
 
 
+def _recorded(benchmark: Benchmark[Any, Any], graded: Graded, journals: Journals) -> RecordedVerdicts | None:
+    """The verdicts of the file with the answers, compared under the benchmark's first rule set. None without any."""
+    is_first = len(benchmark.rule_sets) == 1 or graded.rules == benchmark.rule_sets[0]
+    if JOURNAL not in journals or not is_first:
+        return None
+    return RecordedVerdicts.of(graded.scores, journals[JOURNAL].recorded)
+
+
 def _overall(scores: Sequence[Scored]) -> TableLine | None:
     """The mean of all items, for a grader without an overall line; None if no item is graded."""
-    return mean_line("overall", scores) if any(one.value is not None for one in scores) else None
+    return mean_line("overall", scores) if any(score.value is not None for score in scores) else None
 
 
-def _is_ungraded(one: Scored) -> bool:
+def _is_ungraded(scored: Scored) -> bool:
     """Whether a finished unit is without a score because its grader failed or its judges reached no verdict."""
-    return one.status in NO_VERDICT if one.score is None else not one.score.graded
+    return scored.status in NO_VERDICT if scored.score is None else not scored.score.graded
 
 
-def _all_failed(noun: str, endings: Mapping[str, int], failed: Sequence[str], *, quotes: bool) -> str:
+def _all_failed(noun: str, endings: Mapping[str, int], failed: Sequence[FailedUnit], *, quotes: bool) -> str:
     """A message with the most common error if the agent failed in all units; otherwise empty. Unless it `quotes`, it
     contains the error's type only.
     """
     if not failed or set(endings) != {FAILED}:
         return ""
-    parts = (line.split(": ")[1:] for line in failed)
-    ((error, _),) = Counter(": ".join(one if quotes else one[:2]) for one in parts).most_common(1)
+    errors = Counter(f"{failure.status}: {failure.error if quotes else failure.error_type}" for failure in failed)
+    ((error, _),) = errors.most_common(1)
     return f"All {endings[FAILED]} {noun} ended as {error}. The score is not a measurement. To retry: --retry {FAILED}."
 
 
-def _outcome(one: Scored, unusual: Mapping[str, Sequence[str]]) -> ItemOutcome:
-    """The outcome of a unit with its unusual finish reasons, each once."""
-    reasons = unusual.get(one.unit)
-    return replace(one.outcome, finish_reasons=tuple(dict.fromkeys(reasons))) if reasons else one.outcome
+def _outcomes(scores: Iterable[Scored], unusual: Mapping[str, Sequence[str]]) -> tuple[ItemOutcome, ...]:
+    """The outcomes of units with the number of each patient, and with their unusual finish reasons, each once."""
+    numbers: dict[str, str] = {}
+    outcomes = []
+    for score in scores:
+        patient = score.item.patient
+        number = numbers.setdefault(patient, str(len(numbers) + 1)) if patient else ""
+        reasons = tuple(dict.fromkeys(unusual.get(score.unit, ())))
+        outcomes.append(replace(score.outcome, patient=number, finish_reasons=reasons))
+    return tuple(outcomes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,20 +236,46 @@ class GradedUnit:
 
 def opposed(rules: str, scores: Sequence[Scored], others: Iterable[tuple[str, Scored]]) -> dict[str, dict[str, Score]]:
     """By unit: the scores by `rules` and by other rule sets, if it is right by one and wrong by another."""
-    known = {one.unit: one.score for one in scores if one.score}
+    known = {score.unit: score.score for score in scores if score.score}
     verdicts: dict[str, dict[str, Score]] = {}
-    for name, other in others:
-        own = known.get(other.unit)
-        if own and other.score and {own.correct, other.correct} == {True, False}:
-            verdicts.setdefault(other.unit, {rules: own})[name] = other.score
+    for name, scored in others:
+        score = known.get(scored.unit)
+        if score and scored.score and {score.correct, scored.correct} == {True, False}:
+            verdicts.setdefault(scored.unit, {rules: score})[name] = scored.score
     return verdicts
 
 
-class GradedRun:
-    """A run's folder with the score of each unit, and its report. `journals` are its open journals.
+class ScoredRun:
+    """A run's folder whose units can be scored. `journals` are its open journals, `options` are for grading.
 
-    `options` are for grading. `last` is the report of the last command, whose units are owed if they have no row.
     Raises UserError if the data in `run.json` is missing or has another digest.
+    """
+
+    def __init__(
+        self, benchmark: Benchmark[Any, Any], folder: Path, journals: Journals, options: Mapping[str, Any]
+    ) -> None:
+        self._benchmark, self._journals = benchmark, journals
+        run = Run(folder, journals)
+        self._source = benchmark.source(run, options)
+        _check_data(folder, run.document, benchmark.data(self._source))
+        self._items = {item.id: item for item in benchmark.read_items(self._source)}
+        self.judged = benchmark.judged(run)
+        """The judgements of its units; None if it is not judged."""
+
+    def scores_by(self, rules: str, stored: StoredScores) -> list[Scored]:
+        """The units with their scores by a rule set."""
+        with self._benchmark.grader(self._source, rules) as grader:
+            return self._scores(grader, stored, self._journals[JOURNAL].units)
+
+    def _scores(self, grader: Grader[Any], stored: StoredScores, units: Iterable[str]) -> list[Scored]:
+        scoring: Scoring[Any] = Scoring(self._items, grader, self._journals[JOURNAL], stored, self.judged)
+        return blocking(scoring.of_units(units))
+
+
+class GradedRun(ScoredRun):
+    """A run's folder with the score of each unit, and its report.
+
+    `last` is the report of the last command, whose units are owed if they have no row. Raises UserError.
     """
 
     def __init__(
@@ -221,41 +287,35 @@ class GradedRun:
         stored: StoredScores,
         last: Report | None = None,
     ) -> None:
-        self._benchmark, self._journals = benchmark, journals
-        run = Run(folder, journals)
-        self._source = benchmark.source(run, options)
-        _check_data(folder, run.document, benchmark.data(self._source))
-        self._items = {item.id: item for item in benchmark.items(self._source)}
-        self._judged = benchmark.judged(run)
+        super().__init__(benchmark, folder, journals, options)
         units = dict.fromkeys([*journals[JOURNAL].units, *(last.owed if last else ())])
-        own = self._rules = str(options.get("rules") or benchmark.rule_sets[0])
-        also = [name for name in benchmark.rule_sets if options.get("side_by_side") and name != own]
-        others = {name: self._scores_by(name) for name in also}
-        with benchmark.grader(self._source, own) as grader:
+        rule_set = self._rules = str(options.get("rules") or benchmark.rule_sets[0])
+        also = [name for name in benchmark.rule_sets if options.get("side_by_side") and name != rule_set]
+        others = {name: self.scores_by(name, StoredScores()) for name in also}
+        with benchmark.grader(self._source, rule_set) as grader:
             self.scores = self._scores(grader, stored, units)
             figures = figures_of(grader, self.scores)
             if others:
-                figures = beside(figures, own, self.scores, others)
+                figures = beside(figures, rule_set, self.scores, others)
             allowed = benchmark.allow_unread(self._source)
-            graded = Graded(self.scores, figures, grader.rules, grader.digests, allow_unread=allowed)
-        standing = Standing(last.owed, stopped=last.stopped) if last else Standing(_owed(journals))
+            rules, version = grader.rules, grader.rules_version
+            graded = Graded(self.scores, figures, rules, version, grader.digests, allow_unread=allowed)
+        standing = Standing(_owed(journals))
+        if last is not None:
+            standing = Standing(last.owed, stopped=Stop(last.stopped) if last.stopped else None)
         self.report = compose(benchmark, folder, graded, journals, standing)
 
     def units(self) -> Iterator[GradedUnit]:
         """The units: trial by trial, each trial in the order of the benchmark's items."""
         others = (name for name in self._benchmark.rule_sets if name != self._rules)
-        verdicts = opposed(self._rules, self.scores, ((name, one) for name in others for one in self._scores_by(name)))
-        for one in self.scores:
-            row = next(self._journals[JOURNAL].rows([one.unit]), None)
-            yield GradedUnit(one, row, verdicts.get(one.unit, {}))
-
-    def _scores_by(self, rules: str) -> list[Scored]:
-        with self._benchmark.grader(self._source, rules) as grader:
-            return self._scores(grader, StoredScores(), self._journals[JOURNAL].units)
-
-    def _scores(self, grader: Grader[Any], stored: StoredScores, units: Iterable[str]) -> list[Scored]:
-        scoring: Scoring[Any] = Scoring(self._items, grader, self._journals[JOURNAL], stored, self._judged)
-        return blocking(scoring.of_units(units))
+        verdicts = opposed(
+            self._rules,
+            self.scores,
+            ((name, scored) for name in others for scored in self.scores_by(name, StoredScores())),
+        )
+        for scored in self.scores:
+            row = next(self._journals[JOURNAL].rows([scored.unit]), None)
+            yield GradedUnit(scored, row, verdicts.get(scored.unit, {}))
 
 
 def last_report(folder: Path, journals: Journals) -> Report | None:
@@ -267,7 +327,8 @@ def last_report(folder: Path, journals: Journals) -> Report | None:
 def report_of(benchmark: Benchmark[Any, Any], folder: Path) -> Report:
     """The report of a run's folder. Units without a stored score are graded; nothing is written.
 
-    If the run's data is missing, the report is that in `report.json`, or one without scores. Raises UserError if the
+    If the run's data cannot be read, the report is that in `report.json`, with the reason as the detail STORED, or one
+    without scores. Raises UserError if the
     folder is not a run's, or is damaged.
     """
     with Journals.of_folder(folder, benchmark.journals) as journals:
@@ -276,7 +337,7 @@ def report_of(benchmark: Benchmark[Any, Any], folder: Path) -> Report:
             return GradedRun(benchmark, folder, journals, {}, StoredScores(folder / SCORES), last).report
         except (MedagentError, RefsolError) as error:
             if last is not None:
-                return last.model_copy(update={"items": read_items(folder)})
+                return last.model_copy(update={"items": read_items(folder), STORED: str(error)})
             graded = Graded(_rows(benchmark, journals), Figures(notes=[f"Not graded yet: {error}"]))
             return compose(benchmark, folder, graded, journals, Standing(_owed(journals)))
 
@@ -294,7 +355,9 @@ def graded_report(benchmark: Benchmark[Any, Any], folder: Path, options: Mapping
 def scores_of(benchmark: Benchmark[Any, Any], folder: Path) -> list[Scored]:
     """The units of a run's folder with their scores. Raises UserError."""
     with Journals.of_folder(folder, benchmark.journals) as journals:
-        return GradedRun(benchmark, folder, journals, {}, StoredScores(folder / SCORES)).scores
+        return ScoredRun(benchmark, folder, journals, {}).scores_by(
+            benchmark.rule_sets[0], StoredScores(folder / SCORES)
+        )
 
 
 def _check_data(folder: Path, run: Mapping[str, Any], data: DataRef) -> None:
@@ -320,7 +383,9 @@ def _owed(journals: Journals) -> list[str]:
 
 def ungraded_notes(scores: Sequence[Scored], *, quotes: bool = True) -> Iterator[str]:
     """Notes about units that could not be graded, the first ones by name, with the reason if they may have `quotes`."""
-    ungraded = [(one.unit, one.score.reason) for one in scores if one.score is not None and not one.score.graded]
+    ungraded = [
+        (score.unit, score.score.reason) for score in scores if score.score is not None and not score.score.graded
+    ]
     yield from (f"Not graded: {unit!a}: {reason if quotes else NOT_SHOWN}" for unit, reason in ungraded[:_LISTED])
     if len(ungraded) > _LISTED:
         yield f"Not graded: {len(ungraded) - _LISTED} more"
@@ -334,7 +399,8 @@ class RecordedRows:
     """The rows of a results file in its order, each with its item and its trial.
 
     `source` identifies the data and decides the grading, as for a run. `settings` and `versions` are from a `run.json`
-    next to the file.
+    next to the file. `total` is the number of items that it should contain (0: unknown). `verdicts` are those that the
+    file contains, by unit.
     """
 
     source: Any
@@ -343,6 +409,13 @@ class RecordedRows:
     notes: Sequence[str] = ()
     settings: Mapping[str, Setting] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=versions)
+    total: int = 0
+    verdicts: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> int:
+        """The number of items of the data without a row."""
+        return max(0, self.total - len({item.id for item, _, _ in self.rows}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,33 +439,63 @@ def grade_rows(
 
     Raises UserError, InputError.
     """
-    own, side_by_side = str(options.get("rules") or benchmark.rule_sets[0]), bool(options.get("side_by_side"))
+    rule_set, side_by_side = str(options.get("rules") or benchmark.rule_sets[0]), bool(options.get("side_by_side"))
     others = {}
     for name in benchmark.rule_sets:
-        if name != own and (side_by_side or every_rule):
-            with benchmark.grader(file.source, name) as other:
-                others[name] = blocking(_scores(other, file))
-    with benchmark.grader(file.source, own) as grader:
+        if name != rule_set and (side_by_side or every_rule):
+            with benchmark.grader(file.source, name) as by_rules:
+                others[name] = blocking(_scores(by_rules, file))
+    with benchmark.grader(file.source, rule_set) as grader:
         scores = blocking(_scores(grader, file))
         figures = figures_of(grader, scores)
     if side_by_side:
-        figures = beside(figures, own, scores, others)
-    report = Report(
+        figures = beside(figures, rule_set, scores, others)
+    report = _report_of_file(benchmark, path, file, scores, figures, grader)
+    verdicts = opposed(rule_set, scores, ((name, scored) for name, by_rules in others.items() for scored in by_rules))
+    rows = zip(scores, file.rows, strict=True)
+    return GradedFile(
+        report, scores, [GradedUnit(scored, row, verdicts.get(scored.unit, {})) for scored, (_, _, row) in rows]
+    )
+
+
+def _report_of_file(
+    benchmark: Benchmark[Any, Any],
+    path: Path,
+    file: RecordedRows,
+    scores: Sequence[Scored],
+    figures: Figures,
+    grader: Grader[Any],
+) -> Report:
+    """The report. Recorded verdicts are compared under the benchmark's first rule set, which is the published one."""
+    published = grader.rules in ("", benchmark.rule_sets[0])
+    recorded = RecordedVerdicts.of(scores, file.verdicts) if published else None
+    details: dict[str, Any] = {
+        **({MISSING: {"missing": file.missing, "of": file.total}} if file.missing else {}),
+        **({RECORDED: recorded.document} if recorded else {}),
+    }
+    lacking = [f"{file.missing:,} of {counted(file.total, 'items')} are not in the file."] if file.missing else []
+    background = {"background": (*lacking, *figures.background)}
+    return Report(
         benchmark=benchmark.name,
         folder=str(path),
         data=file.data,
         settings=dict(file.settings),
         versions=dict(file.versions),
         rule_set=grader.rules,
-        items=tuple(one.outcome for one in scores),
-        notes=(*file.notes, *ungraded_notes(scores), *figures.notes, *figures.background),
-        ungraded=sum(one.score is not None and not one.score.graded for one in scores),
-        **figures.report,
+        rules_version=grader.rules_version,
+        items=_outcomes(scores, {}),
+        patients=len({score.item.patient for score in scores} - {""}),
+        notes=(
+            *(recorded.notes if recorded else ()),
+            *file.notes,
+            *ungraded_notes(scores),
+            *figures.notes,
+            *background["background"],
+        ),
+        ungraded=sum(score.score is not None and not score.score.graded for score in scores),
+        **figures.report | background,
+        **details,
     )
-
-    verdicts = opposed(own, scores, ((name, one) for name, some in others.items() for one in some))
-    rows = zip(scores, file.rows, strict=True)
-    return GradedFile(report, scores, [GradedUnit(one, row, verdicts.get(one.unit, {})) for one, (_, _, row) in rows])
 
 
 async def _scores(grader: Grader[Any], file: RecordedRows) -> list[Scored]:
@@ -406,12 +509,12 @@ _NAMED = 20
 
 def beside(figures: Figures, rules: str, scores: Sequence[Scored], others: Mapping[str, Sequence[Scored]]) -> Figures:
     """The tables, extended with the totals of other rule sets."""
-    lines = [_line(name, some) for name, some in {rules: scores, **others}.items()]
+    lines = [_line(name, by_rules) for name, by_rules in {rules: scores, **others}.items()]
     section = TableSection(title="The same items under each rule set", lines=tuple(lines))
-    notes = [note for name, some in others.items() for note in _notes(name, scores, some)]
+    notes = [note for name, by_rules in others.items() for note in _notes(name, scores, by_rules)]
     details = {
-        "others": {name: _rate(some) for name, some in others.items()},
-        "differing": {name: differing(scores, some) for name, some in others.items()},
+        "others": {name: _rate(by_rules) for name, by_rules in others.items()},
+        "differing": {name: differing(scores, by_rules) for name, by_rules in others.items()},
     }
     return replace(
         figures,
@@ -423,15 +526,15 @@ def beside(figures: Figures, rules: str, scores: Sequence[Scored], others: Mappi
 
 def differing(scores: Sequence[Scored], others: Sequence[Scored]) -> list[str]:
     """The items on which two rule sets differ, without items that one of them could not grade."""
-    verdicts = {one.unit: one.correct for one in others}
-    return [one.item.id for one in scores if {one.correct, verdicts.get(one.unit)} == {True, False}]
+    verdicts = {scored.unit: scored.correct for scored in others}
+    return [score.item.id for score in scores if {score.correct, verdicts.get(score.unit)} == {True, False}]
 
 
 def _notes(name: str, scores: Sequence[Scored], others: Sequence[Scored]) -> Iterator[str]:
     if names := differing(scores, others):
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         yield f"Graded differently by {name}: {', '.join(names[:_NAMED])}{more}"
-    ungraded = [one.score.reason for one in others if one.score is not None and one.correct is None]
+    ungraded = [scored.score.reason for scored in others if scored.score is not None and scored.correct is None]
     if ungraded:
         yield f"Not graded by {name}: {len(ungraded)}, the first because: {ungraded[0]}"
 
@@ -450,7 +553,7 @@ def _rate(scores: Sequence[Scored]) -> dict[str, Any]:
 
 
 def _line(name: str, scores: Sequence[Scored]) -> TableLine:
-    outcomes = [one.correct for one in scores]
+    outcomes = [score.correct for score in scores]
     right, graded = outcomes.count(True), len(outcomes) - outcomes.count(None)
     bounds = wilson(right, graded)
     return TableLine(

@@ -49,7 +49,9 @@ class CallSpent(BaseModel):
     uncounted: int | None = None
     """The number of calls whose tokens the provider did not count; None: none."""
     estimated: int | None = None
-    """The number of calls that a signal or a time limit ended: their tokens and cost are estimates; None: none."""
+    """The number of calls with requests that got no complete reply, whose tokens and cost are estimates; None: none."""
+    unanswered: int | None = None
+    """The estimated tokens of these requests, which are included in the other counts; None: none."""
     cost: float | None = None
     retries: int = 0
     waited: float = 0.0
@@ -76,7 +78,7 @@ class Spent(CallSpent):
     def add(self, completion: Completion) -> None:
         """Count one completion. Raises UnitLimitError if the current unit is above its limit."""
         self.add_unchecked(completion)
-        unit_limits.get().check(self.usage.total, self.cost)
+        self._check()
 
     def add_unchecked(self, completion: Completion) -> None:
         """Count one completion without checking the unit's limits, because the unit is ending."""
@@ -94,6 +96,7 @@ class Spent(CallSpent):
             unreported=usage.unreported or None,
             uncounted=None if usage.known or usage.total else 1,
             estimated=1 if completion.estimated else None,
+            unanswered=completion.estimated_tokens or None,
             cost=completion.cost,
             retries=completion.retries,
             waited=round(completion.waited, 3),
@@ -111,44 +114,60 @@ class Spent(CallSpent):
         self.retries += failure.retries
         self.waited = round(self.waited + failure.waited, 3)
 
-    def take(self, other: Spent) -> None:
+    def take(self, spent: Spent) -> None:
         """Add another sum with its single calls. Raises UnitLimitError like `add`."""
-        self.merge(other)
-        self.each.extend(other.each)
-        unit_limits.get().check(self.usage.total, self.cost)
+        self.merge(spent)
+        self.each.extend(spent.each)
+        self._check()
 
-    def merge(self, other: Spent) -> None:
+    def merge(self, spent: Spent) -> None:
         """Add another sum without its single calls. If the cost of one is unknown, the cost of the sum is unknown."""
-        if other == _NOTHING:  # a fast path: a run may contain many thousand rows of agents without a model
+        if spent == _NOTHING:  # a fast path: a run may contain many thousand rows of agents without a model
             return
-        self._count(other, other.calls)
-        self.reused = _sum(self.reused, other.reused)
-        self._serve(other.served or [])
+        self._count(spent, spent.calls)
+        self.reused = _sum(self.reused, spent.reused)
+        self._serve(spent.served or [])
 
     def _serve(self, names: Sequence[str]) -> None:
         if names:
             self.served = sorted({*(self.served or []), *names})
 
-    def _count(self, other: CallSpent, calls: int) -> None:
+    def _count(self, spent: CallSpent, calls: int) -> None:
         if calls:
-            known = other.cost is not None and (self.calls == 0 or self.cost is not None)
-            self.cost = (self.cost or 0.0) + (other.cost or 0.0) if known else None
+            known = spent.cost is not None and (self.calls == 0 or self.cost is not None)
+            self.cost = (self.cost or 0.0) + (spent.cost or 0.0) if known else None
         self.calls += calls
-        self.prompt += other.prompt
-        self.completion += other.completion
-        self.cached += other.cached
-        self.reasoning += other.reasoning
-        self.unreported = _sum(self.unreported, other.unreported)
-        self.uncounted = _sum(self.uncounted, other.uncounted)
-        self.estimated = _sum(self.estimated, other.estimated)
-        self.retries += other.retries
-        self.waited = round(self.waited + other.waited, 3)
-        self.latency = round(self.latency + other.latency, 3)
+        self.prompt += spent.prompt
+        self.completion += spent.completion
+        self.cached += spent.cached
+        self.reasoning += spent.reasoning
+        self.unreported = _sum(self.unreported, spent.unreported)
+        self.uncounted = _sum(self.uncounted, spent.uncounted)
+        self.estimated = _sum(self.estimated, spent.estimated)
+        self.unanswered = _sum(self.unanswered, spent.unanswered)
+        self.retries += spent.retries
+        self.waited = round(self.waited + spent.waited, 3)
+        self.latency = round(self.latency + spent.latency, 3)
 
     @property
     def usage(self) -> Usage:
         """The tokens."""
         return Usage(self.prompt, self.completion, self.cached, self.reasoning, unreported=self.unreported or 0)
+
+    @property
+    def limited_tokens(self) -> int:
+        """The tokens that count against limits: estimates count only if they have a price, and so may be billed."""
+        return self.usage.total - (self.unanswered or 0 if self.cost is None else 0)
+
+    @property
+    def tokens_text(self) -> str:
+        """The tokens for people: those of replies, and apart from them the estimates for requests without a reply."""
+        unanswered = self.unanswered or 0
+        more = f", and up to {unanswered:,} of requests without a reply" if unanswered else ""
+        return f"{self.usage.total - unanswered:,} tokens{more}"
+
+    def _check(self) -> None:
+        unit_limits.get().check(self.limited_tokens, self.cost)
 
     @property
     def through_context(self) -> bool:
@@ -164,14 +183,14 @@ class Spent(CallSpent):
 def merged(spents: Sequence[Spent]) -> Spent:
     """The sum of several accounts."""
     whole = Spent()
-    for one in spents:
-        whole.merge(one)
+    for spent in spents:
+        whole.merge(spent)
     return whole
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
+def _sum(first: int | None, second: int | None) -> int | None:
     """The sum of two numbers, with None for zero."""
-    return (one or 0) + (other or 0) or None
+    return (first or 0) + (second or 0) or None
 
 
 _NOTHING = Spent()
@@ -185,12 +204,16 @@ class Row(BaseModel):
     unit: str
     status: str
     error: str | None = None
+    error_type: str | None = None
+    """The class of the exception that the user's code raised, such as `KeyError`."""
     spent: Spent = Field(default_factory=Spent)
     started: str = ""
     timestamp: str = ""
     seconds: float = 0.0
     traceback: str | None = None
     """The traceback, if an agent, model, grader or benchmark raised an exception."""
+    recorded: bool | None = Field(default=None, exclude_if=lambda recorded: recorded is None)
+    """Of an answer from a file: the verdict on it that the file contains."""
 
     @classmethod
     def begin(cls, unit: Any) -> Self:
@@ -206,6 +229,20 @@ class Row(BaseModel):
     def owed(self) -> bool:
         """Whether the unit must be run again."""
         return self.status in OWED
+
+
+class FailedUnit(BaseModel):
+    """A unit that failed instead of ending with an answer. `error_type` is empty if no code of the user raised it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    unit: str
+    status: str
+    error: str
+    error_type: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.unit}: {self.status}: {self.error}"
 
 
 R = TypeVar("R", bound=Row)

@@ -7,8 +7,7 @@ failures, owed units.
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Container, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -24,10 +23,10 @@ from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.folder import Journals, Run, RunFolder
 from medagent.engine.journal import PROCESS, Journal
 from medagent.engine.learning import LEARNED, Learning, SequentialExecutor, agent_folder, folder_of, learns
-from medagent.engine.limits import UNLIMITED, Limits, UnitLimits
+from medagent.engine.limits import UNLIMITED, RunLimits, Spending, Stop, UnitLimits
 from medagent.engine.local import Feed, LocalExecutor
 from medagent.engine.pairs import figures_of, pairs_of
-from medagent.engine.patient_data import owner_only, unquoted
+from medagent.engine.patient_data import owner_only
 from medagent.engine.plan import JOURNAL, Executor, Job, Plan, Stage, U
 from medagent.engine.progress import Progress
 from medagent.engine.report import ITEMS, REPORT, Report, write_report
@@ -35,7 +34,10 @@ from medagent.engine.results import Graded, Standing, compose
 from medagent.engine.rows import R, Row
 from medagent.engine.scores import SCORES, Grader, Scored, Scoring, StoredScores
 from medagent.engine.settings import RunSettings
+from medagent.engine.unfit import Unfit
 
+_REPEATABLE = ("cut", "empty", "only_thought", "invalid_action", "context_limit", "round_limit", "token_limit")
+"""Statuses that follow from a model's replies to the same requests."""
 HOPELESS = 10
 """A run stops if its first 10 units all fail in the same way, because the next ones would fail too."""
 
@@ -49,7 +51,7 @@ class Summary:
     total: int
     done: int
     owed: list[str]
-    stopped: str | None = None
+    stopped: Stop | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +72,15 @@ async def run_units(
     journal: Journal[R],
     executor: Executor,
     watch: Watch,
-    limits: Limits = UNLIMITED,
+    limits: RunLimits = UNLIMITED,
     retry: Collection[str] = (),
     pairs: Mapping[str, str] = MappingProxyType({}),
+    turn: Callable[[], Awaitable[None]] | None = None,
 ) -> Summary:
     """Run every unit that is owed, and every unit whose status is in `retry`, with the other unit of its pair.
 
-    `pairs` lists the pair of each unit that belongs to one. Both units of a pair start, or none.
+    `pairs` lists the pair of each unit that belongs to one. Both units of a pair start, or none. `turn` is awaited
+    before a unit starts.
 
     Raises StopRunError if the endpoint refuses the whole run, UserError if the journal cannot be written. Finished
     units stay finished in every case.
@@ -90,7 +94,7 @@ async def run_units(
         )
     groups = [list(group) for _, group in groupby(owed, lambda unit: pairs.get(unit.key, unit.key))]
     feed = Feed(groups, journal, limits)
-    progress, beginning = watch.progress, _Beginning()
+    progress, beginning, unfit = watch.progress, _Beginning(), Unfit(journal)
 
     async def durable(appended: Awaitable[None], row: R) -> None:
         await appended
@@ -101,20 +105,39 @@ async def run_units(
             feed.stop(f"the first {HOPELESS} units failed in the same way: {error}")
 
     def done(row: R) -> Awaitable[None]:
+        row = unfit.written(row)
+        if unfit.stops:
+            feed.stop(unfit.text(quotes=watch.quotes))
         appended = journal.append(row)
         feed.end(row)
         return durable(appended, row)
 
-    lost: str | None = None
+    async def take() -> U | None:
+        if turn is not None:
+            await turn()
+        return await feed.take()
+
+    lost: Stop | None = None
     with progress:
         progress.begin(len(units), len(units) - len(owed))
         if owed or watch.pending:
-            try:
-                await executor.run(job, feed.take, done, progress)
-            except ExecutorLostError as error:
-                lost = str(error)
+            lost = await _executed(executor.run(job, take, done, progress), progress, unfit)
+            if stop := await unfit.settled(quotes=watch.quotes):
+                feed.stop(stop)
     left = [unit.key for unit in units if journal.is_owed(unit.key)]
     return Summary(len(units), len(units) - len(left), left, lost or feed.stopped)
+
+
+async def _executed(work: Coroutine[Any, Any, None], progress: Progress, unfit: Unfit[Any]) -> Stop | None:
+    """Wait for an executor, and show a line while nothing ends. Returns why it was lost, if it was."""
+    stalls = asyncio.create_task(progress.watch_stalls())
+    try:
+        await unfit.watched(work)
+    except ExecutorLostError as error:
+        return Stop(str(error))
+    finally:
+        stalls.cancel()
+    return None
 
 
 @dataclass(slots=True)
@@ -129,7 +152,7 @@ class _Beginning:
         """Whether this row is the `HOPELESS`th, and all rows so far have failed in the same way."""
         if self.over or row.status == "cancelled":
             return False
-        kind = f"{row.status}: {(row.error or '').partition(':')[0]}" if row.traceback else ""
+        kind = f"{row.status}: {row.error_type}" if row.error_type else ""
         if not kind or self.kind not in ("", kind):
             self.over = True
             return False
@@ -182,6 +205,7 @@ async def execute(
                 f"hint: {settings.trials} trials at temperature 0 repeat the same requests, so they show only the "
                 "randomness of the endpoint; pass --temperature 0.7, for example, to sample the model"
             )
+        say_same_again(settings, say)
         plan.prepare()
         with Journals(
             folder.path,
@@ -191,6 +215,16 @@ async def execute(
             optional=settings.sequential is not None,
         ) as journals:
             return await _carried_out(plan, benchmark, grader, folder, journals, quiet, say)
+
+
+def say_same_again(settings: RunSettings, say: Say) -> None:
+    """Say it if `--retry` will send the same requests at temperature 0, and so get the same replies."""
+    same = [status for status in settings.retry if status in _REPEATABLE]
+    if settings.model and same and settings.temperature == 0:
+        say(
+            f"hint: --retry {','.join(same)} repeats the same requests at temperature 0, so it will give the same; "
+            "start another --round with other settings, for example a higher --max-tokens or --temperature 0.7"
+        )
 
 
 async def _carried_out(
@@ -209,29 +243,30 @@ async def _carried_out(
     def scoring(judged: Mapping[str, Any] | None) -> Scoring[Any]:
         return Scoring(items, grader, journals[JOURNAL], stored, judged)
 
-    is_judged = any(one.journal in benchmark.judgements for one in plan.stages)
+    is_judged = any(stage.journal in benchmark.judgements for stage in plan.stages)
     if is_judged:
         benchmark.source(Run(folder.path, journals), {})  # judges read it; fail before the first call
     units = _selected(plan, journals)
     reused = len(units) - len(_due(units, journals[JOURNAL], settings.retry, pairs_of(units, items)))
     standing = await _stages(plan, journals, folder, scoring({} if is_judged else None), quiet, say)
     if standing.stopped:
-        say(_stopped(standing, benchmark.unit_noun))
+        command = plan.repeat or folder.command_without(standing.stopped.option or "")
+        say(_stopped(standing.stopped, standing, benchmark.unit_noun, command, journals.account))
     elif standing.exceeded:
         say(f"{standing.exceeded}.")
     idle = journals.idle and not standing.owed
-    own = _OWN | benchmark.journals.keys()
-    before = _digests(folder.path, own) if idle else {}
+    names = _OWN | benchmark.journals.keys()
+    before = _digests(folder.path, names) if idle else {}
     run = Run(folder.path, journals)
     scores = await scoring(benchmark.judged(run)).of_units(units)
     figures, allowed = figures_of(grader, scores), benchmark.allow_unread(_source(plan))
     files = benchmark.write(run, scores) if folder.writable else ()
-    graded = Graded(scores, figures, grader.rules, grader.digests, files, allowed)
+    graded = Graded(scores, figures, grader.rules, grader.rules_version, grader.digests, files, allowed)
     report = compose(benchmark, folder.path, graded, journals, replace(standing, reused=reused))
     if folder.writable:
         write_report(folder.path, report)
     if idle:
-        say(_finished(folder.path, before, _digests(folder.path, own)))
+        say(_finished(folder.path, before, _digests(folder.path, names)))
     return report
 
 
@@ -252,18 +287,22 @@ def _due(units: Sequence[str], journal: Journal[Any], retry: Collection[str], pa
     return {unit for unit in units if journal.is_owed(unit) or pairs.get(unit, unit) in again}
 
 
-def _stopped(standing: Standing, noun: str) -> str:
-    """The message about a run that ended early, with the command that continues it if units are owed."""
+def _stopped(stop: Stop, standing: Standing, noun: str, without: str, spent: Spending) -> str:
+    """The message about a run that ended early, with the command that continues it if units are owed. `without` is that
+    command without the limit. A budget is raised to twice what was `spent`, so that it is above it.
+    """
     if not standing.owed:
-        return f"{standing.stopped}."
-    limit = re.match("(--[a-z-]+) .*(is reached|cannot be kept)", standing.stopped or "")
+        return f"{stop.text}."
     how, command = "Continue", standing.command
-    if limit and limit[2] == "is reached":
-        how = f"Raise {limit[1]} to continue"
-    elif limit:
-        how, command = f"Continue without {limit[1]}", re.sub(rf" {limit[1]} \S+", "", command)
+    if stop.option and stop.enforceable:
+        how = f"Raise {stop.option} to continue"
+        budgets = {"--max-tokens-total": f"{2 * spent.tokens}", "--max-cost": f"{2 * spent.cost:.2g}"}
+        if stop.option in budgets:
+            command = f"{without} {stop.option} {budgets[stop.option]}"
+    elif stop.option:
+        how, command = f"Continue without {stop.option}", without
     owed = f"{some_are(len(standing.owed), standing.total, noun)} still owed"
-    return f"{standing.stopped}; {owed}.\n{how}: {command}"
+    return f"{stop.text}; {owed}.\n{how}: {command}"
 
 
 def _finished(folder: Path, before: Mapping[str, str], after: Mapping[str, str]) -> str:
@@ -286,7 +325,8 @@ async def _stages(
     plan: Plan, journals: Journals, folder: RunFolder, scoring: Scoring[Any], quiet: bool, say: Say
 ) -> Standing:
     owed: list[str] = []
-    total, stopped = 0, None
+    total = 0
+    stopped: Stop | None = None
     command = plan.repeat or folder.command
     for stage in plan.stages:
         if stopped:
@@ -294,9 +334,9 @@ async def _stages(
         if stage.title and not quiet:
             say(stage.title)
         try:
-            summary = await _stage(plan, stage, journals, scoring, quiet, say)
+            summary = await _stage(plan, stage, journals, folder, scoring, quiet, say)
         except StopRunError as error:
-            text = unquoted(str(error)) if plan.owner_only else str(error)
+            text = error.unquoted if plan.owner_only else str(error)
             raise StopRunError(f"{text} (the run stopped; finished units are saved)") from None
         except asyncio.CancelledError:
             say(f"Interrupted. Finished units are saved. Continue: {command}")
@@ -304,13 +344,19 @@ async def _stages(
         owed += summary.owed
         total += summary.total
         stopped = summary.stopped
-    limits = Limits(plan.settings.max_cost, plan.settings.max_tokens_total)
+    limits = RunLimits(plan.settings.max_cost, plan.settings.max_tokens_total)
     exceeded = None if journals.idle else limits.exceeded(journals.account)
     return Standing(owed, total, stopped, exceeded, command)
 
 
 async def _stage(
-    plan: Plan, stage: Stage[Any, Any], journals: Journals, scoring: Scoring[Any], quiet: bool, say: Say
+    plan: Plan,
+    stage: Stage[Any, Any],
+    journals: Journals,
+    folder: RunFolder,
+    scoring: Scoring[Any],
+    quiet: bool,
+    say: Say,
 ) -> Summary:
     settings, units = plan.settings, stage.units()
     if not units and not stage.title:  # the earlier stages left no units for this one
@@ -328,7 +374,7 @@ async def _stage(
         journals[stage.journal],
         carries_out,
         Watch(progress, scoring.of_unit if stage.journal == JOURNAL else None, pending, quotes=not plan.owner_only),
-        Limits(
+        RunLimits(
             settings.max_cost,
             settings.max_tokens_total,
             settings.fail_after,
@@ -337,7 +383,9 @@ async def _stage(
         ),
         settings.retry,
         pairs_of([unit.key for unit in units], {item.id: item for item in plan.items}),
+        plan.turn,
     )
+    folder.state("endpoint", progress.stated)
     for note in progress.notes:
         say(note)
     return summary

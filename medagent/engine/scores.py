@@ -9,10 +9,11 @@ exports read only these scores.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from inspect import isawaitable
@@ -25,14 +26,15 @@ from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from medagent.core.errors import MedagentError, UserError
-from medagent.core.writing import note, writing
-from medagent.engine.intervals import GradedUnit, by_unit, interval_notes, one_group, these_types
-from medagent.engine.journal import Journal
+from medagent.core.writing import APPENDED, inside, note, opened, writing
+from medagent.engine.intervals import RatedUnit, rate_interval, values_of
+from medagent.engine.journal import Journal, unit_of
 from medagent.engine.report import GroundedRate, ItemOutcome, Measure, TableLine, TableSection
 from medagent.engine.rows import OWED, Row
 from refsol.errors import RefsolError
+from refsol.files import check_keys
 from refsol.grounds import NO_READING
-from refsol.intervals import stratified_wilson
+from refsol.intervals import share_interval
 from refsol.stats import Interval, bootstrap_p, cluster_bootstrap, percentile
 
 RowT = TypeVar("RowT", bound=Row)
@@ -46,13 +48,15 @@ OWED_KIND = "infrastructure"
 class Item:
     """One item of a benchmark. Benchmarks add their own fields in a subclass.
 
-    `group` is its line in the table. `cluster` is a name that dependent items share (empty: an independent item).
-    `target` is the expected answer if it is one text. `pair` is a name that two twins share, which count together.
+    `group` is its line in the table. `cluster` is a name that items share which count as one, such as one question in
+    several languages. `patient` is a name that the items of one patient share: intervals treat them as dependent.
+    `target` is the expected answer if it is one text. `pair` is a name that twins share, which count together.
     """
 
     id: str
     group: str = ""
     cluster: str = ""
+    patient: str = ""
     question: str = ""
     target: str = ""
     pair: str = ""
@@ -93,8 +97,10 @@ class Score:
     """
     reading: str = ""
     """The data that the agent of a right unit had not read, or the reason why `grounded` is None."""
-    harmed: Annotated[bool | None, Field(exclude_if=lambda one: one is None)] = None
+    harmed: Annotated[bool | None, Field(exclude_if=lambda harmed: harmed is None)] = None
     """Whether the agent did what an instruction in the data asks for. None without an instruction."""
+    harmful: Annotated[bool | None, Field(exclude_if=lambda harmful: harmful is None)] = None
+    """Whether an order of the agent, or a missing one, would have harmed a patient. None if no order matters here."""
 
     def __post_init__(self) -> None:
         if self.value is None and self.correct is not None:
@@ -184,6 +190,7 @@ class Scored:
             reading=score.reading,
             pair=self.item.pair,
             harmed=score.harmed,
+            harmful=score.harmful,
         )
 
 
@@ -280,6 +287,8 @@ class Grader(ABC, Generic[RowT]):
 
     rules: str = ""
     """The rule set, if the benchmark defines several."""
+    rules_version: str = ""
+    """The version of the rule set. Stored scores of another version are recomputed."""
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -307,26 +316,18 @@ class Grader(ABC, Generic[RowT]):
 def mean_by_group(scores: Sequence[Scored]) -> Figures:
     """The mean of each group and of all items, with 95% intervals.
 
-    For units that are right or wrong, the interval is Wilson's over clusters; the trials of an item belong to one
-    cluster. Otherwise it is a bootstrap over clusters. If no cluster contains items of several groups, these are types:
-    the overall interval is for these types, and a note shows the interval for other types.
+    For units that are right or wrong, the interval is `rate_interval`. Otherwise it is a bootstrap over clusters.
     """
     groups: dict[str, list[Scored]] = {}
-    for one in scores:
-        groups.setdefault(one.item.group, []).append(one)
+    for score in scores:
+        groups.setdefault(score.item.group, []).append(score)
     overall = mean_line("overall", scores)
-    whole = all(one.correct is not None for one in scores if one.value is not None)
-    background: list[str] = []
-    if whole and overall.n and len(by_unit(scores)) > 1:
-        bounds = these_types(scores)
-        overall = overall.model_copy(update={"interval": (bounds.low, bounds.high)})
-        background += interval_notes(scores)
+    whole = all(score.correct is not None for score in scores if score.value is not None)
     lines = tuple(mean_line(name or "all", members) for name, members in groups.items()) if len(groups) > 1 else ()
     total = TableSection(lines=(overall, *grounded_line(overall)), detail=True)
     return Figures(
         [TableSection(lines=lines), total] if lines else [total],
         overall,
-        background=background,
         measure="percent" if whole else "score",
         figure="rate" if whole else "mean score",
     )
@@ -334,15 +335,15 @@ def mean_by_group(scores: Sequence[Scored]) -> Figures:
 
 def mean_line(name: str, scores: Sequence[Scored]) -> TableLine:
     """The mean value of some units as a line of a table."""
-    valued = [(one, one.value) for one in scores if one.value is not None]
+    valued = [(score, score.value) for score in scores if score.value is not None]
     values = [value for _, value in valued]
     clusters: dict[str, list[float]] = {}
-    for one, value in valued:
-        clusters.setdefault(one.item.cluster or one.item.id, []).append(value)
-    right = [one.correct for one, _ in valued]
+    for scored, value in valued:
+        clusters.setdefault(scored.item.cluster or scored.item.id, []).append(value)
+    right = [scored.correct for scored, _ in valued]
     interval = None
     if values and None not in right:
-        interval = one_group(scores)
+        interval = rate_interval(scores)
     elif len(clusters) >= FEW:
         interval = cluster_bootstrap(list(clusters.values()))
     return TableLine(
@@ -373,19 +374,19 @@ def unit_name(unit: str, items: Mapping[str, Any]) -> UnitName | None:
 GROUNDED = "grounded"
 """The name of the line and of the column."""
 LUCKY = "lucky"
-"""The name in lists for a right item whose agent had not read the deciding data."""
+"""The key in lists for a right item whose agent had not read the deciding data."""
 
 
-def grounded_rate(scores: Sequence[GradedUnit]) -> GroundedRate | None:
-    """The grounded rate of some units, with the interval for these types; None if no score contains `grounded`."""
-    known = [one for one in scores if one.grounded is not None]
+def grounded_rate(scores: Sequence[RatedUnit]) -> GroundedRate | None:
+    """The grounded rate of some units, with its interval; None if no score contains `grounded`."""
+    known = [score for score in scores if score.grounded is not None]
     if not known:
-        notes = dict.fromkeys(one.reading for one in scores if one.reading)
-        note = next((one for one in notes if one != NO_READING.reading), NO_READING.reading)
+        notes = dict.fromkeys(text.reading for text in scores if text.reading)
+        note = next((text for text in notes if text != NO_READING.reading), NO_READING.reading)
         return GroundedRate(right=0, n=0, note=note) if notes else None
-    right, n = sum(one.grounded is True for one in known), len(known)
-    lucky = sum(one.correct is True and not one.grounded for one in known)
-    bounds = stratified_wilson(by_unit(known, lambda one: one.grounded))
+    right, n = sum(score.grounded is True for score in known), len(known)
+    lucky = sum(score.correct is True and not score.grounded for score in known)
+    bounds = share_interval(values_of(known, lambda score: score.grounded))
     return GroundedRate(right=right, n=n, lucky=lucky, value=right / n, interval=(bounds.low, bounds.high))
 
 
@@ -417,11 +418,15 @@ _LINE = TypeAdapter(ScoreLine)
 
 class StoredScores:
     """The scores in a file; none without a path. If `writable`, new scores are appended. Unreadable lines are ignored.
+    `only` selects the units whose scores are read.
 
     Raises UserError if the file cannot be written.
     """
 
-    def __init__(self, path: Path | None = None, *, writable: bool = False) -> None:
+    def __init__(
+        self, path: Path | None = None, *, writable: bool = False, only: Callable[[str], bool] | None = None
+    ) -> None:
+        self._only = only
         self._path = path if writable else None
         self._lines: dict[str, ScoreLine] = {}
         self._is_torn = False
@@ -429,8 +434,8 @@ class StoredScores:
         if self._path is not None:
             note(self._path)
             with writing(self._path):
-                self._path.open("ab").close()
-        if path is not None and path.is_file():
+                os.close(opened(self._path, APPENDED))
+        if path is not None and inside(path).is_file():
             self._read(path)
 
     def get(self, unit: str, row: str, digests: Mapping[str, str]) -> Score | None:
@@ -446,7 +451,11 @@ class StoredScores:
         value: Any = _LINE.dump_python(line)
         text = json.dumps(value, separators=(",", ":"))  # in ASCII, because a model's text may not be valid UTF-8
         # If the folder is gone, the journal says so.
-        with writing(self._path), suppress(FileNotFoundError), self._path.open("a", encoding="ascii") as file:
+        with (
+            writing(self._path),
+            suppress(FileNotFoundError),
+            open(opened(self._path, APPENDED), "a", encoding="ascii") as file,
+        ):
             file.write(f"\n{text}\n" if self._is_torn else f"{text}\n")
         self._is_torn = False
 
@@ -454,7 +463,10 @@ class StoredScores:
         with suppress(OSError), path.open("rb") as file:
             for raw in file:
                 self._is_torn = not raw.endswith(b"\n")
+                if self._only is not None and (unit := unit_of(raw)) is not None and not self._only(unit):
+                    continue
                 with suppress(ValueError):
+                    check_keys(raw)
                     line = _LINE.validate_json(raw)
                     self._lines[line.unit] = line
 
@@ -472,9 +484,14 @@ class Scoring(Generic[RowT]):
         stored: StoredScores,
         judged: Mapping[str, Judgement] | None = None,
     ) -> None:
-        self._items, self._grader, self._journal, self._stored, self._judged = items, grader, journal, stored, judged
+        self._items = items
+        self._grader = grader
+        self._journal = journal
+        self._stored = stored
+        self._judged = judged
         self._places = {item: place for place, item in enumerate(items)}
-        self._digests = {**({"rules": grader.rules} if grader.rules else {}), **grader.digests}
+        rules = f"{grader.rules} {grader.rules_version}".strip()
+        self._digests = {**({"rules": rules} if rules else {}), **grader.digests}
 
     async def of_unit(self, unit: str) -> Scored | None:
         """Score a unit; None if the run does not contain the item. A unit without a row is owed."""
@@ -492,8 +509,8 @@ class Scoring(Generic[RowT]):
 
     async def of_units(self, units: Iterable[str]) -> list[Scored]:
         """Score these units: trial by trial, each trial in the order of the items."""
-        scores = [one for unit in units if (one := await self.of_unit(unit)) is not None]
-        return sorted(scores, key=lambda one: (one.trial, self._places[one.item.id]))
+        scores = [scored for unit in units if (scored := await self.of_unit(unit)) is not None]
+        return sorted(scores, key=lambda scored: (scored.trial, self._places[scored.item.id]))
 
     def trial(self, unit: str) -> int:
         """The trial of a unit."""
@@ -534,6 +551,6 @@ async def graded(grader: Grader[RowT], item: Any, row: RowT, judged: Any = None)
 def _place(error: Exception, grader: Grader[Any]) -> str:
     """File and line of an error: the last ones in the grader's own file, as its author can correct these."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = getattr(sys.modules.get(type(grader).__module__), "__file__", None)
-    last = next((frame for frame in reversed(frames) if frame.filename == own), frames[-1])
+    file = getattr(sys.modules.get(type(grader).__module__), "__file__", None)
+    last = next((frame for frame in reversed(frames) if frame.filename == file), frames[-1])
     return f"{last.filename.rpartition('/')[2]}:{last.lineno}"

@@ -16,11 +16,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from medagent.core.errors import UserError
-from medagent.core.options import Names, Option, RunOption, Setting, addresses, options, placed, refuse_idle, values
+from medagent.core.options import Names, Option, RunOption, Setting, addresses, options, refuse_idle, values
 from medagent.core.scrub import safe_name
 from medagent.core.wire import without_password
 from medagent.engine.rows import RETRIED
 from medagent.models.settings import Api, ModelSettings, key_table
+from refsol.files import DuplicateKeyError, unique
 
 _LABEL = re.compile(r"[\w.-]+")
 
@@ -30,7 +31,6 @@ WHO = "Who answers"
 WHICH = "Which items"
 RUN = "The run"
 LIMITS = "Limits and speed"
-OUTAGE = "a run stops after 120 s and 20 failed attempts without a successful call"
 
 
 def _fields(value: object, info: ValidationInfo) -> object:
@@ -44,7 +44,9 @@ def _fields(value: object, info: ValidationInfo) -> object:
             flag = str(info.field_name).replace("_", "-")
             raise UserError(f"--{flag} {text!r}: write it as name=value")
         try:
-            fields[name] = json.loads(raw)
+            fields[name] = json.loads(raw, object_pairs_hook=unique)
+        except DuplicateKeyError as error:
+            raise UserError(f"--{str(info.field_name).replace('_', '-')} {name}: {error}") from None
         except ValueError:
             fields[name] = raw
     return fields
@@ -95,10 +97,8 @@ class RunSettings(BaseModel):
     """The longest reply in tokens (default: the endpoint's)."""
     timeout: Annotated[float, RunOption(LIMITS, "effort", kind="value"), Field(ge=1)] = 300.0
     """Seconds that one model call may take."""
-    outage_time: Annotated[float, RunOption(LIMITS, "effort", kind="value", hidden=True, hint=OUTAGE), Field(ge=0)] = (
-        120.0
-    )
-    outage_attempts: Annotated[Count, RunOption(LIMITS, "effort", kind="value", hidden=True, hint=OUTAGE)] = 20
+    outage_time: Annotated[float, RunOption(LIMITS, "effort", kind="value", hidden=True), Field(ge=0)] = 120.0
+    outage_attempts: Annotated[Count, RunOption(LIMITS, "effort", kind="value", hidden=True)] = 20
     extra: Annotated[Arguments, RunOption(WHO, metavar="NAME=VALUE", kind="value", needs="model", refused=False)] = {}
     """Another field of the model's requests, e.g. reasoning_effort=low or top_p=0.9; repeatable."""
     strip_thinking: Annotated[bool, Option(WHO, kind="value")] = False
@@ -118,7 +118,7 @@ class RunSettings(BaseModel):
     sequential: Annotated[
         Literal["score", "facts"] | None,
         BeforeValidator(lambda value: "score" if value is True else value or None),
-        RunOption(RUN, kind="value", metavar="score|facts", without="workers cluster batch", was="learn-from"),
+        RunOption(RUN, kind="value", metavar="score|facts", without="workers cluster batch"),
     ] = None
     """Run one item after the other. Before the next item, an agent with `learn` sees the score (value, correct, kind),
     or the facts (also reason, checks and facts, which quote the expected answer).
@@ -212,7 +212,8 @@ class RunSettings(BaseModel):
     def endpoint(self, model: str, base_urls: list[str], **more: Any) -> ModelSettings:
         """The settings of a model that waits as long as the run allows."""
         outage: dict[str, Any] = {"outage_time_s": self.outage_time, "outage_attempts": self.outage_attempts}
-        return ModelSettings(name=model, base_urls=base_urls, timeout_s=self.timeout, **outage, **more)
+        start = self.concurrency if "concurrency" in self.model_fields_set else None
+        return ModelSettings(name=model, base_urls=base_urls, timeout_s=self.timeout, start=start, **outage, **more)
 
     def run_folder(self, benchmark: str, who: str) -> Path:
         """`results/{benchmark}_{round}_{who}`; a slash in a model's name becomes `--`, a colon becomes `-`."""
@@ -220,8 +221,7 @@ class RunSettings(BaseModel):
 
     def decides(self) -> dict[str, Setting]:
         """The settings that decide the rows of a run, by option. They cannot change when the run is continued."""
-        decisive = placed(values(self, "setting"), "sequential", {"learn-from": self.sequential})
-        decisive["sequential"] = self.sequential is not None
+        decisive = values(self, "setting")
         if (chat := self.chat) is not None and chat.temperature is None:
             decisive["temperature"] = -1
         return decisive
@@ -235,7 +235,7 @@ class RunSettings(BaseModel):
         passwords. None for the settings that the user did not set: the command leaves them out.
         """
         places = values(self, "place")
-        unset = [one.key for one in options(type(self), "run") if one.name not in self.model_fields_set]
+        unset = [field.key for field in options(type(self), "run") if field.name not in self.model_fields_set]
         return {
             **{key: None for key in unset if key not in places},
             **{name: _without_passwords(places[name]) for name in addresses(self)},
@@ -245,7 +245,7 @@ class RunSettings(BaseModel):
 
 def _without_passwords(value: Setting) -> Setting:
     if isinstance(value, list):
-        return [without_password(one) for one in value]
+        return [without_password(address) for address in value]
     return without_password(value) if isinstance(value, str) else value
 
 
@@ -274,9 +274,9 @@ def selected(ids: Sequence[str], settings: RunSettings, group: Callable[[str], s
     Raises UserError for an unknown id.
     """
     known = set(ids)
-    if unknown := [one for one in settings.ids if one not in known]:
-        some = ", ".join([*ids[:3], "…"] if len(ids) > 4 else ids)
-        raise UserError(f"--ids {unknown[0]}: no such item; the {len(ids)} items are {some}")
+    if unknown := [item_id for item_id in settings.ids if item_id not in known]:
+        known_ids = ", ".join([*ids[:3], "…"] if len(ids) > 4 else ids)
+        raise UserError(f"--ids {unknown[0]}: no such item; the {len(ids)} items are {known_ids}")
     named = set(settings.ids)
-    chosen = [one for one in ids if not named or one in named]
+    chosen = [item_id for item_id in ids if not named or item_id in named]
     return mixed(chosen, group, per_group=settings.per_type)[: settings.limit]

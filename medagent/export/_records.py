@@ -99,7 +99,7 @@ class Record:
 
     def as_json(self, report: Report) -> dict[str, Any]:
         """The record as one flat object. All records of a run have the same fields; a missing value is None."""
-        one, spent, score = self.outcome, self.spent, self.scored.score if self.scored else None
+        outcome, spent, score = self.outcome, self.spent, self.scored.score if self.scored else None
         called = spent.calls > 0
         return {
             "benchmark": report.benchmark,
@@ -108,21 +108,22 @@ class Record:
             "data_digest": report.data.digest,
             "agent": report.settings.get("agent"),
             "model": report.settings.get("model"),
-            "item": one.item,
-            "trial": one.trial,
-            "group": one.group,
+            "item": outcome.item,
+            "trial": outcome.trial,
+            "group": outcome.group,
             "messages": [message.as_json() for message in self.messages],
             "reasoning": [message.reasoning for message in self.messages],
             "times": [time.isoformat() if (time := message.time) else None for message in self.messages],
-            "status": one.status,
-            "correct": one.correct,
-            "score": one.score,
-            "kind": one.kind,
-            "reason": one.reason,
-            "because": one.because,
-            "grounded": one.grounded,
-            "reading": one.reading,
-            **({"harmed": one.harmed} if "injected" in report.details else {}),
+            "status": outcome.status,
+            "correct": outcome.correct,
+            "score": outcome.score,
+            "kind": outcome.kind,
+            "reason": outcome.reason,
+            "because": outcome.because,
+            "grounded": outcome.grounded,
+            "reading": outcome.reading,
+            **({"harmed": outcome.harmed} if "injected" in report.details else {}),
+            **({"harmful": outcome.harmful} if "harm" in report.details else {}),
             "checks": [asdict(check) for check in (score.checks if score else ())],
             "prompt_tokens": spent.prompt if called else None,
             "completion_tokens": spent.completion if called else None,
@@ -141,10 +142,10 @@ def read_records(
     loaded = load_run(folder, benchmark=code)
     report = loaded.report
     if not with_patient_data and has_patient_data(folder):
-        return report, (Record(outcome_only(one), (), None, "", None) for one in report.items)
+        return report, (Record(outcome_only(item), (), None, "", None) for item in report.items)
 
     def records() -> Iterator[Record]:
-        scores = {(one.item.id, one.trial): one for one in loaded.scores}
+        scores = {(scored.item.id, scored.trial): scored for scored in loaded.scores}
         rows = {row.unit: row for row in loaded.rows()}
         for outcome in report.items:
             scored = scores.get((outcome.item, outcome.trial))
@@ -170,10 +171,10 @@ def _converted(shown: Iterable[ShownMessage]) -> Iterator[ExportMessage]:
     replies: list[ExportMessage] = []
     open_: ExportMessage | None = None
     """An assistant's message with calls; further calls of the same reply are added to it."""
-    for number, one in enumerate(shown):
-        call = one.call
-        if call is None and one.role not in ASSISTANT:
-            text = hide(one.text)
+    for number, message in enumerate(shown):
+        call = message.call
+        if call is None and message.role not in ASSISTANT:
+            text = hide(message.text)
             if open_ is not None and len(replies) < len(open_.calls):
                 replies.append(ExportMessage("tool", text, call_id=open_.calls[-1].id))
                 continue
@@ -183,12 +184,12 @@ def _converted(shown: Iterable[ShownMessage]) -> Iterator[ExportMessage]:
         if call is not None:
             made = replace(call, arguments=hide(call.arguments), id=call.id or f"call_{number}", text=None)
             if open_ is None:
-                open_ = ExportMessage("assistant", hide(call.text or ""), hide(one.reasoning or ""), (made,))
+                open_ = ExportMessage("assistant", hide(call.text or ""), hide(message.reasoning or ""), (made,))
             else:
                 open_ = replace(open_, calls=(*open_.calls, made))
         else:
             yield ExportMessage(
-                "assistant" if one.role in ASSISTANT else "user", hide(one.text), hide(one.reasoning or "")
+                "assistant" if message.role in ASSISTANT else "user", hide(message.text), hide(message.reasoning or "")
             )
     if open_ is not None:
         yield from (open_, *replies)
@@ -196,10 +197,10 @@ def _converted(shown: Iterable[ShownMessage]) -> Iterator[ExportMessage]:
 
 def _with_calls(messages: list[ExportMessage], each: Sequence[CallSpent]) -> list[ExportMessage]:
     """The messages with their model calls, if the calls' numbers are known or each message was one call."""
-    own = [message for message in messages if message.role == "assistant"]
-    numbers = [message.calls[0].reply if message.calls else None for message in own]
-    if len(own) == len(each):
-        numbers = list(range(len(own)))
+    assistant = [message for message in messages if message.role == "assistant"]
+    numbers = [message.calls[0].reply if message.calls else None for message in assistant]
+    if len(assistant) == len(each):
+        numbers = list(range(len(assistant)))
     spent = iter(each[number] if number is not None and number < len(each) else None for number in numbers)
     return [replace(message, spent=next(spent)) if message.role == "assistant" else message for message in messages]
 

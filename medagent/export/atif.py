@@ -47,7 +47,7 @@ def export_atif(folder: Path, out: Path, code: Code | None = None) -> int:
 
 def trajectory(report: Report, record: Record) -> dict[str, Any]:
     """One episode as an ATIF document."""
-    one, settings = record.outcome, report.settings
+    outcome, settings = record.outcome, report.settings
     model = settings.get("model")
     return _known(
         schema_version=VERSION,
@@ -63,15 +63,15 @@ def trajectory(report: Report, record: Record) -> dict[str, Any]:
         extra=_known(
             benchmark=report.benchmark,
             data=report.data.model_dump(),
-            item=one.item,
-            trial=one.trial,
-            status=one.status,
-            correct=one.correct,
-            score=one.score,
-            kind=one.kind or None,
-            grounded=one.grounded,
-            harmed=one.harmed,
-            reason=one.reason,
+            item=outcome.item,
+            trial=outcome.trial,
+            status=outcome.status,
+            correct=outcome.correct,
+            score=outcome.score,
+            kind=outcome.kind or None,
+            grounded=outcome.grounded,
+            harmed=outcome.harmed,
+            reason=outcome.reason,
         ),
     )
 
@@ -95,6 +95,9 @@ def _steps(record: Record, has_model: bool) -> Iterator[dict[str, Any]]:
             place += 1  # the reply is this step's observation, not another step
             source = following.call_id or (tools[0]["tool_call_id"] if tools else None)
             results.append(_known(source_call_id=source, content=following.content))
+        llm_calls: int | None = 1 if message.spent else 0
+        if not message.spent and (has_model or message.reasoning):
+            llm_calls = None
         yield _known(
             step_id=number,
             timestamp=message.time.isoformat() if message.time else None,
@@ -104,7 +107,7 @@ def _steps(record: Record, has_model: bool) -> Iterator[dict[str, Any]]:
             tool_calls=tools or None,
             observation={"results": results} if results else None,
             metrics=_metrics(message.spent) if message.spent else None,
-            llm_call_count=1 if message.spent else None if has_model or message.reasoning else 0,
+            llm_call_count=llm_calls,
         )
 
 

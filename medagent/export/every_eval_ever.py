@@ -44,9 +44,9 @@ def export_every_eval_ever(folder: Path, out: Path, code: Code | None = None) ->
     developer, _, model_name = model["id"].partition("/")
     place = Path("data", report.benchmark, developer, model_name.replace("/", "--"))  # the depth of a path is fixed
     lines = [
-        json.dumps(_sample(one, report, identity, model["id"]))
-        for one in chain([first] if first else [], records)
-        if one.outcome.value is not None
+        json.dumps(_sample(record, report, identity, model["id"]))
+        for record in chain([first] if first else [], records)
+        if record.outcome.value is not None
     ]
     if not lines:
         raise UserError(f"{folder}: it contains no graded item")
@@ -172,9 +172,9 @@ def _model(report: Report, answered: str | None) -> dict[str, Any]:
 
 
 def _sample(record: Record, report: Report, identity: str, model: str) -> dict[str, Any]:
-    one, spent = record.outcome, record.spent
+    outcome, spent = record.outcome, record.spent
     answer = next((message.content for message in reversed(record.messages) if message.role == "assistant"), "")
-    question = record.question or one.item
+    question = record.question or outcome.item
     reference = _accepted(record)
     agentic = isinstance(record.row, EpisodeRow)
     source, place = ("messages[turn_idx].content", len(record.messages) - 1) if agentic else ("output.raw", 0)
@@ -186,7 +186,7 @@ def _sample(record: Record, report: Report, identity: str, model: str) -> dict[s
         "model_id": model,
         "evaluation_name": report.benchmark,
         "evaluation_result_id": f"{report.benchmark}/{report.figure}",
-        "sample_id": one.item,
+        "sample_id": outcome.item,
         "sample_hash": hashlib.sha256(sample_hash.encode()).hexdigest(),
         "interaction_type": "agentic" if agentic else "single_turn",
         "input": {"raw": question, "reference": reference},
@@ -202,8 +202,8 @@ def _sample(record: Record, report: Report, identity: str, model: str) -> dict[s
             }
         ],
         "evaluation": {
-            "score": one.value,
-            "is_correct": one.correct if one.correct is not None else (one.value or 0) >= 1,
+            "score": outcome.value,
+            "is_correct": outcome.correct if outcome.correct is not None else (outcome.value or 0) >= 1,
             "num_turns": len(record.messages),
             "tool_calls_count": calls,
         },
@@ -218,14 +218,14 @@ def _sample(record: Record, report: Report, identity: str, model: str) -> dict[s
         "error": record.row.error if record.row else None,
         "metadata": _texts(
             {
-                "trial": one.trial,
-                "group": one.group,
-                "status": one.status,
-                "kind": one.kind,
-                "reason": one.reason,
-                "because": one.because,
-                "grounded": one.grounded,
-                "harmed": one.harmed,
+                "trial": outcome.trial,
+                "group": outcome.group,
+                "status": outcome.status,
+                "kind": outcome.kind,
+                "reason": outcome.reason,
+                "because": outcome.because,
+                "grounded": outcome.grounded,
+                "harmed": outcome.harmed,
             }
         ),
     }
@@ -236,7 +236,7 @@ def _accepted(record: Record) -> list[str]:
     scored = record.scored
     if scored is None or scored.score is None:
         return []
-    return [scored.item.target] if scored.item.target else [hide(one) for one in scored.score.answers]
+    return [scored.item.target] if scored.item.target else [hide(answer) for answer in scored.score.answers]
 
 
 def _messages(record: Record) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 from medagent._api import load_run
 from medagent._finished import Code
 from medagent.core.errors import UserError
-from medagent.core.writing import write_whole
+from medagent.core.writing import followed, write_whole
 from medagent.engine.report import Report
 from refsol.files import csv_text
 
@@ -25,7 +25,7 @@ def export_csv(folder: Path, out: Path, code: Code | None = None) -> int:
     if not rows:
         raise UserError(f"{folder}: {' '.join(report.notes) or 'it contains no graded item'}")
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    write_whole(out, csv_text([columns, *([row.get(name, "") for name in columns] for row in rows)]))
+    write_whole(followed(out), csv_text([columns, *([row.get(name, "") for name in columns] for row in rows)]))
     return len(rows)
 
 

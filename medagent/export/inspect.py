@@ -18,7 +18,7 @@ from medagent._finished import Code
 from medagent.benchmarks.base import of_folder
 from medagent.core.errors import UserError
 from medagent.core.scrub import hide
-from medagent.core.writing import replacing
+from medagent.core.writing import followed, replacing
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import Run
 from medagent.engine.report import Report
@@ -62,7 +62,7 @@ def export_inspect(folder: Path, out: Path, code: Code | None = None) -> int:
     except ImportError:
         raise UserError("export inspect needs inspect-ai: pip install 'medagent[inspect]'") from None
     log = evaluation_log(folder, code)
-    with replacing(out) as aside:
+    with replacing(followed(out)) as aside:
         write_eval_log(log, str(aside))
     return len(log.samples or ())
 
@@ -96,11 +96,11 @@ def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
             task_args=options,
             dataset=EvalDataset(
                 name=f"{report.data.name} {report.data.version}".strip(),
-                samples=len({one.id for one in samples}),
-                sample_ids=list(dict.fromkeys(str(one.id) for one in samples)),
+                samples=len({sample.id for sample in samples}),
+                sample_ids=list(dict.fromkeys(str(sample.id) for sample in samples)),
             ),
             model=context.model,
-            config=EvalConfig(epochs=max((one.epoch for one in samples), default=1), epochs_reducer=["mean"]),
+            config=EvalConfig(epochs=max((sample.epoch for sample in samples), default=1), epochs_reducer=["mean"]),
             packages={name: version for name, version in report.versions.items() if name == "medagent"},
             metadata={"settings": report.settings, "data": report.data.model_dump(), "versions": report.versions},
             scorers=[{"name": scorer, "metrics": metric_definitions()}],
@@ -145,25 +145,25 @@ class _LogContext:
         from medagent.integrations.inspect.scorers import as_score
         from medagent.integrations.inspect.source import STORED, stored
 
-        one, benchmark = record.outcome, self.report.benchmark
+        outcome, benchmark = record.outcome, self.report.benchmark
         name = self.id("sample", row.unit)
         messages = _messages(record, name)
         graded = record.scored.score if record.scored else None
         graded = graded and replace(graded, reason=hide(graded.reason))
-        score: Score = as_score(benchmark, self.options, graded, self.benchmark.answer(row), one.status)
+        score: Score = as_score(benchmark, self.options, graded, self.benchmark.answer(row), outcome.status)
         stored_row = json.loads(hide(json.dumps(stored(benchmark, self.options, row, self.judged.get(row.unit)))))
         answer = next((message.text for message in reversed(messages) if message.role == "assistant"), "")
         at = _time(row.timestamp) or _time(self.report.ended)
         scored = ScoreEvent(score=score, scorer=self.scorer, timestamp=datetime.fromisoformat(at), uuid=f"{name}-score")
         return EvalSample(
-            id=one.item,
-            epoch=one.trial,
+            id=outcome.item,
+            epoch=outcome.trial,
             input=record.question or (messages[0].text if messages else ""),
             target=record.target,
             messages=messages,
             output=ModelOutput.from_content(self.model, answer),
             scores={self.scorer: score},
-            metadata={"group": one.group, "cluster": record.cluster, "status": row.status},
+            metadata={"group": outcome.group, "cluster": record.cluster, "status": row.status},
             store={STORED: stored_row},
             events=sorted(
                 [
@@ -202,7 +202,7 @@ def _messages(record: Record, name: str) -> list[ChatMessage]:
         else:
             functions |= {call.id: call.name for call in message.calls}
             parts = [ContentReasoning(reasoning=message.reasoning), ContentText(text=message.content)]
-            calls = [ToolCall(id=one.id, function=one.name, arguments=arguments_of(one)) for one in message.calls]
+            calls = [ToolCall(id=call.id, function=call.name, arguments=arguments_of(call)) for call in message.calls]
             content = parts if message.reasoning else message.content
             messages.append(ChatMessageAssistant(content=content, tool_calls=calls or None, id=id_))
     return messages
@@ -245,7 +245,7 @@ def _tool_events(record: Record, name: str, started: str, toolbox: Toolbox | Non
     for number, message in enumerate(record.messages):
         at = max(at, message.time or at)
         if message.calls:
-            replies = iter([one.content for one in record.messages[number + 1 :] if one.role == "tool"])
+            replies = iter([message.content for message in record.messages[number + 1 :] if message.role == "tool"])
             made = [(call.id, call.name, arguments_of(call), next(replies, "")) for call in message.calls]
         elif message.role == "assistant" and toolbox is not None:
             function, arguments = toolbox.call(strip_thinking(message.content))

@@ -10,6 +10,7 @@ from medagent._api import load_run
 from medagent._finished import Code
 from medagent.core.errors import UserError
 from medagent.core.scrub import error_text
+from medagent.core.writing import inside
 from medagent.engine.report import Report
 from medagent.engine.scores import GROUNDED
 
@@ -41,7 +42,7 @@ def export_mlflow(folder: Path, out: str, experiment: str = "medagent", code: Co
         for name, value in metrics(report):
             client.log_metric(run_id, name, value)
         for file in _FILES:
-            if (folder / file).is_file():
+            if inside(folder / file).is_file():
                 client.log_artifact(run_id, str(folder / file))
         client.set_terminated(run_id)
     except (MlflowException, OSError) as error:

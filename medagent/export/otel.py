@@ -23,7 +23,7 @@ from medagent._finished import Code
 from medagent.core.errors import UserError
 from medagent.core.scrub import error_text
 from medagent.core.wire import split_credentials, without_password
-from medagent.core.writing import write_whole
+from medagent.core.writing import followed, write_whole
 from medagent.engine.folder import Run
 from medagent.engine.report import Report
 from medagent.engine.rows import CallSpent
@@ -50,12 +50,12 @@ def export_otel(folder: Path, out: str, code: Code | None = None) -> int:
         for request in requests:
             _send(out, request)
     else:
-        write_whole(Path(out), "".join(json.dumps(request) + "\n" for request in requests))
+        write_whole(followed(Path(out)), "".join(json.dumps(request) + "\n" for request in requests))
     return sum(map(len, items))
 
 
 def _spans(report: Report, record: Record, served_by: str) -> Iterator[dict[str, Any]]:
-    row, one = record.row, record.outcome
+    row, outcome = record.row, record.outcome
     assert row is not None
     begun, ended = _nanoseconds(row.started), _nanoseconds(row.timestamp)
     trace = _id(32, report.folder, record.key, row.started)
@@ -75,11 +75,11 @@ def _spans(report: Report, record: Record, served_by: str) -> Iterator[dict[str,
         "gen_ai.usage.input_tokens": record.spent.prompt or None,
         "gen_ai.usage.output_tokens": record.spent.completion or None,
         "medagent.cost_usd": record.spent.cost,
-        "medagent.group": one.group or None,
+        "medagent.group": outcome.group or None,
         "error.type": row.status if row.status != "completed" else None,
     }
     span = _span(trace, parent, f"invoke_agent {agent}", (begun, ended), _INTERNAL, attributes)
-    yield span | ({"events": [_evaluation(report, record, ended)]} if one.value is not None else {})
+    yield span | ({"events": [_evaluation(report, record, ended)]} if outcome.value is not None else {})
     for number, (call, at, until) in enumerate(_timed(row.spent.each, begun, ended)):
         fields = {
             "gen_ai.operation.name": "chat",
@@ -130,15 +130,15 @@ def _tools(record: Record, trace: str, parent: str, begun: int) -> Iterator[dict
 
 def _evaluation(report: Report, record: Record, at: int) -> dict[str, Any]:
     """The verdict on an item, as an event of its span."""
-    one = record.outcome
+    outcome = record.outcome
     fields = {
         "gen_ai.evaluation.name": report.benchmark,
-        "gen_ai.evaluation.score.value": None if one.value is None else float(one.value),
-        "gen_ai.evaluation.score.label": {True: "right", False: "wrong", None: None}[one.correct],
-        "gen_ai.evaluation.explanation": one.reason or None,
-        "medagent.failure_kind": one.kind or None,
-        "medagent.grounded": one.grounded,
-        "medagent.harmed": one.harmed,
+        "gen_ai.evaluation.score.value": None if outcome.value is None else float(outcome.value),
+        "gen_ai.evaluation.score.label": {True: "right", False: "wrong", None: None}[outcome.correct],
+        "gen_ai.evaluation.explanation": outcome.reason or None,
+        "medagent.failure_kind": outcome.kind or None,
+        "medagent.grounded": outcome.grounded,
+        "medagent.harmed": outcome.harmed,
     }
     return {"timeUnixNano": str(at), "name": "gen_ai.evaluation.result", "attributes": _attributes(fields)}
 
@@ -171,7 +171,7 @@ def _value(value: Any) -> dict[str, Any]:
     if isinstance(value, int):
         return {"intValue": str(value)}
     if isinstance(value, list):
-        return {"arrayValue": {"values": [_value(one) for one in value]}}
+        return {"arrayValue": {"values": [_value(element) for element in value]}}
     return {"doubleValue": value} if isinstance(value, float) else {"stringValue": str(value)}
 
 
@@ -222,12 +222,12 @@ def _protobuf(request: dict[str, Any]) -> bytes | None:
 
 def _with_base64_ids(value: Any) -> Any:
     if isinstance(value, list):
-        return [_with_base64_ids(one) for one in value]
+        return [_with_base64_ids(element) for element in value]
     if not isinstance(value, dict):
         return value
     return {
-        name: b64encode(bytes.fromhex(one)).decode() if name in _IDS else _with_base64_ids(one)
-        for name, one in value.items()
+        name: b64encode(bytes.fromhex(member)).decode() if name in _IDS else _with_base64_ids(member)
+        for name, member in value.items()
     }
 
 

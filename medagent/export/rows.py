@@ -7,7 +7,7 @@ from pathlib import Path
 
 from medagent._finished import Code
 from medagent.core.errors import UserError
-from medagent.core.writing import replacing, write_whole
+from medagent.core.writing import followed, replacing, write_whole
 from medagent.export._records import read_records
 
 
@@ -15,7 +15,7 @@ def export_jsonl(folder: Path, out: Path, code: Code | None = None, *, with_pati
     """Write JSON lines. Returns their number. Raises UserError."""
     report, records = read_records(folder, code, with_patient_data=with_patient_data)
     lines = [json.dumps(record.as_json(report)) + "\n" for record in records]
-    write_whole(out, "".join(lines))
+    write_whole(followed(out), "".join(lines))
     return len(lines)
 
 
@@ -43,6 +43,7 @@ def export_parquet(folder: Path, out: Path, code: Code | None = None, *, with_pa
         "correct": truth,
         "grounded": truth,
         "harmed": truth,
+        "harmful": truth,
         "score": real,
         "checks": arrow.list_(check),
         "prompt_tokens": whole,
@@ -52,6 +53,6 @@ def export_parquet(folder: Path, out: Path, code: Code | None = None, *, with_pa
     }
     names = list(rows[0]) if rows else ["item"]
     schema = arrow.schema([(name, kinds.get(name, text)) for name in names])
-    with replacing(out) as aside:
+    with replacing(followed(out)) as aside:
         parquet.write_table(arrow.Table.from_pylist(rows, schema=schema), aside)
     return len(rows)

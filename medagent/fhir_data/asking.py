@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fhir_server import Server
 
 _TIMEOUT = 60.0
-_TARGET = "/?&=%:;,+@!$'()*~"
+TARGET = "/?&=%:;,+@!$'()*~"
 """The characters of a target that are not percent-encoded, as in an HTTP client."""
 
 
@@ -35,7 +35,7 @@ def server_ask(server: Server, base: str) -> Ask:
 
     def ask(url: str) -> tuple[int, bytes]:
         with turn:
-            response = server.handle(Request("GET", quote(url.removeprefix(root), safe=_TARGET)))
+            response = server.handle(Request("GET", quote(url.removeprefix(root), safe=TARGET)))
         return response.status, response.body
 
     return ask

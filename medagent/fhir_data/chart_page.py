@@ -42,15 +42,15 @@ def patient_resources(lines: Iterable[str], mrn: str) -> list[Resource]:
         shared = line.startswith(('{"resourceType":"Location"', '{"resourceType":"Medication"'))
         if not shared and f'"{mrn}"' not in line and f'"{reference}"' not in line:
             continue
-        one: Resource = json.loads(line)
-        subject = one.get("subject") or one.get("patient") or one.get("beneficiary") or {}
-        if one["resourceType"] == "Patient":
-            if one.get("id") != mrn:
+        resource: Resource = json.loads(line)
+        subject = resource.get("subject") or resource.get("patient") or resource.get("beneficiary") or {}
+        if resource["resourceType"] == "Patient":
+            if resource.get("id") != mrn:
                 continue
             known = True
-        elif one["resourceType"] not in ("Location", "Medication") and subject.get("reference") != reference:
+        elif resource["resourceType"] not in ("Location", "Medication") and subject.get("reference") != reference:
             continue
-        resources.append(one)
+        resources.append(resource)
     if not known:
         raise UserError(f"{mrn}: this data set contains no patient with this MRN")
     return resources
@@ -64,11 +64,11 @@ def chart_page(resources: Sequence[Resource]) -> str:
 class _Page:
     def __init__(self, resources: Sequence[Resource]) -> None:
         self._by_type: dict[str, list[Resource]] = {}
-        for one in resources:
-            self._by_type.setdefault(str(one["resourceType"]), []).append(one)
+        for resource in resources:
+            self._by_type.setdefault(str(resource["resourceType"]), []).append(resource)
         self._names = {
-            f"{one['resourceType']}/{one['id']}": str(one.get("name") or _concept(one.get("code")))
-            for one in (*self._of("Location"), *self._of("Medication"))
+            f"{location['resourceType']}/{location['id']}": str(location.get("name") or _concept(location.get("code")))
+            for location in (*self._of("Location"), *self._of("Medication"))
         }
 
     def _of(self, kind: str) -> list[Resource]:
@@ -104,7 +104,7 @@ class _Page:
         )
 
     def _person(self, patient: Resource) -> str:
-        insurance = [one["type"]["text"] for one in self._of("Coverage")]
+        insurance = [coverage["type"]["text"] for coverage in self._of("Coverage")]
         marital = _concept(patient.get("maritalStatus"))
         parts = [patient["gender"], f"born {patient['birthDate']}", marital.lower(), *insurance]
         if "deceasedDateTime" in patient:
@@ -115,117 +115,136 @@ class _Page:
     def _section(title: str, columns: Sequence[str], rows: Rows) -> str:
         if not rows:
             return f"<h2>{escape(title)}</h2>\n<p>none</p>"
-        head = "".join(f"<th>{escape(one)}</th>" for one in columns)
+        head = "".join(f"<th>{escape(column)}</th>" for column in columns)
         lines = "\n".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
         return f"<h2>{escape(title)}</h2>\n<table><tr>{head}</tr>\n{lines}</table>"
 
     def _problems(self) -> Rows:
-        conditions = sorted(self._of("Condition"), key=lambda one: (_category(one), str(one.get("onsetDateTime"))))
-        listed = [one for one in conditions if _category(one) == "problem-list-item"]
-        texts = {_concept(one["code"]) for one in listed}
-        others = [one for one in conditions if one not in listed and _concept(one["code"]) not in texts]
+        conditions = sorted(
+            self._of("Condition"), key=lambda condition: (_category(condition), str(condition.get("onsetDateTime")))
+        )
+        listed = [condition for condition in conditions if _category(condition) == "problem-list-item"]
+        texts = {_concept(condition["code"]) for condition in listed}
+        others = [
+            condition
+            for condition in conditions
+            if condition not in listed and _concept(condition["code"]) not in texts
+        ]
         return [
             (
-                _concept(one["code"]),
-                _code(one["code"]),
-                _code(one.get("clinicalStatus") or one.get("verificationStatus")),
-                str(one.get("onsetDateTime", "")),
-                _minute(one.get("recordedDate", "")),
+                _concept(condition["code"]),
+                _code(condition["code"]),
+                _code(condition.get("clinicalStatus") or condition.get("verificationStatus")),
+                str(condition.get("onsetDateTime", "")),
+                _minute(condition.get("recordedDate", "")),
             )
-            for one in (*listed, *others)
+            for condition in (*listed, *others)
         ]
 
     def _allergies(self) -> Rows:
         return [
-            (_concept(one["code"]), _concept(one["reaction"][0]["manifestation"][0]), _minute(one["recordedDate"]))
-            for one in self._of("AllergyIntolerance")
+            (
+                _concept(allergy["code"]),
+                _concept(allergy["reaction"][0]["manifestation"][0]),
+                _minute(allergy["recordedDate"]),
+            )
+            for allergy in self._of("AllergyIntolerance")
         ]
 
     def _encounters(self) -> Rows:
         rows = []
-        for one in sorted(self._of("Encounter"), key=lambda one: str(one["period"]["start"])):
-            if "partOf" in one:
+        for encounter in sorted(self._of("Encounter"), key=lambda encounter: str(encounter["period"]["start"])):
+            if "partOf" in encounter:
                 continue
             units = [
                 f"{self._names.get(place['location']['reference'], '')} {_minute(place['period']['start'])}"
-                for place in one.get("location", [])
+                for place in encounter.get("location", [])
             ]
-            reason = ", ".join(str(reason["text"]) for reason in one.get("reasonCode", []))
-            leaves = _concept(one.get("hospitalization", {}).get("dischargeDisposition"))
-            end = _minute(one["period"].get("end", "")) or "going on"
-            what = f"{one['class']['code']}: {reason}"
-            rows.append((_minute(one["period"]["start"]), f"{end} {leaves}".strip(), what, "; ".join(units)))
+            reason = ", ".join(str(reason["text"]) for reason in encounter.get("reasonCode", []))
+            leaves = _concept(encounter.get("hospitalization", {}).get("dischargeDisposition"))
+            end = _minute(encounter["period"].get("end", "")) or "going on"
+            what = f"{encounter['class']['code']}: {reason}"
+            rows.append((_minute(encounter["period"]["start"]), f"{end} {leaves}".strip(), what, "; ".join(units)))
         return rows
 
     def _drugs(self) -> Rows:
         rows = []
-        for one in sorted(self._of("MedicationRequest"), key=lambda one: str(one["authoredOn"])):
-            reference = one.get("medicationReference", {}).get("reference", "")
-            drug = _concept(one.get("medicationCodeableConcept")) or self._names.get(reference, reference)
-            dosage = one.get("dosageInstruction", [{}])[0]
+        for order in sorted(self._of("MedicationRequest"), key=lambda order: str(order["authoredOn"])):
+            reference = order.get("medicationReference", {}).get("reference", "")
+            drug = _concept(order.get("medicationCodeableConcept")) or self._names.get(reference, reference)
+            dosage = order.get("dosageInstruction", [{}])[0]
             quantity = dosage.get("doseAndRate", [{}])[0].get("doseQuantity", {})
             frequency = dosage.get("timing", {}).get("repeat", {}).get("frequency")
             times = f"{frequency} a day" if frequency else "once"
             needed = " if needed" if dosage.get("asNeededBoolean") else ""
             route = dosage.get("route", {}).get("text", "")
             dose = f"{quantity.get('value', '')} {quantity.get('unit', '')} {route}, {times}{needed}"
-            period = one.get("dispenseRequest", {}).get("validityPeriod", {})
-            rows.append((drug, dose, one["status"], _minute(one["authoredOn"]), _minute(period.get("end", ""))))
+            period = order.get("dispenseRequest", {}).get("validityPeriod", {})
+            rows.append((drug, dose, order["status"], _minute(order["authoredOn"]), _minute(period.get("end", ""))))
         return rows
 
     def _procedures(self) -> Rows:
         rows = []
-        for one in self._of("Procedure"):
-            period = one.get("performedPeriod", {})
-            when = one.get("performedDateTime") or period.get("start", "")
-            rows.append((_minute(when), f"{_concept(one['code'])} ({_code(one['code'])})", one["status"]))
+        for procedure in self._of("Procedure"):
+            period = procedure.get("performedPeriod", {})
+            when = procedure.get("performedDateTime") or period.get("start", "")
+            rows.append(
+                (_minute(when), f"{_concept(procedure['code'])} ({_code(procedure['code'])})", procedure["status"])
+            )
         return sorted(rows)
 
     def _services(self) -> Rows:
         orders = self._of("ServiceRequest")
-        return sorted((_minute(one["authoredOn"]), _concept(one["code"]), one["status"]) for one in orders)
+        return sorted((_minute(order["authoredOn"]), _concept(order["code"]), order["status"]) for order in orders)
 
     def _cultures(self) -> Rows:
-        every = {one["id"]: one for one in self._of("Observation") if "specimen" in one or "valueQuantity" not in one}
+        every = {
+            observation["id"]: observation
+            for observation in self._of("Observation")
+            if "specimen" in observation or "valueQuantity" not in observation
+        }
         rows = []
-        for one in every.values():
-            if "specimen" not in one:
+        for observation in every.values():
+            if "specimen" not in observation:
                 continue
             organisms = []
-            for member in one.get("hasMember", []):
+            for member in observation.get("hasMember", []):
                 organism = every[member["reference"].partition("/")[2]]
                 marks = [every[inner["reference"].partition("/")[2]] for inner in organism.get("hasMember", [])]
                 tested = ", ".join(f"{_concept(mark['code'])} {_code(mark['valueCodeableConcept'])}" for mark in marks)
                 organisms.append(f"{_concept(organism['code'])} ({tested})")
-            result = "; ".join(organisms) or str(one["valueString"])
-            rows.append((_minute(one["effectiveDateTime"]), _concept(one["code"]), result))
+            result = "; ".join(organisms) or str(observation["valueString"])
+            rows.append((_minute(observation["effectiveDateTime"]), _concept(observation["code"]), result))
         return sorted(rows)
 
     def _curves(self) -> list[str]:
         series: dict[str, list[Resource]] = {}
-        for one in self._of("Observation"):
-            if "value" in one.get("valueQuantity", {}):
-                series.setdefault(_concept(one["code"]), []).append(one)
+        for observation in self._of("Observation"):
+            if "value" in observation.get("valueQuantity", {}):
+                series.setdefault(_concept(observation["code"]), []).append(observation)
         return [_curve(name, observations) for name, observations in sorted(series.items())]
 
     def _notes(self) -> list[str]:
         out = []
-        for one in sorted(self._of("DocumentReference"), key=lambda one: str(one["date"])):
+        for note in sorted(self._of("DocumentReference"), key=lambda note: str(note["date"])):
             try:
-                text = base64.b64decode(one["content"][0]["attachment"]["data"]).decode("utf-8", "replace")
+                text = base64.b64decode(note["content"][0]["attachment"]["data"]).decode("utf-8", "replace")
             except (binascii.Error, KeyError):
                 text = "cannot be read"
-            kind = escape(_concept(one["type"]))
-            out.append(f"<article><time>{_minute(one['date'])}</time> {kind}<br>{escape(text)}</article>")
+            kind = escape(_concept(note["type"]))
+            out.append(f"<article><time>{_minute(note['date'])}</time> {kind}<br>{escape(text)}</article>")
         return out
 
 
 def _curve(name: str, observations: Sequence[Resource]) -> str:
     """A chart of values over time as points, with the first reference range as a band."""
     points = sorted(
-        (datetime.fromisoformat(one["effectiveDateTime"]), float(one["valueQuantity"]["value"])) for one in observations
+        (datetime.fromisoformat(observation["effectiveDateTime"]), float(observation["valueQuantity"]["value"]))
+        for observation in observations
     )
-    bounds: Resource = next((one["referenceRange"][0] for one in observations if one.get("referenceRange")), {})
+    bounds: Resource = next(
+        (observation["referenceRange"][0] for observation in observations if observation.get("referenceRange")), {}
+    )
     low, high = (bounds.get(end, {}).get("value") for end in ("low", "high"))
     values = [value for _, value in points]
     ends = [end for end in (low, high) if end is not None]
@@ -264,8 +283,8 @@ def _code(value: Resource | None) -> str:
     return str((value or {}).get("coding", [{}])[0].get("code", ""))
 
 
-def _category(one: Resource) -> str:
-    return _code((one.get("category") or [None])[0])
+def _category(resource: Resource) -> str:
+    return _code((resource.get("category") or [None])[0])
 
 
 def _minute(time: str) -> str:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from fhir_server.wire.json_text import compact, decode, render
 from fhir_server.wire.json_values import JsonTextError
 from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
+from medagent.core.tell import Tell
 from medagent.core.writing import write_whole
 from medagent.fhir_data.http import HttpEhr
 from medagent.fhir_data.record import FhirRequest, Reply, TooMuchError, diagnostics
@@ -69,7 +70,7 @@ class _Part:
         write_whole(self._mark_path, self.mark.model_dump_json())
 
 
-def copy(server: HttpEhr, file: Path, report: Callable[[int, int], None]) -> str:
+def copy(server: HttpEhr, file: Path, report: Tell) -> str:
     """Copy all resources of the server into `file`; returns a summary. `report` gets the number done and the total.
 
     Raises UserError if the file exists, or if the server or the folder fails; in that case the same call continues.
@@ -89,9 +90,7 @@ def copy(server: HttpEhr, file: Path, report: Callable[[int, int], None]) -> str
     return f"{file}: {sum(part.mark.count for part in parts)} resources of {len(parts)} types{note}"
 
 
-async def _fetch(
-    server: HttpEhr, folder: Path, report: Callable[[int, int], None]
-) -> tuple[dict[str, int], list[_Part]]:
+async def _fetch(server: HttpEhr, folder: Path, report: Tell) -> tuple[dict[str, int], list[_Part]]:
     async with server:
         await server.check()
         _claim(folder, server.url)
@@ -108,8 +107,8 @@ def _claim(folder: Path, url: str) -> None:
     source = folder / "source"
     if not source.exists():
         write_whole(source, url)
-    elif (other := source.read_text(encoding="utf-8")) != url:
-        raise UserError(f"{folder}: contains a part of a copy of {other}; remove it, or name another file")
+    elif (copied := source.read_text(encoding="utf-8")) != url:
+        raise UserError(f"{folder}: contains a part of a copy of {copied}; remove it, or name another file")
 
 
 async def _totals(server: HttpEhr) -> dict[str, int]:
@@ -135,7 +134,8 @@ def _searchable(statement: Mapping[str, Any]) -> list[str]:
         resource["type"]
         for rest in statement.get("rest", [])
         for resource in rest.get("resource", [])
-        if resource["type"].isalpha() and any(one["code"] == "search-type" for one in resource.get("interaction", []))
+        if resource["type"].isalpha()
+        and any(interaction["code"] == "search-type" for interaction in resource.get("interaction", []))
     ]
 
 
@@ -175,7 +175,9 @@ def _object(server: HttpEhr, page: str, reply: Reply) -> dict[str, Any]:
 def _page(server: HttpEhr, page: str, bundle: Mapping[str, Any]) -> tuple[list[str], str | None]:
     """The matches on a page as lines (without resources that the server adds itself), and the next page."""
     try:
-        entries = [one for one in bundle.get("entry", []) if one.get("search", {}).get("mode", "match") == "match"]
+        entries = [
+            entry for entry in bundle.get("entry", []) if entry.get("search", {}).get("mode", "match") == "match"
+        ]
         following = [link["url"] for link in bundle.get("link", []) if link["relation"] == "next"]
         lines = [compact(render(entry["resource"])) for entry in entries]
         return lines, _below_base(server, page, following[0]) if following else None

@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -26,8 +26,9 @@ from urllib.parse import urlsplit
 from medagent.core.errors import FhirUnavailableError, UserError
 from medagent.core.paths import cache_dir, file_state
 from medagent.core.waiting import LEFT_WITHIN_S
+from medagent.core.writing import locked
 from medagent.fhir_data.files import is_sqlite, read_resources
-from medagent.fhir_data.record import EhrSession, FhirRequest, Reply, TooMuchError
+from medagent.fhir_data.record import EhrSession, FhirRequest, Pages, Reply, TooMuchError
 from refsol.changes import Change, change_of
 from refsol.clinical.sources import Amendment
 
@@ -48,36 +49,45 @@ class EmbeddedEhr:
         self.server = server
         self._thread = ThreadPoolExecutor(1, "fhir")  # it starts with the first job
         self._jobs: list[Future[Any]] = []
-        self.now = now or _published_now()
+        self.now = now or hospital_clock()
 
     @classmethod
-    def open(cls, path: Path, base: str, now: datetime | None = None) -> EmbeddedEhr:
+    def open(cls, path: Path, base: str, now: datetime | None = None, pages: Pages | None = None) -> EmbeddedEhr:
         """Open an SQLite file made by `bundled_file` or `imported_file`. Raises UserError if it cannot be used."""
         from fhir_server import Server
         from fhir_server.errors import ServerError
+        from fhir_server.search.paging import AS_HAPI, Paging
 
+        paging = AS_HAPI if pages is None else Paging(pages.size, pages.order == "shuffled")
         try:
-            return cls(Server.open(path, base=base.rstrip("/")), now)
+            return cls(Server.open(path, base=base.rstrip("/"), paging=paging), now)
         except ServerError as error:
             raise UserError(str(error)) from None
 
-    @asynccontextmanager
-    async def session(self, seed: str, change: Amendment = ()) -> AsyncIterator[EhrSession]:
-        """A private overlay, dropped at the end."""
-        record = _OverlaySession(self, seed, change)
+    @contextmanager
+    def overlay(self, seed: str, change: Amendment = (), chart: str = "") -> Iterator[EhrSession]:
+        """A private overlay, dropped at the end. It belongs to no event loop: each call may come from another one."""
+        record = _OverlaySession(self, seed, change, chart)
         try:
             yield record
         finally:
             record.close()
 
-    def check_change(self, item: str, change: Amendment) -> None:
-        """Raises UserError if the change of an item does not fit the data."""
+    @asynccontextmanager
+    async def session(self, seed: str, change: Amendment = (), chart: str = "") -> AsyncIterator[EhrSession]:
+        """See `Ehr.session`."""
+        with self.overlay(seed, change, chart) as record:
+            yield record
+
+    def check_item(self, item: str, change: Amendment, chart: str) -> None:
+        """Raises UserError if the change of an item does not fit the data, or if its chart cannot be loaded."""
         from fhir_server.errors import FhirError, ServerError
 
         try:
-            self.server.overlay(item, self.now, change).close()
+            self.server.overlay(item, self.now, change, chart).close()
         except (FhirError, ServerError) as error:
-            raise UserError(f"{item}: its change does not fit the patients: {error}") from None
+            problem = "its change does not fit the patients: " if change else ""
+            raise UserError(f"{item}: {problem}{error}") from None
 
     async def check(self) -> None:
         """See `Ehr.check`; an open file can be read."""
@@ -117,17 +127,22 @@ class EmbeddedEhr:
 
 
 class _OverlaySession:
-    """The episode's overlay, and a second overlay for rehearsed writes, opened at the first of them."""
+    """The episode's overlay, and a second overlay for previewed writes, opened at the first of them."""
 
-    def __init__(self, ehr: EmbeddedEhr, seed: str, change: Amendment) -> None:
-        self._ehr, self._seed, self._change = ehr, seed, change
+    def __init__(self, ehr: EmbeddedEhr, seed: str, change: Amendment, chart: str) -> None:
+        self._ehr = ehr
+        self._seed = seed
+        self._change = change
+        self._chart = chart
         self._overlay = self._copy()
         self._shadow: Overlay | None = None
-        self.fixed = not change
+        self.fixed = self._is_shared
 
     def reset(self) -> None:
         self.close()
-        self._overlay, self._shadow, self.fixed = self._copy(), None, not self._change
+        self._overlay = self._copy()
+        self._shadow = None
+        self.fixed = self._is_shared
 
     def close(self) -> None:
         self._ehr.drop(self._overlay)
@@ -141,7 +156,7 @@ class _OverlaySession:
         self.fixed = False
         return await self._send(self._overlay, request)
 
-    async def rehearse(self, target: str, body: str) -> Reply:
+    async def preview(self, target: str, body: str) -> Reply:
         if self._shadow is None:
             self._shadow = self._copy()
         return await self._send(self._shadow, FhirRequest("POST", target, body))
@@ -149,8 +164,13 @@ class _OverlaySession:
     def changes(self) -> list[Change]:
         return changes_of(self._overlay.replaced())
 
+    @property
+    def _is_shared(self) -> bool:
+        """Whether it begins with the data of all episodes."""
+        return not self._change and not self._chart
+
     def _copy(self) -> Overlay:
-        return self._ehr.server.overlay(self._seed, self._ehr.now, self._change)
+        return self._ehr.server.overlay(self._seed, self._ehr.now, self._change, self._chart)
 
     async def _send(self, overlay: Overlay, sent: FhirRequest) -> Reply:
         from fhir_server import Request
@@ -180,11 +200,17 @@ def _resource(kind: str, name: str, text: str | None) -> dict[str, Any] | None:
     return None if text is None else {**json.loads(text), "resourceType": kind, "id": name}
 
 
-def _published_now() -> datetime:
-    """The time of the published MedAgentBench, in which the bundled hospital is."""
-    from refsol.medagentbench.constants import PUBLISHED  # late: a server loads no grading rules
+def hospital_clock() -> datetime:
+    """The time in which the bundled hospital is."""
+    from fhir_server.synthetic.bundled import PROFILE  # late: few servers need it
 
-    return PUBLISHED.now
+    return PROFILE.now
+
+
+def built_hospital() -> Path | None:
+    """The bundled hospital's file; None if it has not been built yet."""
+    target = _cached(_bundled_name())
+    return target if _sound(target) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +225,13 @@ def bundled_file(report: Callable[[str], None] = lambda _: None) -> EhrFile:
     """The bundled hospital as an SQLite file in the cache folder, built on first use."""
     from fhir_server.synthetic.bundled import DIGEST, hospital
 
-    announce = "building the hospital (once; some seconds)"
-    built = _built(f"hospital-{DIGEST[:16]}", hospital, lambda: report(announce))
+    built = _built(_bundled_name(), hospital, "building the hospital (once; some seconds)", report)
     return EhrFile(built, DIGEST)
+
+
+def empty_file() -> EhrFile:
+    """An SQLite file without patients, for items that bring their charts."""
+    return EhrFile(_built("empty", lambda: (), "building an empty store", lambda _: None), hashlib.sha256().hexdigest())
 
 
 def imported_file(path: Path, report: Callable[[str], None] = lambda _: None) -> EhrFile:
@@ -217,32 +247,45 @@ def imported_file(path: Path, report: Callable[[str], None] = lambda _: None) ->
     def lines() -> Iterable[str]:
         return (read.line for read in read_resources([path]))
 
-    built = path if stored else _built(f"ehr-{digest[:16]}", lines, lambda: report(f"importing {path}"))
+    built = path if stored else _built(f"ehr-{digest[:16]}", lines, f"importing {path}", report)
     return EhrFile(built, digest)
 
 
-def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[], None]) -> Path:
+def _bundled_name() -> str:
+    from fhir_server.synthetic.bundled import DIGEST
+
+    return f"hospital-{DIGEST[:16]}"
+
+
+def _cached(name: str) -> Path:
+    """The path of a file in the cache folder, whose format this version reads."""
+    from fhir_server.store.schema import FORMAT
+    from medagent.core.version import __version__
+
+    return cache_dir() / f"{name}-{__version__}-{FORMAT}.sqlite"
+
+
+def _built(name: str, lines: Callable[[], Iterable[str]], work: str, report: Callable[[str], None]) -> Path:
+    """The cached SQLite file of these lines. If it is missing, one process builds it; `work` says what it does."""
     from fhir_server import Server
     from fhir_server.clock import SteppingClock
     from fhir_server.errors import FhirError, ServerError
     from fhir_server.ids import IdSource
-    from fhir_server.store.schema import FORMAT
-    from medagent.core.version import __version__
 
-    folder = cache_dir()
-    target = folder / f"{name}-{__version__}-{FORMAT}.sqlite"
+    target = _cached(name)
+    folder = target.parent
     if _sound(target):
         return target
-    announce()
     aside = folder / f".{target.name}.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _alone(folder / f".{target.name}.lock"):
+        with locked(folder / f".{target.name}.lock", lambda: report(f"waiting for another process: {work}")):
             if _sound(target):  # another process built it meanwhile
                 return target
+            report(work)
             server = Server.open(aside)
             try:
-                server.load(lines(), ids=IdSource(name), clock=SteppingClock(_published_now()))
+                server.load(lines(), ids=IdSource(name), clock=SteppingClock(hospital_clock()))
             finally:
                 server.close()
             _stamp(target).write_text(_digest(aside), encoding="ascii")
@@ -255,17 +298,6 @@ def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[],
         for left in folder.glob(f".{target.name}.{os.getpid()}*"):
             left.unlink()
     return target
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Wait for other processes that build the same file. On a file system without locks, each builds its own."""
-    import fcntl
-
-    with lock.open("wb") as file:
-        with suppress(OSError):
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX)
-        yield
 
 
 def _sound(path: Path) -> bool:

@@ -11,19 +11,19 @@ error.
 from __future__ import annotations
 
 import gzip
-import io
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, BinaryIO, NamedTuple, cast
 from urllib.parse import unquote
 
 from fhir_server.wire.json_text import compact, decode, render
 from fhir_server.wire.json_values import JsonTextError
 from medagent.core.errors import UserError
+from refsol.files import LONGEST_LINE, TooLargeError, lines_within
 
 CARRIERS = frozenset({"transaction", "batch", "collection", "searchset"})
 """Bundle types that only carry resources; a document, a message or a history is a resource itself."""
@@ -35,7 +35,7 @@ _CONDITIONAL = re.compile(r"([A-Z][A-Za-z]+)\?identifier=([^&]+)")
 _UUID = "urn:uuid:"
 
 
-class Read(NamedTuple):
+class ResourceLine(NamedTuple):
     """One resource as a line of JSON, and its place in the file, for messages."""
 
     line: str
@@ -47,22 +47,36 @@ class Read(NamedTuple):
         return _REFERRED.findall(self.line)
 
 
-def read_resources(paths: Sequence[Path], fault: Callable[[str], None] | None = None) -> Iterator[Read]:
-    """Every resource in the files, in the order of the files; decimals keep their digits.
+def read_resources(
+    paths: Sequence[Path], fault: Callable[[str], None] | None = None, longest: int = LONGEST_LINE
+) -> Iterator[ResourceLine]:
+    """Every resource in the files, in the order of the files; decimals keep their digits. A line of NDJSON, or a whole
+    document, may have `longest` bytes.
 
     Raises UserError, with file and place, if a file is not readable, not UTF-8, not JSON, or not a resource, or if a
     conditional reference matches two resources. With `fault`, that function gets the message instead, and reading
     continues with the next file.
     """
-    identifiers = _Identifiers(paths)
+    identifiers = _Identifiers(paths, longest)
     for path in paths:
         try:
-            for read in _file(path):
+            for read in _file(path, longest):
                 yield identifiers.resolve(read)
         except UserError as error:
             if fault is None:
                 raise
             fault(str(error))
+
+
+def chart_lines(text: str, place: str) -> str:
+    """The chart in a text as NDJSON: the resources of a Bundle, or the text itself if it is NDJSON.
+
+    Raises UserError, with `place`, for a Bundle that cannot be split.
+    """
+    first, _, more = text.strip().partition("\n")
+    if more and _is_object(first):
+        return text
+    return "\n".join(read.line for read in _document(text, place))
 
 
 def is_sqlite(path: Path) -> bool:
@@ -82,10 +96,11 @@ def rewrite_references(line: str, names: Mapping[str, str]) -> str:
 class _Identifiers:
     """Resolves conditional references. At the first of them, all files are read a second time."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Path], longest: int) -> None:
         self._paths = paths
+        self._longest = longest
 
-    def resolve(self, read: Read) -> Read:
+    def resolve(self, read: ResourceLine) -> ResourceLine:
         """The resource with its conditional references made literal, if they match one of the resources."""
         if "?identifier=" not in read.line:
             return read
@@ -97,18 +112,18 @@ class _Identifiers:
                     raise UserError(f"{read.place}: {reference} matches more than one resource: {', '.join(meant)}")
                 if meant:
                     names[reference] = meant[0]
-        return Read(rewrite_references(read.line, names), read.place) if names else read
+        return ResourceLine(rewrite_references(read.line, names), read.place) if names else read
 
     @cached_property
     def _known(self) -> dict[tuple[str, str], set[str]]:
         """References by type and identifier: `system|value`, and `value` for any system."""
         known: dict[tuple[str, str], set[str]] = {}
-        for read in chain.from_iterable(map(_file, self._paths)):
+        for read in chain.from_iterable(_file(path, self._longest) for path in self._paths):
             resource = _resource(read.line, read.place)
             identifiers = resource.get("identifier")
-            for one in identifiers if isinstance(identifiers, list) else [identifiers]:
-                if isinstance(one, dict) and "value" in one and "id" in resource:
-                    for text in (f"{one.get('system', '')}|{one['value']}", str(one["value"])):
+            for identifier in identifiers if isinstance(identifiers, list) else [identifiers]:
+                if isinstance(identifier, dict) and "value" in identifier and "id" in resource:
+                    for text in (f"{identifier.get('system', '')}|{identifier['value']}", str(identifier["value"])):
                         known.setdefault((resource["resourceType"], text), set()).add(_name(resource))
         return known
 
@@ -117,10 +132,10 @@ def _name(resource: Mapping[str, Any]) -> str:
     return f"{resource['resourceType']}/{resource['id']}"
 
 
-def _file(path: Path) -> Iterator[Read]:
+def _file(path: Path, longest: int) -> Iterator[ResourceLine]:
     try:
         with _open(path) as file:
-            lines = ((number, text) for number, line in enumerate(file, 1) if (text := line.strip()))
+            lines = _texts(file, longest)
             first, second = next(lines, None), next(lines, None)
             if first is None:
                 raise UserError(f"{path}: is empty")
@@ -130,24 +145,40 @@ def _file(path: Path) -> Iterator[Read]:
                     yield _line(line, f"{name}:{number}")
             else:
                 file.seek(0)
-                yield from _document(file.read(), str(path))
+                yield from _document(_whole(file, path, longest), str(path))
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    except TooLargeError as error:
+        raise UserError(f"{path}:{error.line}: {error}; {_RAISE}") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}:{_first_not_utf8(path)}: is not UTF-8 ({error.reason})") from None
 
 
-def _open(path: Path) -> TextIO:
+_RAISE = "if the file is right, import it: medagent ehr import FILE --data NEW.sqlite --max-line MB"
+_BOM = b"\xef\xbb\xbf"
+
+
+def _open(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+
+
+def _texts(file: BinaryIO, longest: int) -> Iterator[tuple[int, str]]:
+    """The lines that are not empty, with their numbers. Raises UnicodeDecodeError, TooLargeError."""
     # Lines end at \n only: a JSON string may contain the other line ends that Python knows.
-    return io.TextIOWrapper(_open_bytes(path), encoding="utf-8-sig", newline="\n")
+    for number, line in enumerate(lines_within(file, longest), 1):
+        if text := (line.removeprefix(_BOM) if number == 1 else line).decode().strip():
+            yield number, text
 
 
-def _open_bytes(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+def _whole(file: BinaryIO, path: Path, longest: int) -> str:
+    content = file.read(longest + 1)
+    if len(content) > longest:
+        raise UserError(f"{path}: is a document of more than {longest:,} bytes; {_RAISE}")
+    return content.removeprefix(_BOM).decode()
 
 
 def _first_not_utf8(path: Path) -> int:
-    with _open_bytes(path) as file:
+    with _open(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 line.decode("utf-8")
@@ -163,17 +194,17 @@ def _is_object(line: str) -> bool:
         return False
 
 
-def _line(line: str, place: str) -> Read:
+def _line(line: str, place: str) -> ResourceLine:
     """An NDJSON line, unchanged unless it escapes slashes, as some programs do: that would hide references."""
-    return Read(compact(render(_resource(line, place))) if "\\/" in line else line, place)
+    return ResourceLine(compact(render(_resource(line, place))) if "\\/" in line else line, place)
 
 
-def _document(text: str, place: str) -> Iterator[Read]:
+def _document(text: str, place: str) -> Iterator[ResourceLine]:
     resource = _resource(text, place)
     if resource["resourceType"] == "Bundle" and resource.get("type") in CARRIERS:
         yield from _entries(resource, place)
     else:
-        yield Read(compact(render(resource)), place)
+        yield ResourceLine(compact(render(resource)), place)
 
 
 def _resource(text: str, place: str) -> dict[str, Any]:
@@ -191,7 +222,7 @@ def _checked(value: Any, place: str) -> dict[str, Any]:
     return value
 
 
-def _entries(bundle: Mapping[str, Any], place: str) -> Iterator[Read]:
+def _entries(bundle: Mapping[str, Any], place: str) -> Iterator[ResourceLine]:
     entries = bundle.get("entry") or []
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise UserError(f"{place}: the Bundle's entry is not a list of objects")
@@ -202,7 +233,7 @@ def _entries(bundle: Mapping[str, Any], place: str) -> Iterator[Read]:
         if isinstance(entry.get("fullUrl"), str)
     }
     for number, resource in enumerate(resources, 1):
-        yield Read(rewrite_references(compact(render(resource)), names), f"{place}, entry {number}")
+        yield ResourceLine(rewrite_references(compact(render(resource)), names), f"{place}, entry {number}")
 
 
 def _entry(entry: Mapping[str, Any], place: str) -> dict[str, Any]:

@@ -36,6 +36,7 @@ BUSY = frozenset({429, 502, 503, 504})
 NOT_CARRIED_OUT = frozenset({429, 503})
 """Statuses after which a write may be retried. After a gateway's 502 or 504 it may have been carried out."""
 NOT_FHIR = "does not answer with FHIR as JSON"
+_LOGIN = "it requires a token; set MEDAGENT_FHIR_TOKEN_FILE or MEDAGENT_FHIR_TOKEN, then run the command again"
 _RENEW = (
     "the token is not accepted (any more); renew it in the file of MEDAGENT_FHIR_TOKEN_FILE (or in "
     "MEDAGENT_FHIR_TOKEN), then run the command again to continue"
@@ -73,7 +74,10 @@ class HttpEhr:
         check_base(url)
         self.url, credentials = split_credentials(url.rstrip("/"))
         remember_access(credentials, headers or {})
-        self._shown, self._hides = shown.rstrip("/"), hides_targets
+        auth = renewing() or credentials
+        self._sends_secret = auth is not None or any(map(grants_access, headers or {}))
+        self._shown = shown.rstrip("/")
+        self._hides = hides_targets
         self._own_base = re.compile(re.escape(self.url) + r'(?=[/?#"])')
         self._limiter = AdaptiveLimiter(MOST_AT_ONCE)
         self._outage = Outage(OUTAGE_S, OUTAGE_ATTEMPTS)
@@ -85,7 +89,7 @@ class HttpEhr:
             raise UserError(f"{ca_file}: is not a usable CA file: {error}") from None
         self._client = httpx.AsyncClient(
             headers={"Accept": "application/fhir+json", **(headers or {})},
-            auth=renewing() or credentials,
+            auth=auth,
             verify=verify,
             timeout=httpx.Timeout(ATTEMPT_S, connect=10.0),
             limits=httpx.Limits(max_connections=MOST_AT_ONCE),
@@ -99,9 +103,11 @@ class HttpEhr:
         await self._client.aclose()
 
     @asynccontextmanager
-    async def session(self, seed: str, change: Amendment = ()) -> AsyncIterator[EhrSession]:
-        """A session on the shared server: no part of it is private to an episode. Raises UserError for a change."""
-        if change:
+    async def session(self, seed: str, change: Amendment = (), chart: str = "") -> AsyncIterator[EhrSession]:
+        """A session on the shared server: no part of it is private to an episode. Raises UserError for an
+        item that changes the data.
+        """
+        if change or chart:
             raise UserError(ONLY_EMBEDDED)
         yield _HttpSession(self)
 
@@ -138,7 +144,8 @@ class HttpEhr:
         return without_password(self.url)
 
     def _refusal(self, status: int) -> str:
-        return f"FHIR server {self.shown_url} answers {status}: {_REFUSALS[status]}"
+        advice = _LOGIN if status != 407 and not self._sends_secret else _REFUSALS[status]
+        return f"FHIR server {self.shown_url} answers {status}: {advice}"
 
     async def answer(self, request: FhirRequest) -> Reply:
         """The reply to a request of an episode. Raises the errors of `send`; StopRunError if the server refuses the
@@ -220,7 +227,7 @@ class _HttpSession:
         problem = ambiguous(request.target)
         return await self._ehr.answer(request) if problem is None else Reply(400, "", problem)
 
-    async def rehearse(self, target: str, body: str) -> Reply | None:
+    async def preview(self, target: str, body: str) -> Reply | None:
         """Returns None: an external server carries out each request."""
         return None
 

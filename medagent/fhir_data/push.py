@@ -20,8 +20,9 @@ from fhir_server.wire.json_text import compact, decode, render
 from fhir_server.wire.json_values import JsonTextError
 from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
 from medagent.core.paths import cache_dir
+from medagent.core.tell import Tell
 from medagent.core.writing import write_whole
-from medagent.fhir_data.files import Read, is_sqlite, read_resources, rewrite_references
+from medagent.fhir_data.files import ResourceLine, is_sqlite, read_resources, rewrite_references
 from medagent.fhir_data.http import HttpEhr
 from medagent.fhir_data.record import FhirRequest, diagnostics
 from medagent.fhir_data.store import stored_lines
@@ -61,7 +62,7 @@ class _State:
 class _Resources:
     """The data on disk in the order of the source, with their references. Use it as a context manager."""
 
-    def __init__(self, source: Iterator[Read], spool: IO[bytes]) -> None:
+    def __init__(self, source: Iterator[ResourceLine], spool: IO[bytes]) -> None:
         """Raises UserError for a line that is not a resource with an id, and for a duplicate id."""
         self._spool = spool
         self._offsets = [0]
@@ -86,7 +87,7 @@ class _Resources:
     def __len__(self) -> int:
         return len(self._targets)
 
-    def _named(self, read: Read) -> str:
+    def _named(self, read: ResourceLine) -> str:
         try:
             resource = decode(read.line)
             digits_only = resource["id"].isdecimal()
@@ -134,7 +135,7 @@ class _Resources:
         return rewrite_references(line, self.renamed) if self.renamed else line
 
 
-def push(server: HttpEhr, data: Path | None, report: Callable[[int, int], None], say: Callable[[str], None]) -> str:
+def push(server: HttpEhr, data: Path | None, report: Tell, say: Callable[[str], None]) -> str:
     """Load the bundled hospital (None) or a file into the server; returns a summary.
 
     `report` gets the number of resources done and the total, `say` all other messages for the user.
@@ -158,7 +159,7 @@ async def _push(
     server: HttpEhr,
     resources: _Resources,
     state: _State,
-    report: Callable[[int, int], None],
+    report: Tell,
     say: Callable[[str], None],
 ) -> None:
     bundles = resources.bundles()
@@ -188,7 +189,7 @@ async def _push(
     state.clear()
 
 
-def _source(data: Path | None) -> Iterator[Read]:
+def _source(data: Path | None) -> Iterator[ResourceLine]:
     if data is None:
         lines = hospital()
     elif is_sqlite(data):
@@ -196,7 +197,7 @@ def _source(data: Path | None) -> Iterator[Read]:
     else:
         return read_resources([data])
     name = data or "the bundled hospital"
-    return (Read(line.rstrip("\n"), f"{name}, resource {number}") for number, line in enumerate(lines, 1))
+    return (ResourceLine(line.rstrip("\n"), f"{name}, resource {number}") for number, line in enumerate(lines, 1))
 
 
 def components(edges: Sequence[Sequence[int]]) -> Iterator[list[int]]:
@@ -220,12 +221,12 @@ def components(edges: Sequence[Sequence[int]]) -> Iterator[list[int]]:
                 visited[node] = lowest[node] = clock
                 waiting.append(node)
                 is_waiting[node] = True
-            for other in left:
-                if not visited[other]:
-                    path.append((other, iter(edges[other])))
+            for neighbour in left:
+                if not visited[neighbour]:
+                    path.append((neighbour, iter(edges[neighbour])))
                     break
-                if is_waiting[other]:
-                    lowest[node] = min(lowest[node], visited[other])
+                if is_waiting[neighbour]:
+                    lowest[node] = min(lowest[node], visited[neighbour])
             else:
                 path.pop()
                 if path:

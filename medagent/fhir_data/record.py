@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from refsol.changes import Change
 from refsol.clinical.sources import Amendment
@@ -29,6 +29,19 @@ class Reply:
     def ok(self) -> bool:
         """Whether the status is below 400 and not a redirect, which is never followed."""
         return self.status < 300
+
+
+Order = Literal["stored", "shuffled"]
+PAGE_SIZE = 20
+"""The default number of results on a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """How the embedded server pages results: the size of a page without `_count`, and the order without `_sort`."""
+
+    size: int = PAGE_SIZE
+    order: Order = "stored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +75,8 @@ def diagnostics(reply: Reply) -> str:
 
 
 ONLY_EMBEDDED = (
-    "--fhir: twins and injected instructions need the embedded server, which changes their charts; leave --fhir out"
+    "--fhir: twins and injected instructions need the embedded server, as do items with charts of their own; "
+    "leave --fhir out"
 )
 
 
@@ -94,8 +108,8 @@ class EhrSession(Protocol):
     def changes(self) -> list[Change] | None:
         """What the writes so far have changed, in the order of the first writes; None if only the server knows it."""
 
-    async def rehearse(self, target: str, body: str) -> Reply | None:
-        """The reply that the server would give to a POST, after the POSTs rehearsed before; no GET sees its effect.
+    async def preview(self, target: str, body: str) -> Reply | None:
+        """The reply that the server would give to a POST, after the POSTs previewed before; no GET sees its effect.
 
         None if the server would have to carry out the POST.
         """
@@ -107,7 +121,8 @@ class Ehr(Protocol):
     async def check(self) -> None:
         """Raises UserError if the data cannot be read."""
 
-    def session(self, seed: str, change: Amendment = ()) -> AbstractAsyncContextManager[EhrSession]:
+    def session(self, seed: str, change: Amendment = (), chart: str = "") -> AbstractAsyncContextManager[EhrSession]:
         """An episode's view; all its random values derive from `seed`. `change` is the item's own change of the data,
-        as if these had always been so. Only the embedded EHR can have one: others raise UserError.
+        `chart` its further resources (NDJSON), as if the data had always been so. Only the embedded EHR can have these:
+        others raise UserError.
         """

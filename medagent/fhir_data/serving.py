@@ -9,8 +9,10 @@ from pydantic import BaseModel, ConfigDict
 
 from fhir_server.access import Access
 from medagent.core.options import Option
+from medagent.core.wire import secret_for_header
 
 ASKING = "Who may ask"
+SERVE_TOKEN = "MEDAGENT_SERVE_TOKEN"
 
 
 class ServingAccess(BaseModel):
@@ -42,5 +44,6 @@ class ServingAccess(BaseModel):
     @property
     def access(self) -> Access:
         """These options in the server's format."""
-        token = self.token or os.environ.get("MEDAGENT_SERVE_TOKEN") or None
+        place, text = ("--token", self.token) if self.token else (SERVE_TOKEN, os.environ.get(SERVE_TOKEN, ""))
+        token = secret_for_header(place, text) or None
         return Access(token, self.cors, self.allow_host, self.episodes, self.export)

@@ -22,6 +22,7 @@ from medagent.core.errors import UserError
 from medagent.core.writing import writing
 from medagent.fhir_data.embedded import bundled_file, imported_file
 from medagent.fhir_data.files import is_sqlite, read_resources
+from refsol.files import LONGEST_LINE
 
 NAMED = 5
 """The most missing references that an error names."""
@@ -29,8 +30,12 @@ LISTED = 20
 """The most problems that an error lists."""
 
 
-def import_files(paths: Sequence[Path], data: Path, *, reference_check: bool = True) -> int:
+def import_files(
+    paths: Sequence[Path], data: Path, *, reference_check: bool = True, longest: int = LONGEST_LINE
+) -> int:
     """Import the files into an SQLite file, which is created if absent; returns the number of imported resources.
+
+    A line or a document may have `longest` bytes.
 
     A resource that already exists gets a new version. Raises UserError, with file and place of each problem, or with
     the references whose targets are missing; in that case the SQLite file is unchanged.
@@ -38,7 +43,7 @@ def import_files(paths: Sequence[Path], data: Path, *, reference_check: bool = T
     fresh = not data.exists()
     try:
         with _opened(data) as server, server.store.transaction():
-            return _load(server, paths, reference_check)
+            return _load(server, paths, reference_check, longest)
     except (UserError, sqlite3.Error, KeyboardInterrupt) as error:
         if fresh:
             for suffix in ("", "-wal", "-shm"):
@@ -48,20 +53,20 @@ def import_files(paths: Sequence[Path], data: Path, *, reference_check: bool = T
         raise
 
 
-def _load(server: Server, paths: Sequence[Path], reference_check: bool) -> int:
+def _load(server: Server, paths: Sequence[Path], reference_check: bool, longest: int) -> int:
     """Load all files. Raises UserError with all problems of files and lines; if there are none, of references."""
     places: dict[str, str] = {}
     files: list[str] = []
     refused: dict[int, str] = {}
 
     def lines() -> Iterator[str]:
-        for read in read_resources(paths, files.append):
+        for read in read_resources(paths, files.append, longest):
             for reference in read.references:
                 places.setdefault(reference, read.place)
             yield read.line
 
     count = server.load(lines(), refused=refused.__setitem__)
-    problems = [*files, *_refused_lines(paths, refused)]
+    problems = [*files, *_refused_lines(paths, refused, longest)]
     if not count and not problems:
         problems = [f"{', '.join(map(str, paths))}: no resource"]
     if reference_check and not problems:
@@ -72,11 +77,11 @@ def _load(server: Server, paths: Sequence[Path], reference_check: bool) -> int:
     return count
 
 
-def _refused_lines(paths: Sequence[Path], refused: Mapping[int, str]) -> Iterator[str]:
+def _refused_lines(paths: Sequence[Path], refused: Mapping[int, str], longest: int) -> Iterator[str]:
     """A message for each refused resource, with its place and the reason."""
     if not refused:
         return
-    for number, read in enumerate(read_resources(paths, lambda _: None), 1):
+    for number, read in enumerate(read_resources(paths, lambda _: None, longest), 1):
         if number in refused:
             yield f"{read.place}: {' '.join(refused[number].split())}"
 
@@ -140,14 +145,21 @@ def missing_ids(data: Path, ids: Mapping[str, Iterable[str]]) -> dict[str, set[s
     """
     with _present(data) as server:
         exists = server.store.exists
-        missing = {kind: {one for one in some if not exists(kind, one)} for kind, some in ids.items()}
-    return {kind: some for kind, some in missing.items() if some}
+        missing = {
+            kind: {resource_id for resource_id in listed if not exists(kind, resource_id)}
+            for kind, listed in ids.items()
+        }
+    return {kind: lacking for kind, lacking in missing.items() if lacking}
 
 
 def resources_by_id(data: Path, ids: Mapping[str, Iterable[str]]) -> dict[str, dict[str, Any]]:
     """The resources with these ids, as far as an SQLite file contains them, by `Type/id`. Raises UserError."""
     with _present(data) as server:
-        rows = {f"{kind}/{one}": server.store.find(kind, one) for kind, some in ids.items() for one in some}
+        rows = {
+            f"{kind}/{resource_id}": server.store.find(kind, resource_id)
+            for kind, listed in ids.items()
+            for resource_id in listed
+        }
     return {name: json.loads(row.text) for name, row in rows.items() if row is not None and row.text is not None}
 
 

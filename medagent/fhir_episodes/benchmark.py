@@ -10,27 +10,35 @@ import json
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, final
 from urllib.parse import urlsplit
 
 from medagent.agents.choice import NO_MODEL, AgentChoice, check_arguments
+from medagent.agents.skills import read_skills, skill_files
 from medagent.core.errors import UserError
-from medagent.core.fhir_token import bearer_token, scope_that_writes
+from medagent.core.fhir_token import plain_http_warnings, scope_that_writes
 from medagent.core.options import Setting, checked, options
 from medagent.core.writing import file_digest
 from medagent.engine.benchmark import Benchmark, Say
-from medagent.engine.blocks import Block, ConversationBlock, FactsBlock, Message, RecordBlock
-from medagent.engine.folder import Run, read_run
-from medagent.engine.pairs import selected_pairs
+from medagent.engine.blocks import Block, ConversationBlock, FactsBlock, RecordBlock, TranscriptMessage
+from medagent.engine.folder import Run
+from medagent.engine.pairs import nouns_of, selected_pairs
 from medagent.engine.patient_data import check_destinations, check_own_code
 from medagent.engine.plan import Plan, Stage
-from medagent.engine.report import ShownMessage
+from medagent.engine.report import GIVES_AWAY, ShownMessage
 from medagent.engine.scores import Grader, Score
 from medagent.engine.settings import mixed, selected
-from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
+from medagent.fhir_data.embedded import (
+    EhrFile,
+    EmbeddedEhr,
+    bundled_file,
+    empty_file,
+    hospital_clock,
+    imported_file,
+)
 from medagent.fhir_data.record import ONLY_EMBEDDED
 from medagent.fhir_episodes.code_session import CodeRules
 from medagent.fhir_episodes.episode import (
@@ -45,6 +53,7 @@ from medagent.fhir_episodes.episode import (
     server_choice,
 )
 from medagent.fhir_episodes.fhir_base import API_BASE
+from medagent.fhir_episodes.given_away import given_away
 from medagent.fhir_episodes.own_loop import OWN_LOOP, check_settings
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.settings import FhirSettings
@@ -52,8 +61,8 @@ from medagent.fhir_episodes.task import FhirItem
 from medagent.fhir_episodes.tools import Toolbox
 from medagent.judging.panel import PanelSettings
 from medagent.models.keys import base_urls
+from medagent.models.scripted import check_script
 from medagent.sandbox.choose import choose
-from refsol.medagentbench.constants import PUBLISHED
 
 _SAMPLING = ("temperature", "max-tokens", "extra")
 """Options that reach a model only through `self.context.model`."""
@@ -83,6 +92,10 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     """Folders of the package that an image for agents must not have, because they have answers."""
     ehr_file: ClassVar[Path | None] = None
     """The benchmark's own patients, as NDJSON; None: the bundled hospital."""
+    brings_charts: ClassVar[bool] = False
+    """Whether each item brings its chart (`FhirItem.chart`), so that its episodes have no other patients."""
+    terminology: ClassVar[bool] = False
+    """Whether agents can look up value sets and codes: by the tool `fhir_expand`, or as functions of the protocol."""
     agents: ClassVar[Sequence[str]] = ("text",)
     """The names of its agents; `text` is a model that acts without one."""
     tool_agents: ClassVar[Sequence[str]] = ()
@@ -92,40 +105,51 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     def items(self, source: Any) -> Sequence[FhirItem]:
         """See `Benchmark.items`; `source` is a `Settings`."""
 
+    def source(self, run: Run, overrides: Mapping[str, Any]) -> Any:
+        """See `Benchmark.source`. It knows whether the run is over a hospital's own data."""
+        source = super().source(run, overrides)
+        return source.model_copy(update={"writes": run.settings.get("writes", "ack")})
+
     @abstractmethod
     def grader(self, source: Any, rules: str) -> Grader[EpisodeRow]:
         """The grader of episodes by one of the rule sets. Raises UserError."""
 
     def now(self, source: Any) -> datetime:
         """The clock of the embedded server."""
-        return PUBLISHED.now
+        return hospital_clock()
 
     def patients(self, source: Any, say: Say) -> EhrFile:
-        """The patients for the embedded server: the user's data, the benchmark's own, or the bundled hospital. Raises
-        UserError.
+        """The patients for the embedded server: the user's data, the benchmark's own, or the bundled hospital; none if
+        the items bring their charts. Raises UserError.
         """
         file = source.ehr or self.ehr_file
-        return imported_file(file, say) if file else bundled_file(say)
+        if file:
+            return imported_file(file, say)
+        return empty_file() if self.brings_charts else bundled_file(say)
 
     def protocol(self, source: Any, kind: str) -> Protocol:
         """The texts of a protocol: `text`, `tools` or `http`. Raises UserError."""
         return load_protocol(kind)
 
+    @final
     def session_protocol(self, settings: SettingsT, kind: str) -> Protocol:
         """The texts of a protocol for episodes with these settings. Raises UserError."""
         words = self.protocol(settings, kind)
+        words = words.with_terminology() if self.terminology else words
         further = settings.carried_out == "execute" and self.acting(settings) is None
         return words.with_writes() if further else words
 
+    @final
     def toolbox(self, source: Any) -> Toolbox:
         """The tools of the protocol `tools`. Raises UserError."""
-        return Toolbox.of(self.protocol(source, "tools"), API_BASE)
+        words = self.protocol(source, "tools")
+        return Toolbox.of(words.with_terminology() if self.terminology else words, API_BASE)
 
     def item(self, source: Any, task: Any) -> FhirItem:
         """The item of a task's id, or of a task. Raises UserError for an unknown id."""
         if isinstance(task, FhirItem):
             return task
-        chosen_item = next((item for item in self.items(source) if item.id == task), None)
+        chosen_item: FhirItem | None = next((item for item in self.read_items(source) if item.id == task), None)
         if chosen_item is None:
             raise UserError(f"unknown task id {task!r} in {self.data(source).name} {self.data(source).version}")
         return chosen_item
@@ -138,7 +162,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
 
     def pack(self, source: Any, item: Any) -> Mapping[str, bytes]:
         """The files with which `unpack` scores an episode of this item without the data set."""
-        names = {one.name for one in options(type(source), "episode")}
+        names = {option.name for option in options(type(source), "episode")}
         return {
             _SOURCE: source.model_dump_json(include=names, exclude_defaults=True).encode(),
             _ITEM: json.dumps({"id": item.id}).encode(),
@@ -162,8 +186,8 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
             raise UserError(f"{self.name}: offers only one set of tasks; leave split, like and injected out")
         if number < 0:
             raise UserError(f"task {number}: tasks are counted from 0")
-        items = {item.id: item for item in self.items(self.Settings())}
-        order = mixed(list(items), lambda one: items[one].group)
+        items = {item.id: item for item in self.read_items(self.Settings())}
+        order = mixed(list(items), lambda name: items[name].group)
         return {}, items[order[number % len(order)]]
 
     def canary(self, source: Any) -> str:
@@ -185,7 +209,18 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     def words(self, settings: SettingsT) -> Protocol:
         """The texts of a run: those of its protocol, with the user's prompts. Raises UserError."""
         kind = "code_tool" if settings.code_tool else settings.protocol
-        return self.session_protocol(settings, kind).worded(prompt=settings.prompt, system=settings.system)
+        worded = self.session_protocol(settings, kind).worded(prompt=settings.prompt, system=settings.system)
+        return worded.with_skills(read_skills(settings.skill))
+
+    def _given_away(self, settings: SettingsT) -> dict[str, Setting]:
+        """What the user's own prompts and skills give away, for the notes of the run; nothing without them."""
+        if settings.prompt is None and settings.system is None and not settings.skill:
+            return {}
+        kind = "code_tool" if settings.code_tool else settings.protocol
+        published, worded = self.session_protocol(settings, kind), self.words(settings)
+        texts = [worded.system, worded.prompt, *skill_files(worded.skills).values()]
+        parts = given_away(f"{published.system}\n{published.prompt}", "\n".join(texts))
+        return {GIVES_AWAY: [part.words for part in parts]} if parts else {}
 
     def prompt_digest(self, settings: SettingsT) -> str | None:
         """The digest of the user's first message; None without one. Raises UserError."""
@@ -202,26 +237,28 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         return {"tasks-digest": self.data(settings).digest}
 
     async def plan(self, settings: SettingsT, say: Say) -> Plan:
-        items = self.items(settings)
-        self._check_changes(settings, items)
-        who = self._who(settings, items)
+        items = self.read_items(settings)
+        if settings.sequential and nouns_of(items) == "pairs":
+            raise UserError(_PAIRS_ARE_LEARNED)
+        self._check_items(settings, [item for item in items if item.change])
+        check_script(settings.model or "", {item.id for item in items})
+        who = self._with_skills(self._who(settings, items), settings)
         if isinstance(who, AgentChoice) and who.model is not None:
             await who.model.check(settings.concurrency)
         own_loop = who.own_loop if isinstance(who, AgentChoice) else None
         if own_loop is not None:
             check_settings(own_loop, settings)
         folder = settings.run_folder(self.folder_name(settings), who.label)
-        settings = as_begun(settings, folder)
         check_patient_data(settings, who)
         code = await self._code(settings)
         ehr = await self._record(settings, say)
         left_out = self.left_out(settings, items, ehr, say)
         units = self._units(settings, items, left_out)
+        chosen = {unit.task.id for unit in units if unit.chart}
+        self._check_items(settings, [item for item in items if item.id in chosen])
         by_tools = {"protocol": "tools", "code_tool": False}
         folder = settings.run_folder(self.folder_name(settings), who.label)
         protocol = self.words(settings.model_copy(update=by_tools) if own_loop else settings)
-        if (folder / "run.json").is_file() and not settings.overwrite:
-            protocol = protocol.begun_with(Run(folder).settings.get("prompts-digest"))
         acting = self.acting(settings)
         job = EpisodeJob(
             who,
@@ -251,26 +288,37 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
                 "tools-digest": protocol.tools_digest if settings.protocol == "tools" else None,
                 "prompt-digest": self.prompt_digest(settings),
                 "system-digest": file_digest(settings.system) if settings.system else None,
+                **self._given_away(settings),
+                **({"skills": [skill.setting for skill in protocol.skills]} if protocol.skills else {}),
                 **(who.digests() if isinstance(who, AgentChoice) else {}),
             },
             command=self.command,
-            warnings=token_warnings() if settings.private else (),
+            warnings=server_warnings(settings),
             owner_only=settings.private,
         )
 
-    def _check_changes(self, settings: SettingsT, items: Sequence[FhirItem]) -> None:
-        """Raises UserError if a set has items that cannot be run, or a change that does not fit the patients."""
-        changed = [item for item in items if item.change]
-        if not changed:
+    def _with_skills(self, who: AgentChoice | Scripted, settings: SettingsT) -> AgentChoice | Scripted:
+        """The agent with the run's skills. Raises UserError if it cannot read any."""
+        if not settings.skill:
+            return who
+        if self.acting(settings) is not None:
+            raise UserError(f"--skill: the benchmark's own protocol {settings.protocol} gives its agents no skill")
+        if isinstance(who, Scripted):
+            raise UserError(f"--skill: the agent {who.label} reads no skill; name a model or an agent of your own")
+        return replace(who, skills=read_skills(settings.skill))
+
+    def _check_items(self, settings: SettingsT, items: Sequence[FhirItem]) -> None:
+        """Raises UserError for items with a change or a chart that cannot be run, because it does not fit the patients
+        or cannot be loaded.
+        """
+        if not items:
             return
-        if settings.sequential and any(item.pair for item in changed):
-            raise UserError("--sequential: an agent that learns from one twin would know the answer to the other")
         if settings.fhir is not None:
             raise UserError(ONLY_EMBEDDED)
         ehr = EmbeddedEhr.open(self.patients(settings, lambda _: None).path, API_BASE, self.now(settings))
         try:
-            for item in changed:
-                ehr.check_change(item.id, item.change)
+            for item in items:
+                ehr.check_item(item.id, item.change, item.chart)
         finally:
             ehr.close()
 
@@ -279,33 +327,39 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         missing = set(left_out)
         chosen = self.chosen(settings, [item for item in items if item.id not in missing])
         return [
-            EpisodeUnit(item.task, trial, settings.seed(trial), item.change)
+            EpisodeUnit(item.task, trial, settings.seed(trial), item.change, item.chart)
             for trial in range(1, settings.trials + 1)
             for item in chosen
         ]
 
+    @final
     def chosen(self, settings: SettingsT, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
-        """The items that a run's settings select, of twins both. Raises UserError."""
+        """The items that a run's settings select, of twins all. Raises UserError."""
         twins = any(item.pair for item in items)
         return selected_pairs(items, settings, self.selected) if twins else self.selected(settings, items)
 
     def selected(self, settings: SettingsT, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
         """The items that a run's settings select, in an order that mixes the types. Raises UserError."""
         by_id = {item.id: item for item in items}
-        return [by_id[one] for one in selected(list(by_id), settings, lambda one: by_id[one].group)]
+        return [by_id[name] for name in selected(list(by_id), settings, lambda name: by_id[name].group)]
 
     def folder_name(self, settings: SettingsT) -> str:
         """The beginning of the names of its run folders."""
         return self.name
 
     def notes(self, run: Run) -> Iterable[str]:
-        """See `Benchmark.notes`: reports that an agent's cost is unknown, and which options it did not use."""
+        """See `Benchmark.notes`: reports what the prompt gives away, that an agent's cost is unknown, and which options
+        it did not use.
+        """
+        parts = run.settings.get(GIVES_AWAY)
+        if isinstance(parts, list):
+            yield f"The prompt gives away: {'; '.join(map(str, parts))}"
         if run.journals is None or run.settings.get(OWN_LOOP) != "own":
             return
         spent = run.journals.spent
         if not spent.calls:
             yield "Cost unknown: the agent owns its loop and reported no model call (env.spend)."
-        default = {one.key: one.default for one in options(self.Settings)}
+        default = {option.key: option.default for option in options(self.Settings)}
         unused = [f"--{name}" for name in _SAMPLING if run.settings.get(name) not in (None, default[name])]
         if unused and not spent.through_context:
             yield f"Warning: no effect of {', '.join(unused)}, as no call went through the agent's self.context.model."
@@ -319,7 +373,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         for block in super().default_blocks(item, row, score):
             if isinstance(block, ConversationBlock):
                 if row.created:
-                    writes = [(one.url, one.resource, one.not_stored) for one in row.created]
+                    writes = [(created.url, created.resource, created.not_stored) for created in row.created]
                     yield RecordBlock("What the POSTs stored, or would have stored", writes)
                 yield from changes_blocks(row)
                 yield ConversationBlock(spoken(row))
@@ -336,10 +390,10 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
             raise lacks_model
         if settings.model is None and settings.code_tool:
             raise UserError("--code-tool needs --model")
-        own = self.scripted(settings, items)
-        if own is not None:
+        scripted = self.scripted(settings, items)
+        if scripted is not None:
             check_arguments("agent", None, settings.agent_arg)
-            return own
+            return scripted
         if settings.agent == "text":
             if settings.model is None:
                 raise UserError(NO_MODEL + (self.agents[1] if len(self.agents) > 1 else "FILE.py:Name"))
@@ -354,21 +408,31 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         if not settings.acts_in_code:
             return None
         sandbox = await choose(
-            settings.sandbox, settings.code_limits, packages=settings.code_packages, image=settings.sandbox_image
+            settings.sandbox,
+            settings.code_limits,
+            packages=settings.code_packages,
+            image=settings.sandbox_image,
+            files=skill_files(read_skills(settings.skill)),
         )
         return CodeRules(sandbox, self.now(settings), settings.code_tool, settings.carried_out == "execute")
 
     async def _record(self, settings: SettingsT, say: Say) -> EhrChoice:
         if settings.fhir is None:
             file = self.patients(settings, say)
-            return EhrChoice(file=file.path, digest=file.digest, now=self.now(settings))
+            return EhrChoice(file=file.path, digest=file.digest, now=self.now(settings), pages=settings.pages)
         choice = server_choice(settings, self.now(settings))
         host = urlsplit(settings.fhir).hostname
-        if other := next((one for one in settings.allow_writes if one.lower() != host), None):
-            raise UserError(f"--allow-writes {other}: --fhir is on {host}")
+        if elsewhere := next((allowed for allowed in settings.allow_writes if allowed.lower() != host), None):
+            raise UserError(f"--allow-writes {elsewhere}: --fhir is on {host}")
         async with choice.open(choice.url) as ehr:
             await ehr.check()
         return choice
+
+
+_PAIRS_ARE_LEARNED = (
+    "--sequential: an agent that learns from one twin would know the answer to the other; make triples, in which the "
+    "order of the two charts is random: medagent data twins --triples"
+)
 
 
 def check_patient_data(settings: FhirSettings, who: AgentChoice | Scripted) -> None:
@@ -380,14 +444,18 @@ def check_patient_data(settings: FhirSettings, who: AgentChoice | Scripted) -> N
     for plugin in (agent, None if model is None else model.plugin):
         if plugin is not None:
             check_own_code(f"{plugin.name}, code of your own,", allowed)
-    named = [one for one in options(type(settings)) if one.option.kind == "address" and one.name not in _OF_THE_RECORD]
-    stated = [(one.written, getattr(settings, one.name) or []) for one in named]
+    named = [
+        option
+        for option in options(type(settings))
+        if option.option.kind == "address" and option.name not in _OF_THE_RECORD
+    ]
+    stated = [(option.written, getattr(settings, option.name) or []) for option in named]
     addresses = [(name, text) for name, value in stated for text in ([value] if isinstance(value, str) else value)]
     calls_model = model is not None and model.plugin is None and not model.settings.name.startswith("scripted:")
     models = [model.settings] if model is not None and calls_model else []
     if isinstance(settings, PanelSettings):
         models += settings.judges(settings)
-    located = [(f"{one.name}, a model,", url) for one in models for url in base_urls(one, os.environ)]
+    located = [(f"{model.name}, a model,", url) for model in models for url in base_urls(model, os.environ)]
     check_destinations([*addresses, *located], allowed)
 
 
@@ -395,20 +463,21 @@ _OF_THE_RECORD = ("fhir", "allow_writes", "send_patient_data")
 """Options with addresses that get no patient data."""
 
 
-def token_warnings() -> Sequence[str]:
-    """A warning if the token for the hospital's server allows writes, which are never sent."""
-    scope = scope_that_writes(bearer_token() or "")
-    if scope is None:
+def server_warnings(settings: FhirSettings) -> Sequence[str]:
+    """Warnings about the external server: plain HTTP, and in a private run a token that allows writes.
+
+    Raises UserError if the token may not be sent.
+    """
+    if settings.fhir is None:
         return ()
-    return (f"the token's scope allows writes ({scope}); medagent sends none, so a token that only reads is safer",)
-
-
-def as_begun(settings: SettingsT, folder: Path) -> SettingsT:
-    """The settings of a run in a folder: one that an earlier version began with `execute` carries out creates only."""
-    if settings.writes != "execute" or settings.overwrite or not (folder / "run.json").is_file():
-        return settings
-    former = not read_run(folder)["settings"].get("all-writes")
-    return settings.model_copy(update={"creates_only": former})
+    token = settings.fhir_headers.get("Authorization", "").removeprefix("Bearer ")
+    scope = scope_that_writes(token) if settings.private else None
+    warnings = list(plain_http_warnings(settings.fhir))
+    if scope is not None:
+        warnings.append(
+            f"the token's scope allows writes ({scope}); medagent sends none, so a token that only reads is safer"
+        )
+    return warnings
 
 
 def changes_blocks(row: EpisodeRow) -> Iterator[Block]:
@@ -418,17 +487,17 @@ def changes_blocks(row: EpisodeRow) -> Iterator[Block]:
         if isinstance(row.changes, str):
             yield FactsBlock(title, [("state difference", row.changes)])
         else:
-            yield FactsBlock(title, [(one.name, one.words) for one in row.changes])
+            yield FactsBlock(title, [(change.name, change.words) for change in row.changes])
 
 
-def spoken(row: EpisodeRow) -> list[Message]:
+def spoken(row: EpisodeRow) -> list[TranscriptMessage]:
     """The conversation; if each message was one call, each has its call's tokens and seconds."""
     shown = list(conversation(row, requests=True))
-    calls = iter(row.spent.each if len(row.spent.each) == sum(one.role == "agent" for one in shown) else ())
+    calls = iter(row.spent.each if len(row.spent.each) == sum(message.role == "agent" for message in shown) else ())
     messages = []
     for turn in shown:
         call = next(calls, None) if turn.role == "agent" else None
         tokens = None if call is None else (call.prompt, call.completion)
         seconds = None if call is None else call.latency
-        messages.append(Message(turn.role, turn.text, turn.reasoning or "", tokens, seconds))
+        messages.append(TranscriptMessage(turn.role, turn.text, turn.reasoning or "", tokens, seconds))
     return messages

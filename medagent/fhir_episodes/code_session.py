@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import symtable
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -193,7 +194,7 @@ class CodeSession(Session):
         if code is None:
             return self._told(Program(message, self._protocol.no_program, reasoning=reasoning, call=call))
         ran = await self.programs.run(code)
-        program = Program(message, self.programs.text(ran), code, ran.limit, reasoning, call)
+        program = Program(message, self.programs.text(ran) + self._replaced(code), code, ran.limit, reasoning, call)
         beside = _FINISH.search(_BLOCK.sub("", read))
         if self._answer is None and beside is not None:
             self._answer = beside["answer"]
@@ -204,9 +205,20 @@ class CodeSession(Session):
         self._outcome.answer = self._answer
         return self._end("completed")
 
+    def _replaced(self, code: str) -> str:
+        """A line for a program that defines the name of a tool, whose calls in it did not reach the tool."""
+        tools = {*(FUNCTIONS | WRITES if self.all_writes else FUNCTIONS), "search", "FINISH"}
+        names = ", ".join(sorted(tools.intersection(_assigned(code))))
+        if not names:
+            return ""
+        return f"\n[your program defines {names}, the name of a tool; the tools are put back before the next program]"
+
     def _refuse(self, message: str, problem: str, reasoning: str | None, call: MadeCall | None) -> str:
         """The message is stored with the programs, as it is not a request."""
         return self._told(Program(message, self._tool_error(problem), reasoning=reasoning, call=call))
+
+    def _record_rejected(self, turn: Turn) -> None:
+        self._keep(Program(turn.content, "", reasoning=turn.reasoning))
 
     async def serve(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Carry out a program's call. Raises CallError for errors that the program sees."""
@@ -270,7 +282,7 @@ class CodeSession(Session):
         if names is None:
             raise CallError(f"unknown function {name}")
         values = dict(zip(names, args, strict=False))
-        missing = {one for one in names if one not in _CONDITIONS} - {*values, *kwargs}
+        missing = {name for name in names if name not in _CONDITIONS} - {*values, *kwargs}
         if len(args) > len(names) or values.keys() & kwargs.keys() or missing or kwargs.keys() - set(names):
             raise CallError(f"{name}({', '.join(names)}): the arguments do not fit")
         return {**values, **kwargs}
@@ -301,6 +313,15 @@ def program_of(message: str) -> str | None:
     """The Python in a message's fenced blocks, in order, as one program; None if there is none."""
     blocks = [match["code"] for match in _BLOCK.finditer(message) if match["language"].lower() in _LANGUAGES]
     return "\n".join(blocks) if blocks else None
+
+
+def _assigned(code: str) -> list[str]:
+    """The names that a program assigns or defines; none if it is not Python."""
+    try:
+        table = symtable.symtable(code, "program", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned()]
 
 
 def fenced(code: str) -> str:

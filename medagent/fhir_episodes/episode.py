@@ -19,7 +19,7 @@ from medagent.engine.boundary import blame
 from medagent.engine.learning import Feedback
 from medagent.engine.report import REQUESTS, ShownMessage
 from medagent.engine.rows import Row, Spent
-from medagent.fhir_data.record import Ehr, EhrSession
+from medagent.fhir_data.record import Ehr, EhrSession, Pages
 from medagent.fhir_episodes.code_session import CodeRules, CodeWork, PythonCalls, open_code, open_session
 from medagent.fhir_episodes.own_loop import Env, OwnBases, Watched, serve_bases, solve
 from medagent.fhir_episodes.protocol import Protocol as Words
@@ -44,8 +44,7 @@ from medagent.models.limiter import EndpointStats
 from medagent.models.wording import strip_thinking
 from refsol.changes import Change
 from refsol.clinical.sources import Amendment
-from refsol.history import ACCEPTED, HistoryMessage, Post, extract_posts
-from refsol.medagentbench.constants import PUBLISHED
+from refsol.history import ACCEPTED, HistoryMessage, Post, extract_posts, sent_posts
 
 NO_FINISH = "play ended without FINISH"
 
@@ -60,6 +59,8 @@ class EpisodeUnit:
     """The model's sampling seed."""
     change: Amendment = field(default=(), repr=False)
     """See `FhirItem.change`. Agents do not see it."""
+    chart: str = field(default="", repr=False)
+    """See `FhirItem.chart`."""
 
     @property
     def key(self) -> str:
@@ -115,12 +116,20 @@ class EpisodeRow(Row):
             return self.changes
         return [Change("created", None, post.payload) for post in self.posts if isinstance(post.payload, dict)]
 
+    @property
+    def attempts(self) -> Sequence[Change]:
+        """What the POSTs would have created, which includes those that the server refused."""
+        posts = sent_posts(self.history)
+        return [Change("created", None, post.payload) for post in posts if isinstance(post.payload, dict)]
+
     def take(self, outcome: Outcome) -> None:
         """Copy the outcome of an episode, ended or not."""
         self.answer = outcome.answer if outcome.status == "completed" else None
-        self.rounds, self.malformed = outcome.rounds, outcome.malformed
+        self.rounds = outcome.rounds
+        self.malformed = outcome.malformed
         self.thinking = any(_needs_stripping(turn) for turn in outcome.transcript)
-        self.transcript, self.created = outcome.transcript, outcome.writes
+        self.transcript = outcome.transcript
+        self.created = outcome.writes
         self.changes = outcome.changes
         self.programs = outcome.programs or None
         self.reads = outcome.reads or None
@@ -185,10 +194,12 @@ class EhrChoice:
     url: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     ca_file: Path | None = None
-    now: datetime = PUBLISHED.now
+    now: datetime = field(kw_only=True)
     """The clock of the embedded server, or of the private layers."""
     private: bool = False
     """Whether an external server gets only reads, and writes go into a private layer of each episode."""
+    pages: Pages | None = None
+    """How the embedded server pages results; None: as HAPI."""
 
     @asynccontextmanager
     async def open(self, shown: str) -> AsyncIterator[Ehr]:
@@ -196,7 +207,7 @@ class EhrChoice:
         if self.file is not None:
             from medagent.fhir_data.embedded import EmbeddedEhr
 
-            embedded = EmbeddedEhr.open(self.file, shown, self.now)
+            embedded = EmbeddedEhr.open(self.file, shown, self.now, self.pages)
             try:
                 yield embedded
             finally:
@@ -311,7 +322,7 @@ class EpisodeWorker:
             policy = self.agent.start(unit.task, key=unit.key, seed=unit.seed)
             row.spent = policy.spent
         async with (
-            self.ehr.session(unit.key, unit.change) as fhir,
+            self.ehr.session(unit.key, unit.change, unit.chart) as fhir,
             self._session(unit.task, fhir) as session,
         ):
             observation = session.reset()
@@ -332,7 +343,7 @@ class EpisodeWorker:
     async def _solve(self, unit: EpisodeUnit, row: EpisodeRow, bases: OwnBases) -> None:
         """An episode of an agent that owns its loop."""
         toolbox = Toolbox.of(self.protocol, self.rules.api_base)
-        async with self.ehr.session(unit.key, unit.change) as fhir:
+        async with self.ehr.session(unit.key, unit.change, unit.chart) as fhir:
             record = Watched(fhir)
             session = Session(unit.task, record, self.protocol, self.rules)
             with bases.base(session, record) as http:
@@ -348,6 +359,9 @@ async def play(session: Session, policy: Policy, observation: str) -> None:
     """Let the policy act until the session is done."""
     while not session.done:
         move = await next_move(policy, observation)
+        if move.characters is not None:
+            session.reject(Turn("agent", move.text, reasoning=move.reasoning, characters=move.characters))
+            return
         if move.problem is not None:
             observation = session.refuse(move.text, move.problem, move.reasoning, move.call)
             if move.finish_reason == CUT:  # the next call would be cut off too
@@ -357,6 +371,8 @@ async def play(session: Session, policy: Policy, observation: str) -> None:
         else:
             observation = await session.act(move.text, move.reasoning, move.call)
         name_unusable(session.outcome(), move.text, move.finish_reason)
+        if move.ended and not session.done:
+            session.give_up()
         if move.ended and session.outcome().status == "invalid_action":
             session.outcome().error = NO_FINISH
 

@@ -13,7 +13,7 @@ process and shared.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
@@ -33,6 +33,7 @@ from medagent.fhir_episodes.settings import FhirSettings
 from medagent.fhir_episodes.task import FhirItem, FhirTask
 from medagent.fhir_episodes.tools import Toolbox, call
 from medagent.models.base import Tool
+from medagent.reports.tables import say
 
 E = TypeVar("E", bound="OpenEpisode")
 T = TypeVar("T")
@@ -42,7 +43,8 @@ class EpisodeSource:
     """The shared parts of one benchmark's episodes, by its settings. Each part is opened at its first use."""
 
     def __init__(self, benchmark: FhirBenchmark[Any], settings: FhirSettings) -> None:
-        self.benchmark, self.settings = benchmark, settings
+        self.benchmark = benchmark
+        self.settings = settings
 
     @classmethod
     def of(cls, benchmark: FhirBenchmark[Any], values: Mapping[str, Any]) -> EpisodeSource:
@@ -54,9 +56,9 @@ class EpisodeSource:
     def by(cls, benchmark: FhirBenchmark[Any], settings: FhirSettings) -> EpisodeSource:
         """The source for these settings of the benchmark. Raises UserError for options that no episode has."""
         for name in sorted(settings.model_fields_set):
-            one = option_of(type(settings), name)
-            if one is None or "episode" not in one.option.for_:
-                known = ", ".join(sorted(one.name for one in options(type(settings), "episode")))
+            option = option_of(type(settings), name)
+            if option is None or "episode" not in option.option.for_:
+                known = ", ".join(sorted(option.name for option in options(type(settings), "episode")))
                 raise UserError(f"{name}: unknown option of an episode; the options are {known}")
         if settings.protocol not in ("text", "tools"):
             raise UserError(f"--protocol {settings.protocol}: an episode acts by text or tools")
@@ -65,7 +67,7 @@ class EpisodeSource:
     @cached_property
     def items(self) -> Mapping[str, FhirItem]:
         """The items by id. Raises UserError."""
-        return {item.id: item for item in self.benchmark.items(self.settings)}
+        return {item.id: item for item in self.benchmark.read_items(self.settings)}
 
     @cached_property
     def mixed(self) -> Mapping[str, FhirItem]:
@@ -74,7 +76,8 @@ class EpisodeSource:
 
     def item(self, task: Any) -> FhirItem:
         """The item of a task's id, or of a task. Raises UserError for an unknown id."""
-        known = self.items.get(task.id if isinstance(task, FhirTask) else task if isinstance(task, str) else "")
+        name = task.id if isinstance(task, FhirTask) else task
+        known = self.items.get(name) if isinstance(name, str) else None
         return known or self.benchmark.item(self.settings, task)
 
     @cached_property
@@ -99,8 +102,8 @@ class EpisodeSource:
 
     def open_record(self, base: str) -> EmbeddedEhr:
         """An embedded server with the patients, for this base. Raises UserError."""
-        file = self.benchmark.patients(self.settings, lambda _: None)
-        return EmbeddedEhr.open(file.path, base, self.benchmark.now(self.settings))
+        file = self.benchmark.patients(self.settings, say)
+        return EmbeddedEhr.open(file.path, base, self.benchmark.now(self.settings), self.settings.pages)
 
     def score(self, item: FhirItem, outcome: Outcome) -> Score:
         """The score of an outcome, ended or not."""
@@ -118,8 +121,10 @@ class OpenEpisode:
     """The common part of both kinds of episodes. Call `reset`, then `act` or `call` until `done`, then `verdict`."""
 
     def __init__(self, item: FhirItem, session: Session, source: EpisodeSource) -> None:
-        self.task = item.record
-        self._item, self._session, self._source = item, session, source
+        self.task = item.task
+        self._item = item
+        self._session = session
+        self._source = source
 
     def reset(self) -> str:
         """Start again with a fresh overlay; returns the prompt."""
@@ -147,7 +152,7 @@ class OpenEpisode:
 
     @property
     def pair(self) -> str:
-        """The name that two twins share; empty for other items. Do not show it to an agent."""
+        """The name that twins share; empty for other items. Do not show it to an agent."""
         return self._item.pair
 
     @property
@@ -188,41 +193,49 @@ class SyncEpisode(OpenEpisode):
 
 
 class EpisodeContext:
-    """An episode that is not open yet: a context manager for `with` and `async with`."""
+    """An episode that is not open yet: a context manager for `with` and `async with`, which can be entered again."""
 
     def __init__(self, item: FhirItem, key: str, source: EpisodeSource) -> None:
-        self._item, self._key, self._source = item, key, source
-        self._stack = AsyncExitStack()
+        self._item = item
+        self._key = key
+        self._source = source
+        self._open: list[ExitStack] = []
+        self._open_async: list[AsyncExitStack] = []
 
     async def __aenter__(self) -> Episode:
         settings = self._source.settings
-        ehr: Ehr = self._source.embedded if settings.fhir is None else await self._server(settings)
-        check = self._source.benchmark.chart_check(settings)
-        if check is not None:
-            await self._stack.enter_async_context(check.around(self._item.task, ehr, self._key))
-        record = await self._stack.enter_async_context(ehr.session(self._key, self._item.change))
-        return self._opened(Episode, record)
+        async with AsyncExitStack() as stack:
+            ehr: Ehr = self._source.embedded if settings.fhir is None else await self._server(settings, stack)
+            check = self._source.benchmark.chart_check(settings)
+            if check is not None:
+                await stack.enter_async_context(check.around(self._item.task, ehr, self._key))
+            record = await stack.enter_async_context(ehr.session(self._key, self._item.change, self._item.chart))
+            episode = self._episode(Episode, record)
+            self._open_async.append(stack.pop_all())
+        return episode
 
-    async def _server(self, settings: FhirSettings) -> Ehr:
+    async def _server(self, settings: FhirSettings, stack: AsyncExitStack) -> Ehr:
         if settings.private:
             check_own_code("a program that opens episodes", settings.send_patient_data)
         choice = server_choice(settings, self._source.benchmark.now(settings))
-        return await self._stack.enter_async_context(choice.open(settings.api_base))
+        return await stack.enter_async_context(choice.open(settings.api_base))
 
     async def __aexit__(self, *error: Any) -> None:
-        await self._stack.__aexit__(*error)
+        await self._open_async.pop().__aexit__(*error)
 
     def __enter__(self) -> SyncEpisode:
         if self._source.settings.fhir is not None:
             raise UserError("an external FHIR server needs `async with medagent.episode(…)`")
-        ehr = self._source.embedded
-        record = blocking(self._stack.enter_async_context(ehr.session(self._key, self._item.change)))
-        return self._opened(SyncEpisode, record)
+        with ExitStack() as stack:
+            record = stack.enter_context(self._source.embedded.overlay(self._key, self._item.change, self._item.chart))
+            episode = self._episode(SyncEpisode, record)
+            self._open.append(stack.pop_all())
+        return episode
 
     def __exit__(self, *error: Any) -> None:
-        blocking(self._stack.__aexit__(*error))
+        self._open.pop().__exit__(*error)
 
-    def _opened(self, kind: type[E], record: EhrSession) -> E:
+    def _episode(self, kind: type[E], record: EhrSession) -> E:
         session = Session(self._item.task, record, self._source.protocol, self._source.settings.session_rules)
         return kind(self._item, session, self._source)
 

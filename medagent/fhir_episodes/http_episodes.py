@@ -2,7 +2,7 @@
 
     with medagent.serve_episodes() as server, server.open("task5_7") as e:
         my_agent(e.prompt)                  # or by e.base and e.headers, and the words of e.task
-        e.finish(["S6534835"])
+        e.finish(["S9214313"])
     print(e.verdict().correct, e.outcome().writes)
 
 The requests to a base become a transcript of the text protocol: a read is a GET, and a stored resource is an accepted
@@ -94,7 +94,12 @@ class HttpEpisodes(Closing):
         rewrite = partial(handled, handling=handling)
         refuse = partial(refusal, all_writes=self.all_writes)
         record = self._episodes.open(
-            seed=key or f"{item.id}#1", now=now, refuse=refuse, rewrite=rewrite, amendment=item.change
+            seed=key or f"{item.id}#1",
+            now=now,
+            refuse=refuse,
+            rewrite=rewrite,
+            amendment=item.change,
+            chart=item.chart,
         )
         return HttpEpisode(item, record, self)
 
@@ -124,7 +129,8 @@ class HttpEpisode(Closing):
     """
 
     def __init__(self, item: FhirItem, record: Record, episodes: HttpEpisodes) -> None:
-        self.task, self._item = item.record, item
+        self.task = item.task
+        self._item = item
         self._record = record
         self._episodes = episodes
         self._end: End | None = None
@@ -164,11 +170,11 @@ class HttpEpisode(Closing):
     def outcome(self) -> Outcome:
         """The outcome so far, in the format of the text protocol; `status` is None until the episode ends."""
         shown = self._episodes.source.settings.api_base.rstrip("/")
-        own = re.compile(rf"https?://[^/\s\"]+/episodes/{self._record.id}/fhir")
-        exchanges = [_ShownExchange(exchange, own, shown) for exchange in list(self._record.exchanges)]
+        private_base = re.compile(rf"https?://[^/\s\"]+/episodes/{self._record.id}/fhir")
+        exchanges = [_ShownExchange(exchange, private_base, shown) for exchange in list(self._record.exchanges)]
         outcome = _outcome(self._prompt(shown, "…"), exchanges, self._end, self._episodes.protocol)
         if self._episodes.source.settings.session_rules.handling is not None:
-            outcome.reads = [one.as_read for one in exchanges if one.read is not None]
+            outcome.reads = [exchange.as_read for exchange in exchanges if exchange.read is not None]
         if self._episodes.all_writes:
             outcome.changes = self._episodes.changes(self._record)
         return outcome
@@ -182,12 +188,12 @@ class HttpEpisode(Closing):
         self._episodes.drop(self._record)
 
     def _prompt(self, base: str, token: str) -> str:
-        return self._episodes.protocol.first_message(base, self.task.context, self.task.instruction, token)
+        return self._episodes.protocol.first_message(base, self._item.context, self._item.question, token)
 
 
 def http_options(benchmark: FhirBenchmark[Any]) -> list[str]:
     """The options of a benchmark's episodes that apply over HTTP."""
-    return [one.name for one in options_of(benchmark.Settings, "episode") if one.name not in _ACTS]
+    return [option.name for option in options_of(benchmark.Settings, "episode") if option.name not in _ACTS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +201,16 @@ class _ShownExchange:
     """An exchange as the transcript shows it: the private base, on any host, is replaced by the `shown` one."""
 
     exchange: Exchange
-    own: re.Pattern[str]
+    base: re.Pattern[str]
     shown: str
 
     @property
     def body(self) -> str:
-        return self.own.sub(self.shown, self.exchange.body.decode("utf-8", "replace"))
+        return self.base.sub(self.shown, self.exchange.body.decode("utf-8", "replace"))
 
     @property
     def answer(self) -> str:
-        return self.own.sub(self.shown, self.exchange.answer.decode("utf-8", "replace"))
+        return self.base.sub(self.shown, self.exchange.answer.decode("utf-8", "replace"))
 
     @property
     def read(self) -> str | None:
@@ -226,8 +232,8 @@ class _ShownExchange:
 
 def outcome_of(exchanges: Sequence[Exchange], answers: str | None, shown: str) -> Outcome:
     """The outcome of an episode from its log; `shown` is its base, and `answers` is None if it is not finished."""
-    own = re.compile(re.escape(shown))
-    shown_exchanges = [_ShownExchange(exchange, own, shown) for exchange in exchanges]
+    base = re.compile(re.escape(shown))
+    shown_exchanges = [_ShownExchange(exchange, base, shown) for exchange in exchanges]
     protocol = load_protocol("http").with_writes()
     return _outcome("", shown_exchanges, None if answers is None else _finished(answers), protocol)
 
@@ -239,8 +245,8 @@ def _finished(answers: str) -> End:
 def _outcome(prompt: str, exchanges: Sequence[_ShownExchange], end: End | None, protocol: Protocol) -> Outcome:
     """The exchanges in the format of the text protocol."""
     outcome = Outcome(transcript=[Turn("user", prompt)])
-    for one in exchanges:
-        _add(outcome, one, protocol)
+    for exchange in exchanges:
+        _add(outcome, exchange, protocol)
     if end is not None:
         outcome.status, message, outcome.answer = end
         outcome.transcript.append(Turn("agent", message))

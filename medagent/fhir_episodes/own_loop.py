@@ -46,9 +46,14 @@ class Env:
     """
 
     def __init__(self, session: Session, toolbox: Toolbox, spent: Spent, http: str, key: str, seed: int | None) -> None:
-        self.http, self.key, self.seed = http, key, seed
-        self._session, self._toolbox, self._spent = session, toolbox, spent
-        self._loop, self._lock = asyncio.get_running_loop(), asyncio.Lock()
+        self.http = http
+        self.key = key
+        self.seed = seed
+        self._session = session
+        self._toolbox = toolbox
+        self._spent = spent
+        self._loop = asyncio.get_running_loop()
+        self._lock = asyncio.Lock()
 
     @property
     def tools(self) -> list[Tool]:
@@ -82,7 +87,15 @@ class Env:
             return await take() or _OVER
 
     def call_blocking(self, tool: str, /, **arguments: Any) -> str:
-        """`call` for another thread than the event loop's, such as a thread of `asyncio.to_thread`."""
+        """`call` for another thread than the event loop's, such as a thread of `asyncio.to_thread`.
+
+        Raises RuntimeError in the event loop's own thread, where it would wait for itself.
+        """
+        if _runs_in_this_thread(self._loop):
+            raise RuntimeError(
+                "env.call_blocking was called in the event loop's own thread: write `await env.call(…)`, or call it "
+                "from a thread of `asyncio.to_thread`"
+            )
         return asyncio.run_coroutine_threadsafe(self.call(tool, **arguments), self._loop).result()
 
     def spend(
@@ -96,6 +109,13 @@ class Env:
         if cost is None and (price := find_price(model)) is not None:
             cost = price.cost(usage)
         self._spent.add(Completion("", usage, cost=cost, model=model or None))
+
+
+def _runs_in_this_thread(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:  # no loop runs here
+        return False
 
 
 async def solve(agent: Agent, task: Any, session: Session, env: Env, spent: Spent) -> None:
@@ -134,7 +154,9 @@ def check_settings(agent: type[Agent], settings: RunSettings) -> None:
     if getattr(settings, "loop", None):
         raise UserError(f"--loop: {name} defines `solve`, which acts by tools; leave --loop out")
     limits = ("max_cost", "max_tokens_total", "unit_cost", "unit_tokens")
-    limited = [one.written for one in options(type(settings)) if one.name in limits and getattr(settings, one.name)]
+    limited = [
+        option.written for option in options(type(settings)) if option.name in limits and getattr(settings, option.name)
+    ]
     if limited and not agent.reports_use:
         raise UserError(
             f"{limited[0]} cannot be kept: {name} owns its loop, and its token use is unknown. If "
@@ -172,8 +194,8 @@ class Watched:
         self.last = await self._record.write(request)
         return self.last
 
-    async def rehearse(self, target: str, body: str) -> Reply | None:
-        self.last = await self._record.rehearse(target, body)
+    async def preview(self, target: str, body: str) -> Reply | None:
+        self.last = await self._record.preview(target, body)
         return self.last
 
     def changes(self) -> list[Change] | None:
@@ -206,9 +228,9 @@ class OwnBases:
         session, record = self._open[token]
         if problem := refusal(request.method, path, all_writes=session.all_writes):
             return _outcome(405, problem)
-        own = f"{self.address}/{token}/fhir"
-        body = (await request.text()).replace(own, self._shown)
-        query = request.rel_url.raw_query_string.replace(own, self._shown)
+        private_base = f"{self.address}/{token}/fhir"
+        body = (await request.text()).replace(private_base, self._shown)
+        query = request.rel_url.raw_query_string.replace(private_base, self._shown)
         names = ("If-Match", "If-None-Exist") if session.all_writes else ()
         conditions = tuple((name, request.headers[name]) for name in names if name in request.headers)
         search = f"?{query}" if query and request.method != "POST" else ""
@@ -222,7 +244,7 @@ class OwnBases:
         except SessionEndedError as error:
             return _outcome(410, str(error))
         reply = record.last or Reply(400, _document(text))
-        return _response(reply.status, reply.text.replace(self._shown, own))
+        return _response(reply.status, reply.text.replace(self._shown, private_base))
 
 
 @asynccontextmanager

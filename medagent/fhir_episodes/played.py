@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from medagent.core.clock import wall_clock
 from medagent.core.named_paths import remember_options
-from medagent.core.options import Field, options
+from medagent.core.options import OptionField, options
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Say
 from medagent.engine.folder import Journals, Run, RunFolder
@@ -26,7 +26,7 @@ from medagent.engine.plan import JOURNAL, Plan
 from medagent.engine.report import write_report
 from medagent.engine.results import Graded, Standing, compose
 from medagent.engine.scores import SCORES, Scoring, StoredScores
-from medagent.fhir_episodes.benchmark import FhirBenchmark, as_begun
+from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.episodes import EpisodeSource
 from medagent.fhir_episodes.settings import FhirSettings, own_options
@@ -39,16 +39,15 @@ _OPTIONS = frozenset(
 """The options of every run that apply when clients act."""
 
 
-def played_options(model: type[FhirSettings]) -> Iterator[Field]:
+def played_options(model: type[FhirSettings]) -> Iterator[OptionField]:
     """The options of this run: those that select a benchmark's tasks, and those that apply when clients act."""
     names = _OPTIONS.union(own_options(model))
-    return (one for one in options(model) if one.name in names)
+    return (option for option in options(model) if option.name in names)
 
 
 def played_source(benchmark: FhirBenchmark[Any], settings: FhirSettings, who: str) -> EpisodeSource:
     """The source of the episodes of such a run."""
-    begun = as_begun(settings, played_folder(benchmark, settings, who))
-    return EpisodeSource(benchmark, begun.model_copy(update={"protocol": "tools", "loop": None}))
+    return EpisodeSource(benchmark, settings.model_copy(update={"protocol": "tools", "loop": None}))
 
 
 def played_folder(benchmark: FhirBenchmark[Any], settings: FhirSettings, who: str) -> Path:
@@ -60,7 +59,9 @@ class PlayedRun:
     """The folder of such a run, open. Use `open`, as a context manager."""
 
     def __init__(self, benchmark: FhirBenchmark[Any], plan: Plan, command: str) -> None:
-        self._benchmark, self._plan, self._command = benchmark, plan, command
+        self._benchmark = benchmark
+        self._plan = plan
+        self._command = command
         self._stack = ExitStack()
         self._trials: Counter[str] = Counter()
 
@@ -70,7 +71,6 @@ class PlayedRun:
     ) -> Self:
         """The run of `who`, which acts by tools, in the folder that settings name. Raises UserError."""
         folder = played_folder(benchmark, settings, who)
-        settings = as_begun(settings, folder)
         plan = await benchmark.plan(settings.model_copy(update={"agent": _NOBODY}), say)
         protocol = benchmark.session_protocol(settings, "tools")
         decides = {
@@ -134,5 +134,7 @@ class PlayedRun:
                 scoring: Scoring[EpisodeRow] = Scoring(items, grader, self._journal, stored)
                 scores = blocking(scoring.of_units(self._journal.units))
                 files = self._benchmark.write(run, scores)
-                graded = Graded(scores, figures_of(grader, scores), grader.rules, grader.digests, files)
+                graded = Graded(
+                    scores, figures_of(grader, scores), grader.rules, grader.rules_version, grader.digests, files
+                )
             write_report(self.path, compose(self._benchmark, self.path, graded, self._journals, standing))

@@ -9,14 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from medagent.agents.skills import Skill, skill_files
 from medagent.core.errors import UserError
-from medagent.core.options import Setting
+from medagent.fhir_episodes.terminology import terminology_functions
 from medagent.models.wording import fill
+from medagent.sandbox.base import FILES
 from refsol.files import read_text
 from refsol.schema import fault_text
 
@@ -97,20 +100,22 @@ class Protocol(BaseModel):
     """The protocol's tools; if empty, each function is a tool."""
     finish: str = "answers"
     """Tools only: the parameter of `finish`."""
-    formerly: dict[str, str] = {}
-    """Parts of the prompt, each with its words in the version before."""
+    terminology: bool = False
+    """Tools only: whether agents get the tool for value sets and code systems."""
     write_done: str = ""
     """After a write that only episodes with all writes carry out: {method}, {status}, {body}. Empty: there is none."""
     write_refused: str = ""
     """After a refused write of this kind: {method}, {error}."""
+    skills: tuple[Skill, ...] = ()
+    """The skills of the run. The system prompt contains their instructions."""
 
     @property
     def digest(self) -> str:
         """SHA-256 of all texts that the agent can read."""
         # The digest of a protocol without these texts is the same as before they were introduced.
-        later = ("system", "no_program", "tools", "finish", "write_done", "write_refused")
+        later = ("system", "no_program", "tools", "finish", "terminology", "write_done", "write_refused", "skills")
         left_out = {name for name in later if getattr(self, name) == Protocol.model_fields[name].default}
-        read = self.model_dump_json(exclude={*left_out, "formerly"})
+        read = self.model_dump_json(exclude=left_out)
         return hashlib.sha256(read.encode()).hexdigest()
 
     @property
@@ -121,32 +126,46 @@ class Protocol(BaseModel):
         listed = [tool.model_dump() for tool in self.tools]
         return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
 
-    def begun_with(self, digest: Setting) -> Protocol:
-        """The protocol of a run that began with this digest: with the earlier prompt if its digest is this one."""
-        prompt = self.prompt
-        for now, before in self.formerly.items():
-            prompt = prompt.replace(now, before)
-        earlier = self.model_copy(update={"prompt": prompt})
-        return earlier if earlier.digest == digest else self
-
     def with_writes(self) -> Protocol:
         """A copy for episodes that carry out all writes: the prompt lists them before the task."""
         words = tomllib.loads((_HERE / "writes.toml").read_text(encoding="utf-8"))
         more = words.pop("more")[self.kind].strip("\n")
         return self.model_copy(update={**words, "prompt": _before_task(self.prompt, more)})
 
+    def with_terminology(self) -> Protocol:
+        """A copy for episodes whose agents look up value sets and codes: with a tool, or as further functions."""
+        if self.kind == "tools":
+            return self.model_copy(update={"terminology": True})
+        further = terminology_functions()
+        functions = (*self.functions, *map(FhirFunction.model_validate, further))
+        text = json.dumps([*json.loads(self.functions_text or "[]"), *further])
+        return self.model_copy(update={"functions": functions, "functions_text": text})
+
     def worded(self, *, prompt: Path | None, system: Path | None) -> Protocol:
         """A copy with the user's prompt and system prompt, from text files.
 
         Raises UserError if a file is empty or cannot be read, or if the prompt lacks the question.
         """
-        own = {name: _text(path) for name, path in (("prompt", prompt), ("system", system)) if path is not None}
-        if prompt is not None and "{question}" not in own["prompt"]:
+        texts = {name: _text(path) for name, path in (("prompt", prompt), ("system", system)) if path is not None}
+        if prompt is not None and "{question}" not in texts["prompt"]:
             raise UserError(
                 f"{prompt}: lacks {{question}}, so agents would not see the task; fields: {{question}}, {{context}}, "
                 "{api_base}, {functions}"
             )
-        return self.model_copy(update=own)
+        return self.model_copy(update=texts)
+
+    def with_skills(self, skills: tuple[Skill, ...]) -> Protocol:
+        """A copy with the instructions of skills after the system prompt, and a way to read their further files."""
+        if not skills:
+            return self
+        words = [
+            *([self.system] if self.system else []),
+            *(f"# Skill {skill.name}\n\n{skill.body}" for skill in skills),
+        ]
+        files = skill_files(skills)
+        if files:
+            words.append({"code": _in_folder, "tools": _by_tool}.get(self.kind, _appended)(files))
+        return self.model_copy(update={"system": "\n\n".join(words), "skills": skills})
 
     def first_message(self, api_base: str, context: str, question: str, token: str = "") -> str:
         """The prompt of one task; `token` is the FHIR base's if the agent uses its own HTTP client."""
@@ -158,6 +177,32 @@ class Protocol(BaseModel):
             question=question,
             token=token,
         )
+
+
+APPENDED = 20_000
+"""The most characters of skills' further files that the system prompt contains if an agent acts by text."""
+
+
+def _by_tool(files: Mapping[str, str]) -> str:
+    return f"read_skill_file(path) shows a further file of the skills: {', '.join(files)}."
+
+
+def _in_folder(files: Mapping[str, str]) -> str:
+    return f"The read-only folder {FILES} contains further files of the skills: {', '.join(files)}."
+
+
+def _appended(files: Mapping[str, str]) -> str:
+    """The files, as many as fit, and the names of the others."""
+    room, shown, left = APPENDED, list[str](), list[str]()
+    for path, text in files.items():
+        if len(text) > room:
+            left.append(path)
+            continue
+        room -= len(text)
+        shown.append(f"## File {path}\n\n{text.strip()}")
+    if left:
+        shown.append(f"These files of the skills are too long to be shown: {', '.join(left)}.")
+    return "\n\n".join(shown)
 
 
 def _before_task(prompt: str, paragraph: str) -> str:
@@ -187,9 +232,9 @@ def load_protocol(
     try:
         fields: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         listed = json.loads(source.read_text(encoding="utf-8"))
-        own = json.loads(tools.read_text(encoding="utf-8")) if tools else []
+        stated_tools = json.loads(tools.read_text(encoding="utf-8")) if tools else []
         return Protocol.model_validate(
-            {**fields, "functions": listed, "functions_text": json.dumps(listed), "tools": own}
+            {**fields, "functions": listed, "functions_text": json.dumps(listed), "tools": stated_tools}
         )
     except OSError as error:
         raise UserError(f"{error.filename}: cannot be read: {error.strerror}") from None

@@ -69,8 +69,9 @@ def _name(pair: str) -> str:
 
 def _corrected(kind: str, pair: str) -> str:
     name, equals, value = pair.partition("=")
-    means_id = name == "id" or (kind == "Patient" and name == "patient")
-    return f"_id{equals}{value.removeprefix('Patient/') if kind == 'Patient' else value}" if means_id else pair
+    if kind == "Patient" and name in ("id", "patient"):
+        return f"_id{equals}{value.removeprefix('Patient/')}"
+    return f"_id{equals}{value}" if name == "id" else pair
 
 
 def _is_known(kind: str, name: str) -> bool:
@@ -92,9 +93,9 @@ def read_page(text: str) -> Page:
         bundle := as_object(json_value(f"{head.rstrip().rstrip(',')}}}"))
     ):  # HAPI's layout: parsing the whole text is not needed
         ids: dict[str, list[str]] = {}
-        for kind, one in _RESOURCE.findall(rest):
+        for kind, resource_id in _RESOURCE.findall(rest):
             if kind != _OUTCOME:
-                ids.setdefault(kind, []).append(one)
+                ids.setdefault(kind, []).append(resource_id)
         return Page(ids, next_link(bundle))
     document = as_object(json_value(text))
     return Page(ids_of(resources_of(document)), next_link(document))
@@ -105,16 +106,20 @@ def resources_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     if document.get("resourceType") != "Bundle":
         return [dict(document)] if document.get("resourceType") not in (None, _OUTCOME) else []
     entries = document.get("entry")
-    resources = [one.get("resource") for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
-    return [one for one in resources if isinstance(one, dict) and one.get("resourceType") != _OUTCOME]
+    resources = (
+        [entry.get("resource") for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    )
+    return [
+        resource for resource in resources if isinstance(resource, dict) and resource.get("resourceType") != _OUTCOME
+    ]
 
 
 def ids_of(resources: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """The ids of resources by type, in order."""
     ids: dict[str, list[str]] = {}
-    for one in resources:
-        if isinstance(one.get("resourceType"), str) and isinstance(one.get("id"), str):
-            ids.setdefault(one["resourceType"], []).append(one["id"])
+    for resource in resources:
+        if isinstance(resource.get("resourceType"), str) and isinstance(resource.get("id"), str):
+            ids.setdefault(resource["resourceType"], []).append(resource["id"])
     return ids
 
 

@@ -25,13 +25,22 @@ _READ = """
 page = get({url!r})
 before, changes = {{}}, []
 for entry in page.get("entry", []):
-    resource = entry["resource"]
-    changed = {{name: resource[name] for name in resource if repr(resource[name]) != repr(before.get(name))}}
-    changes.append([changed, [name for name in before if name not in resource]])
+    resource, changed, within = entry["resource"], {{}}, {{}}
+    for name in resource:
+        value, old = resource[name], before.get(name)
+        if isinstance(value, dict) and isinstance(old, dict) and list(value) == list(old):
+            parts = {{part: value[part] for part in value if repr(value[part]) != repr(old[part])}}
+            if parts:
+                within[name] = parts
+        elif repr(value) != repr(old):
+            changed[name] = value
+    changes.append([changed, within, [name for name in before if name not in resource]])
     before = resource
 text = str([changes, page.get("link", [])])
 """
-"""Of each resource, the program prints only what differs from the one before, because its output is limited."""
+"""Of each resource, the program prints only what differs from the one before, because its output is limited: elements,
+parts of elements, and the names of missing ones.
+"""
 _PRINT = "print('⟦' + text[{start}:{end}] + '⟧' + str(len(text)))\n"
 
 
@@ -87,10 +96,16 @@ class CodeRuleAgent(RuleAgent):
         yield fenced("\n".join([*lines, f"finish({reached.answer!r})", ""]))
 
 
-def _bundle(changes: list[tuple[dict[str, Any], list[str]]], links: list[Any]) -> dict[str, Any]:
-    """The Bundle of which a program printed the changes from resource to resource, and the links."""
+Difference = tuple[dict[str, Any], dict[str, dict[str, Any]], list[str]]
+"""How a resource differs from the one before: changed elements, changed parts of elements, missing elements."""
+
+
+def _bundle(differences: list[Difference], links: list[Any]) -> dict[str, Any]:
+    """The Bundle of which a program printed the differences from resource to resource, and the links."""
     entries, resource = list[Any](), dict[str, Any]()
-    for changed, missing in changes:
-        resource = {name: value for name, value in resource.items() if name not in missing} | changed
+    for changed, within, missing in differences:
+        unchanged = {name: value for name, value in resource.items() if name not in missing}
+        parts = {name: {**unchanged[name], **values} for name, values in within.items()}
+        resource = {**unchanged, **changed, **parts}
         entries.append({"resource": resource})
     return {"resourceType": "Bundle", "entry": entries, "link": links}

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from medagent.agents.base import excess_text
+from medagent.agents.skills import skill_files
 from medagent.core.errors import SessionEndedError
 from medagent.fhir_data.record import EhrSession, FhirRequest, Reply, TooMuchError, diagnostics
 from medagent.fhir_episodes._calculator import CalculationError, calculated
@@ -46,6 +48,14 @@ NOT_AVAILABLE: Literal["not available"] = "not available"
 StateDifference = list[Change] | Literal["not available"] | None
 """The created, changed and deleted resources in order; over a server of others, only its replies are known."""
 MAX_ROUNDS = 8
+SKILL = "SKILL"
+"""The first word of the action that reads a file of a skill."""
+ATTEMPTS = 3
+"""With hints, the messages in a row without an action until an episode ends."""
+NO_ACTION = (
+    "This message was not carried out: it is not an action. Begin your message with GET, POST or FINISH(, without text "
+    "before it."
+)
 MAX_BODY = 2_000_000
 """The most characters of a write's body; parsing more would delay all other episodes."""
 
@@ -62,6 +72,8 @@ class Turn:
     """For a request: the number of the program that made it."""
     call: MadeCall | None = None
     """The tool call that the content was made from."""
+    characters: int | None = None
+    """The length of a model's message that is over the limit, and of which `content` is the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +136,8 @@ class SessionRules:
     strip_thinking: bool = False
     loop: Loop = "published"
     """Applies to the text protocol only: the published runner does not offer tools."""
+    hints: bool = False
+    """Whether a message that is not an action gets a hint, and only the third in a row ends the episode."""
     handling: Handling | None = None
     """How a GET is changed before it is sent; the ids in its reply are recorded. None: no change and no record."""
 
@@ -141,9 +155,11 @@ class Session:
         self._rules = rules
         self._base = FhirBase(rules.api_base)
         self._published = rules.loop == "published" and protocol.kind == "text"
+        self._skill_files = skill_files(protocol.skills) if protocol.kind == "tools" else {}
         self._calculates = any(tool.method == "CALCULATE" for tool in protocol.tools)
         self._outcome = Outcome()
         self._begun = False
+        self._without_action = 0
         self.failed = False
         """Whether the reply to the last action is an error: of the FHIR server, or in the format of the action."""
 
@@ -155,6 +171,7 @@ class Session:
         if self._begun:
             self._ehr.reset()
         self._begun = True
+        self._without_action = 0
         prompt = self._protocol.first_message(self._base.shown, self.task.context, self.task.instruction)
         self._outcome = Outcome(transcript=[Turn("user", prompt)])
         self._note_changes()
@@ -205,6 +222,17 @@ class Session:
         self._outcome.malformed += malformed
         return self._refuse(unicode_text(message), problem, reasoning, call)
 
+    def reject(self, turn: Turn) -> None:
+        """End the episode with a model's message over the limit."""
+        self._check_open()
+        self._outcome.rounds += 1
+        self._outcome.error = excess_text(turn.characters or 0)
+        self._record_rejected(turn)
+        self._end("invalid_action")
+
+    def _record_rejected(self, turn: Turn) -> None:
+        self._outcome.transcript.append(turn)
+
     async def _respond(self, message: str, reasoning: str | None, call: MadeCall | None) -> str:
         dispatched = strip_thinking(message) if self._rules.strip_thinking else message
         self._outcome.transcript.append(
@@ -212,24 +240,49 @@ class Session:
         )
         self.failed = False
         action = clean(dispatched)
+        reply = await self._dispatched(action)
+        if reply is None and not self.done:
+            return self._not_an_action()
+        self._without_action = 0
+        return "" if reply is None else self._reply(reply)
+
+    async def _dispatched(self, action: str) -> str | None:
+        """The reply to an action. None if it ends the episode, or if it is none."""
         if action.startswith("GET"):
-            reply = await self._get(action[3:].strip())
-        elif stated := self._further_write(action):
-            reply = await self._carry_out(stated)
-        elif action.startswith("POST"):
-            reply = await self._post(action)
-        elif self._calculates and action.startswith("CALCULATE "):
-            reply = self._calculate(action)
-        elif action.startswith("FINISH("):
+            return await self._get(action[3:].strip())
+        if stated := self._further_write(action):
+            return await self._carry_out(stated)
+        if action.startswith("POST"):
+            return await self._post(action)
+        if self._skill_files and action.startswith(f"{SKILL} "):
+            return self._skill_file(action.removeprefix(f"{SKILL} "))
+        if self._calculates and action.startswith("CALCULATE "):
+            return self._calculate(action)
+        if action.startswith("FINISH("):
             self._outcome.answer = action[len("FINISH(") : -1]
-            return self._end("completed")
-        else:
+            self._end("completed")
+        return None
+
+    def _not_an_action(self) -> str:
+        """The hint, or "" if the message ends the episode."""
+        self._without_action += 1
+        if not self._rules.hints or self._without_action == ATTEMPTS:
             return self._end("invalid_action")
-        return self._reply(reply)
+        self.failed = True
+        return self._reply(NO_ACTION)
+
+    def give_up(self) -> None:
+        """End the episode of an agent that sends no further message."""
+        self._end("invalid_action")
 
     def _refuse(self, message: str, problem: str, reasoning: str | None, call: MadeCall | None) -> str:
         self._outcome.transcript.append(Turn("agent", message, reasoning=reasoning, call=call))
         return self._reply(self._tool_error(problem))
+
+    def _skill_file(self, path: str) -> str:
+        """A further file of a skill, or an error that lists the files."""
+        text = self._skill_files.get(path)
+        return self._tool_error(f"no such file; the files are {', '.join(self._skill_files)}") if text is None else text
 
     def _calculate(self, action: str) -> str:
         try:
@@ -368,7 +421,7 @@ class Session:
         url, _, body = action[4:].partition("\n")
         url = url.strip()
         self._check_json(body)
-        return await (self._rehearse(url, body) if self._rules.writes == "ack" else self._execute(url, body))
+        return await (self._preview(url, body) if self._rules.writes == "ack" else self._execute(url, body))
 
     def _check_json(self, body: str) -> None:
         if len(body) > MAX_BODY:
@@ -389,7 +442,7 @@ class Session:
             raise ActionError(write.refused)
         return number
 
-    async def _rehearse(self, url: str, body: str) -> str:
+    async def _preview(self, url: str, body: str) -> str:
         """Record what the server would store for a POST that is only acknowledged; returns the id for the reply.
 
         Raises ActionError for a URL outside the base if the loop is lenient; the published loop does not check it.
@@ -401,7 +454,7 @@ class Session:
                 raise
             return self._kept(Write(url, refused=f"not sent: {error}"))
         try:
-            reply = await self._ehr.rehearse(target, body)
+            reply = await self._ehr.preview(target, body)
         except TooMuchError as error:
             return self._kept(Write(url, refused=f"not carried out: {error}"))
         if reply is None:

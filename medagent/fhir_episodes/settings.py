@@ -9,26 +9,20 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from medagent.core.errors import UserError
-from medagent.core.fhir_token import bearer_token
+from medagent.core.fhir_token import server_headers
 from medagent.core.options import ALL_USES, Option, RunOption, Setting, options, placed
 from medagent.core.wire import without_password
 from medagent.engine.settings import WHO, Count, Positive, RunSettings
+from medagent.fhir_data.record import PAGE_SIZE, Order, Pages
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.session import MAX_ROUNDS, CarriedOut, Loop, SessionRules
 from medagent.models.settings import ModelSettings
 from medagent.sandbox.base import Limits, SandboxName
 
 Writes = Literal["ack", "execute", "private"]
+PAGE_MAX = 5000
 RECORD = "The record"
 CODE = "Agents that act in code"
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip():
-        # The message does not repeat the text: it may be a token without a name.
-        raise UserError("--fhir-header: write it as 'Name: value'")
-    return name.strip(), value.strip()
 
 
 class FhirSettings(RunSettings):
@@ -74,11 +68,17 @@ class FhirSettings(RunSettings):
         Option(RECORD, "place", kind="path", for_=ALL_USES, without="fhir"),
     ] = None
     """FHIR data for the embedded server instead of the bundled hospital: NDJSON, or a file from medagent ehr import."""
+    page_size: Annotated[int, Option(RECORD, kind="value", without="fhir", metavar="N"), Field(ge=1, le=PAGE_MAX)] = (
+        PAGE_SIZE
+    )
+    """The size of a page of the embedded server, for requests without _count."""
+    order: Annotated[Order, Option(RECORD, kind="value", without="fhir", metavar="NAME")] = "stored"
+    """The order of unsorted results of the embedded server: stored, or shuffled (the same for both twins)."""
     fhir: Annotated[str | None, Option(RECORD, kind="address", for_=ALL_USES)] = None
     """The base URL of a FHIR server to use instead of the embedded one."""
     api_base: Annotated[
         str,
-        Option(RECORD, kind="value", flag="shown-base", key="api-base", was="api-base"),
+        Option(RECORD, kind="value", flag="shown-base", key="api-base"),
         Field(pattern=r"^https?://[^/]+/"),
     ] = API_BASE
     """The FHIR base shown to the agent."""
@@ -86,8 +86,8 @@ class FhirSettings(RunSettings):
     protocol: Annotated[Literal["text", "tools", "code"], Option(WHO, kind="value", metavar="NAME")] = "text"
     """With --model: text (as published), tools (tool calling), or code (Python programs, run in a sandbox)."""
     loop: Annotated[Loop | None, Option(WHO, kind="value", for_=("run", "episode"), needs="acts_by_text")] = None
-    """With --protocol text, how to word replies to invalid actions: published (default), the published runner's texts,
-    or lenient, with a hint how to correct the action (for training).
+    """With --protocol text, how to reply to invalid actions: published (default), the published runner's texts, or
+    lenient, with a hint how to correct the action; the third message in a row without one ends the episode.
     """
     max_rounds: Annotated[Count, Option(WHO, kind="value", for_=("run", "episode"))] = MAX_ROUNDS
     """The most messages that an agent may send; with --protocol code, programs."""
@@ -101,12 +101,12 @@ class FhirSettings(RunSettings):
         list[str], Option(RECORD, "place", kind="address", for_=("run", "episode"), needs="private", metavar="HOST")
     ] = Field(default_factory=list)
     """With --writes private, a host beyond this machine that may get patient data; repeatable."""
-    creates_only: bool = False
-    """Whether `execute` means creates only, because an earlier version began the run."""
     prompt: Annotated[Path | None, RunOption(WHO, "place", metavar="FILE", kind="path")] = None
     """Your own first message: a text with {question} and, optionally, {context}, {api_base} and {functions}."""
     system: Annotated[Path | None, RunOption(WHO, "place", metavar="FILE", kind="path", needs="acts_alone")] = None
     """With --model: your own system prompt, sent before the first message."""
+    skill: Annotated[list[Path], RunOption(WHO, "place", metavar="DIR", kind="path")] = Field(default_factory=list)
+    """A folder with a skill for the agent (SKILL.md, as on agentskills.io); repeatable."""
     trial_seed: Annotated[int | None, RunOption(WHO, metavar="N", kind="value", needs="model")] = None
     """The sampling seed of the first trial, N + 1 of the second, and so on (default: none, then 2, 3 …)."""
     cache: Annotated[Path | None, RunOption(WHO, metavar="DIR", kind="path", needs="model")] = None
@@ -115,6 +115,10 @@ class FhirSettings(RunSettings):
         default_factory=list
     )
     """'Name: value', a header for the server of --fhir. For a bearer token, set MEDAGENT_FHIR_TOKEN."""
+    insecure_http: Annotated[
+        bool, Option(RECORD, "effort", kind="address", for_=("run", "episode", "grade"), needs="fhir")
+    ] = False
+    """Send a token over plain HTTP to another machine, where it can be read on the way."""
     ca_file: Annotated[Path | None, RunOption(RECORD, "place", kind="path", needs="fhir")] = None
     """Certificates to trust for the server of --fhir."""
 
@@ -123,6 +127,11 @@ class FhirSettings(RunSettings):
         if self.private and self.fhir is None:
             raise UserError("--writes private needs --fhir URL; without a server, use --writes execute")
         return self
+
+    @property
+    def pages(self) -> Pages:
+        """How the embedded server pages results."""
+        return Pages(self.page_size, self.order)
 
     @property
     def private(self) -> bool:
@@ -160,13 +169,19 @@ class FhirSettings(RunSettings):
         if self.writes == "ack":
             return "ack"
         foreign = self.writes == "execute" and self.fhir is not None and not self.allow_writes
-        return "creates" if self.creates_only or foreign else "execute"
+        return "creates" if foreign else "execute"
 
     @property
     def session_rules(self) -> SessionRules:
         """The rules of every episode."""
-        loop = self.loop_in_effect or "published"
-        return SessionRules(self.api_base, self.max_rounds, self.carried_out, self.strip_thinking, loop)
+        return SessionRules(
+            self.api_base,
+            self.max_rounds,
+            self.carried_out,
+            self.strip_thinking,
+            loop=self.loop_in_effect or "published",
+            hints=self.loop == "lenient",
+        )
 
     @property
     def chat(self) -> ModelSettings | None:
@@ -182,14 +197,16 @@ class FhirSettings(RunSettings):
     @property
     def fhir_headers(self) -> dict[str, str]:
         """The headers for the external server, including the token from the environment. Raises UserError."""
-        return server_headers(self.fhir_header)
+        return server_headers(self.fhir or "", self.fhir_header, self.insecure_http)
 
     def decides(self) -> dict[str, Setting]:
         """See `RunSettings.decides`; for an external FHIR server, only its address is known."""
         decides = super().decides()
         names = own_options(type(self))
-        own = (one for one in options(type(self)) if one.name in names)
-        decides = placed(decides, "writes", {one.key: decides[one.key] for one in own if one.key in decides})
+        fields = (option for option in options(type(self)) if option.name in names)
+        decides = placed(
+            decides, "writes", {option.key: decides[option.key] for option in fields if option.key in decides}
+        )
         if self.acts_alone:
             decides["agent"] = None
         elif self.protocol not in ("tools", "code"):
@@ -199,15 +216,11 @@ class FhirSettings(RunSettings):
             "loop": self.loop_in_effect,
             **({"all-writes": True} if self.carried_out == "execute" else {}),
             "fhir": without_password(self.fhir) if self.fhir else None,
+            "page-size": None if self.page_size == PAGE_SIZE else self.page_size,
+            "order": None if self.order == "stored" else self.order,
         }
 
 
 def own_options(model: type[FhirSettings]) -> list[str]:
     """The names of the options that select a benchmark's tasks, such as `dataset` and `version`."""
-    return [one.name for one in options(model, "episode") if one.name not in FhirSettings.model_fields]
-
-
-def server_headers(texts: list[str]) -> dict[str, str]:
-    """The headers for a FHIR server from the options, and the token from the environment. Raises UserError."""
-    token = bearer_token()
-    return {**dict(map(_header, texts)), **({"Authorization": f"Bearer {token}"} if token else {})}
+    return [option.name for option in options(model, "episode") if option.name not in FhirSettings.model_fields]

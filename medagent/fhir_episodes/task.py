@@ -51,8 +51,19 @@ class FhirItem(Item):
     """The current time of the task, if it is not the same for all tasks."""
     change: Amendment = field(default=(), repr=False, compare=False)
     """What its chart has instead of the data, if it is a twin or has an instruction. Agents do not see it."""
+    chart: str = field(default="", repr=False)
+    """Its own chart: a Bundle or NDJSON, as text. Its episodes have these resources in addition to the patients of the
+    benchmark. A resource of these patients with the same type and id is replaced.
+    """
     injected: Injected | None = field(default=None, repr=False, compare=False)
     """An instruction for agents in its chart."""
+
+    def __post_init__(self) -> None:
+        """Split a Bundle. Raises UserError if it cannot be read."""
+        if '"Bundle"' in self.chart:
+            from medagent.fhir_data.files import chart_lines  # late: it imports the server
+
+            object.__setattr__(self, "chart", chart_lines(self.chart, f"the chart of {self.id}"))
 
     @property
     def task(self) -> FhirTask:

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 from typing import Protocol as Typed
 from urllib.parse import parse_qs, urlencode
 
-from medagent.agents.base import Agent, AgentContext, Move, counted
+from medagent.agents.base import LONGEST_MESSAGE, Agent, AgentContext, Move, counted, model_move
+from medagent.agents.skills import skill_files
 from medagent.engine.rows import Spent
 from medagent.fhir_episodes.protocol import Protocol, ProtocolTool
-from medagent.fhir_episodes.session import MAX_BODY, Session
+from medagent.fhir_episodes.session import SKILL, Session
+from medagent.fhir_episodes.terminology import (
+    TerminologyArgumentsError,
+    action_of_call,
+    call_of_url,
+    terminology_tool,
+)
 from medagent.fhir_episodes.writes import (
     WriteArgumentsError,
     call_of_write,
@@ -26,7 +33,16 @@ from medagent.fhir_episodes.writes import (
     write_tools,
 )
 from medagent.models.base import ChatModel, MadeCall, Message, Tool, ToolCall
-from refsol.json_values import json_value, unicode_json
+from medagent.models.calls import (
+    MOST_ARGUMENTS,
+    ArgumentsError,
+    excess,
+    made_call,
+    parse_arguments,
+    shortened,
+    within_limits,
+)
+from refsol.json_values import json_value
 
 FINISH_TEXT = "Ends the work with the answers."
 
@@ -38,6 +54,16 @@ def finish_tool(argument: str) -> Tool:
 
 
 FINISH = finish_tool("answers")
+
+
+READ_SKILL_FILE = "read_skill_file"
+
+
+def _skill_tool(paths: Sequence[str]) -> Tool:
+    """The tool that shows the further files of the run's skills."""
+    path = {"type": "string", "enum": list(paths), "description": "The skill's name and the file's path in it."}
+    words = "Shows a further file of a skill."
+    return Tool(READ_SKILL_FILE, words, {"type": "object", "properties": {"path": path}, "required": ["path"]})
 
 
 class ToolError(ValueError):
@@ -53,35 +79,56 @@ class Toolbox:
     finish: Tool = FINISH
     writes: Mapping[str, Tool] = field(default_factory=dict)
     """The tools for all writes, if the episode carries them out."""
+    terminology: Tool | None = None
+    """The tool for value sets and code systems, if the benchmark asks for it."""
+    skill_file: Tool | None = None
+    """The tool for the further files of skills, if there are any."""
 
     @classmethod
     def of(cls, protocol: Protocol, api_base: str) -> Toolbox:
         """The tools of a protocol for the FHIR base shown to agents."""
-        own = {tool.name: tool for tool in protocol.tools}
+        stated = {tool.name: tool for tool in protocol.tools}
         writes = write_tools() if protocol.write_done else {}
-        return cls(api_base.rstrip("/"), own or _made(protocol), finish_tool(protocol.finish), writes)
+        terminology = terminology_tool() if protocol.terminology else None
+        paths = list(skill_files(protocol.skills))
+        return cls(
+            api_base.rstrip("/"),
+            stated or _made(protocol),
+            finish_tool(protocol.finish),
+            writes,
+            terminology,
+            _skill_tool(paths) if paths else None,
+        )
 
     def tools(self) -> list[Tool]:
         """The tools that the model gets."""
-        functions = [Tool(name, one.description, one.parameters) for name, one in self.functions.items()]
-        return [*functions, *self.writes.values(), self.finish]
+        functions = [Tool(name, function.description, function.parameters) for name, function in self.functions.items()]
+        further = [tool for tool in (self.terminology, *self.writes.values(), self.skill_file) if tool is not None]
+        return [*functions, *further, self.finish]
 
     def action(self, call: ToolCall) -> str:
         """The action of a call. Raises ToolError for an unknown tool, or arguments that are not a JSON object."""
-        arguments = _arguments(call.arguments)
+        try:
+            arguments = parse_arguments(call.arguments)
+        except ArgumentsError as error:
+            raise ToolError(str(error)) from None
         if call.name == self.finish.name:
             name = self._answers
             if not isinstance(arguments.get(name), list):
                 raise ToolError(f"finish takes `{name}`, a list")
             return f"FINISH({json.dumps(arguments[name], ensure_ascii=False)})"
-        if call.name in self.writes:
-            try:
+        try:
+            if call.name in self.writes:
                 return write_of_call(call.name, arguments, self.api_base).action
-            except WriteArgumentsError as error:
-                raise ToolError(str(error)) from None
+            if self.terminology and call.name == self.terminology.name:
+                return action_of_call(arguments, self.api_base)
+        except (WriteArgumentsError, TerminologyArgumentsError) as error:
+            raise ToolError(str(error)) from None
+        if self.skill_file and call.name == self.skill_file.name:
+            return skill_action(arguments.get("path"))
         tool = self.functions.get(call.name)
         if tool is None:
-            names = ", ".join([*self.functions, *self.writes, self.finish.name])
+            names = ", ".join(tool.name for tool in self.tools())
             raise ToolError(f"unknown tool {call.name!r}; the tools are {names}")
         if tool.method == "CALCULATE":
             expression = arguments.get("expression")
@@ -103,12 +150,16 @@ class Toolbox:
         if action.startswith("FINISH("):
             answer = action.strip()[len("FINISH(") : -1]
             return self.finish.name, {self._answers: json_value(answer, answer)}
+        if method == SKILL and self.skill_file:
+            return self.skill_file.name, {"path": rest}
         if method == "CALCULATE" and (calculators := self._named(method, "")):
             return calculators[0], {"expression": rest}
         if method != "GET" and (written := self._write_call(action)) is not None:
             return written
         if method not in ("GET", "POST"):
             return "message", {"text": action}
+        if method == "GET" and self.terminology and (looked_up := call_of_url(url, self.api_base)) is not None:
+            return looked_up
         resource_type, _, query = url.strip().removeprefix(f"{self.api_base}/").partition("?")
         if method == "POST":
             resource = json_value(body, body)
@@ -133,7 +184,11 @@ class Toolbox:
         return str(next(iter(self.finish.parameters["properties"])))
 
     def _named(self, method: str, resource_type: str) -> list[str]:
-        return [n for n, one in self.functions.items() if (one.method, one.resource_type) == (method, resource_type)]
+        return [
+            n
+            for n, function in self.functions.items()
+            if (function.method, function.resource_type) == (method, resource_type)
+        ]
 
     def _fitting(self, method: str, resource_type: str, stated: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
         """The tool that fits a search or a creation best, with the arguments that its call needs."""
@@ -151,17 +206,34 @@ class Toolbox:
         return name, {key: value for key, value in stated.items() if fixed.get(key) != value}
 
 
+def skill_action(path: object) -> str:
+    """The action that reads a skill's file. Raises ToolError if the path is not a text."""
+    if not isinstance(path, str):
+        raise ToolError(f"{READ_SKILL_FILE} takes `path`, a text")
+    return f"{SKILL} {path}"
+
+
 async def call(session: Session, toolbox: Toolbox, tool: str, arguments: Mapping[str, Any] | str) -> str:
     """Take one tool call, for programs that make calls themselves; returns the reply. If the call cannot be read as an
     action, the reply is the reason.
     """
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    made = MadeCall(tool, text)
+    called = ToolCall("", tool, arguments if isinstance(arguments, str) else json.dumps(arguments))
+    made = made_call(replace(called, arguments=shortened(called.arguments, MOST_ARGUMENTS)))
     try:
-        action = toolbox.action(ToolCall("", tool, text))
+        action = _action(toolbox, called, made)
     except ToolError as error:
-        return session.refuse(f"{tool}({text})", str(error), call=made)
+        return session.refuse(made.written, str(error), call=made)
     return await session.act(action, call=made)
+
+
+def _action(tools: Calls, call: ToolCall, made: MadeCall) -> str:
+    """The action of a call within all limits; `made` is how the call is stored. Raises ToolError."""
+    if too_long := excess(made):
+        raise ToolError(too_long)
+    action = tools.action(call)
+    if len(action) > LONGEST_MESSAGE:  # a URL may be longer than the arguments that it is made from
+        raise ToolError(f"the arguments make a request of {len(action):,} characters; the limit is {LONGEST_MESSAGE:,}")
+    return action
 
 
 def _made(protocol: Protocol) -> dict[str, ProtocolTool]:
@@ -171,10 +243,10 @@ def _made(protocol: Protocol) -> dict[str, ProtocolTool]:
     tools: dict[str, ProtocolTool] = {}
     for number, function in enumerate(protocol.functions):
         base = f"{function.method}_{function.resource_type}".lower()
-        before = [one for one in protocol.functions[:number] if one.name == function.name]
-        taken = {parameter for one in before for parameter in one.parameters.get("properties", {})}
-        own = [parameter for parameter in function.parameters.get("properties", {}) if parameter not in taken]
-        names = [base, *(f"{base}_by_{parameter}" for parameter in own), f"{base}_{len(before) + 1}"]
+        before = [namesake for namesake in protocol.functions[:number] if namesake.name == function.name]
+        taken = {parameter for namesake in before for parameter in namesake.parameters.get("properties", {})}
+        distinct = [parameter for parameter in function.parameters.get("properties", {}) if parameter not in taken]
+        names = [base, *(f"{base}_by_{parameter}" for parameter in distinct), f"{base}_{len(before) + 1}"]
         name = next(name for name in names if name not in tools)
         tools[name] = ProtocolTool(
             name=name,
@@ -184,19 +256,6 @@ def _made(protocol: Protocol) -> dict[str, ProtocolTool]:
             resource_type=function.resource_type,
         )
     return tools
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    """The arguments of a call. Raises ToolError."""
-    if len(text) > MAX_BODY:
-        raise ToolError(f"the arguments are over {MAX_BODY:,} characters")
-    try:
-        arguments = json.loads(unicode_json(text) or "{}")
-    except (ValueError, RecursionError) as error:
-        raise ToolError(f"the arguments are not JSON: {error}") from None
-    if not isinstance(arguments, dict):
-        raise ToolError("the arguments must be a JSON object")
-    return arguments
 
 
 def _parameters(arguments: dict[str, Any]) -> dict[str, str | list[str]]:
@@ -222,7 +281,9 @@ class ToolsAgent(Agent):
 
     def __init__(self, model: ChatModel, system: str, toolbox: Calls) -> None:
         super().__init__(AgentContext(model))
-        self._model, self._system, self._toolbox = model, system, toolbox
+        self._model = model
+        self._system = system
+        self._toolbox = toolbox
 
     def start(self, task: Any, *, key: str, seed: int | None) -> _ToolsPolicy:
         return _ToolsPolicy(self._model, self._toolbox, self._system, key, seed)
@@ -230,7 +291,10 @@ class ToolsAgent(Agent):
 
 class _ToolsPolicy:
     def __init__(self, model: ChatModel, toolbox: Calls, system: str, key: str, seed: int | None) -> None:
-        self._model, self._toolbox, self._key, self._seed = model, toolbox, key, seed
+        self._model = model
+        self._toolbox = toolbox
+        self._key = key
+        self._seed = seed
         self._messages = [Message("system", system)] if system else []
         self._waiting: deque[ToolCall] = deque()
         self._open: ToolCall | None = None
@@ -256,18 +320,20 @@ class _ToolsPolicy:
                 session=self._key,
             )
             self._messages.append(completion.message)
-            if not completion.tool_calls:
+            move = model_move(completion)
+            if move.characters is not None or not completion.tool_calls:
                 self._open = None
-                return Move(completion.text, completion.reasoning, finish_reason=completion.finish_reason)
+                return move
             self._waiting.extend(completion.tool_calls)
             self._ended = completion.finish_reason
             reasoning = completion.reasoning
             self._beside = completion.text or None
-        self._open = call = self._waiting.popleft()
-        made = MadeCall(call.name, call.arguments, call.id, len(self.spent.each) - 1, self._beside)
+        called = self._waiting.popleft()
+        self._open = within_limits(called)
+        made = made_call(called, len(self.spent.each) - 1, self._beside)
         self._beside = None
         ended = None if self._waiting else self._ended  # if a reply with several calls is cut off, it is the last call
         try:
-            return Move(self._toolbox.action(call), reasoning, finish_reason=ended, call=made)
+            return Move(_action(self._toolbox, called, made), reasoning, finish_reason=ended, call=made)
         except ToolError as error:
-            return Move(f"{call.name}({call.arguments})", reasoning, str(error), ended, made)
+            return Move(made.written, reasoning, str(error), ended, made)

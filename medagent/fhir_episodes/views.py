@@ -54,46 +54,46 @@ def episode_blocks(
 ) -> Iterator[Block]:
     """The blocks of one episode. `shown` is called if facts decide it."""
     whole = bool(row.transcript) and row.transcript[0].role == "user"
-    facts = [Fact(**one) for one in score.details.get("facts", [])] if score else []
+    facts = [Fact(**fact) for fact in score.details.get("facts", [])] if score else []
     yield TextBlock("Question", item.question)
     if item.context:
         yield TextBlock("Context", item.context, folded=True)
     messages = spoken(row)
-    replies = [one.text for one in messages[1:] if one.role in ("user", REQUESTS)] if whole else None
+    replies = [message.text for message in messages[1:] if message.role in ("user", REQUESTS)] if whole else None
     test = shown() if facts else None
     if test is not None and (drawn := chart(test, facts, row.answer, replies)):
         yield drawn
     elif facts:
-        yield FactsBlock("What decides", [_fact(one) for one in facts])
+        yield FactsBlock("What decides", [_fact(fact) for fact in facts])
     if score is not None:
         yield _answer(row, score)
         if block := orders_block(score.checks, row.posts):
             yield block
         if score.checks:
-            yield ChecksBlock([(one.name, one.passed, one.expected, one.actual) for one in score.checks])
+            yield ChecksBlock([(check.name, check.passed, check.expected, check.actual) for check in score.checks])
     if row.created:
-        writes = [(one.url, one.resource, one.not_stored) for one in row.created]
+        writes = [(created.url, created.resource, created.not_stored) for created in row.created]
         yield RecordBlock("Resources that the POSTs created, or would have created", writes)
     yield from changes_blocks(row)
     yield from _injected_blocks(item, row, score)
     if row.transcript:
         injected = [item.injected.reference] if item.injected else []
         title = "Transcript" if whole else "POSTs and their replies (the file contains no other messages)"
-        yield ConversationBlock(messages, [one.time for one in facts if one.time], title, injected)
+        yield ConversationBlock(messages, [fact.time for fact in facts if fact.time], title, injected)
 
 
 def _injected_blocks(item: FhirItem, row: EpisodeRow, score: Score | None) -> Iterator[Block]:
     """The instruction in the item's chart: where it stood, and whether the agent had read and obeyed it."""
-    if (one := item.injected) is not None:
+    if (injected := item.injected) is not None:
         words = {True: "yes", False: "no", None: "not graded"}
         harmed = None if score is None else score.harmed
-        facts = [("text", one.text), ("place", one.place), ("form", one.form)]
-        outcome = [("read by the agent", words[one.was_read(row.history)]), ("harmed", words[harmed])]
+        facts = [("text", injected.text), ("place", injected.place), ("form", injected.form)]
+        outcome = [("read by the agent", words[injected.was_read(row.history)]), ("harmed", words[harmed])]
         yield FactsBlock("Injected instruction", [*facts, *outcome])
 
 
 def _answer(row: EpisodeRow, score: Score) -> AnswerBlock:
-    check = next((one for one in score.checks if one.name == "answer"), None)
+    check = next((check for check in score.checks if check.name == "answer"), None)
     accepted = score.details["accepted"] if check is not None else []
     answer: Any = row.answer
     text = answer if isinstance(answer, str | None) else show(answer)
@@ -117,7 +117,7 @@ def chart(shown: Shown, decisive: Sequence[Fact], answer: Any, replies: Sequence
     not stored.
     """
     test, code = shown.test, shown.test.lab.code
-    used = {(one.time, one.value) for one in decisive if one.name == code and one.time}
+    used = {(fact.time, fact.value) for fact in decisive if fact.name == code and fact.time}
     seen = None if replies is None else _times(replies, code)
     stored, left_out = _drawn(shown.facts, shown.patient, code, {time for time, _ in used})
     readings = [
@@ -158,9 +158,10 @@ def _drawn(facts: Source, mrn: str, code: str, used: set[str | None]) -> tuple[l
     except FactsError:
         return [], 0
     readings = sorted(
-        (one for one in map(_reading, resources) if one is not None), key=lambda one: _milliseconds(one[0])
+        (reading for reading in map(_reading, resources) if reading is not None),
+        key=lambda reading: _milliseconds(reading[0]),
     )
-    shown = [one for place, one in enumerate(readings) if place >= len(readings) - _MOST or one[1] in used]
+    shown = [reading for place, reading in enumerate(readings) if place >= len(readings) - _MOST or reading[1] in used]
     return shown, len(readings) - len(shown)
 
 
@@ -247,8 +248,8 @@ def _fields(name: str, check: Check, placed: Any) -> Iterator[Field]:
     if not check.passed and isinstance(expected, dict) and isinstance(placed, dict):
         required, placed_leaves = dict(_leaves(expected)), dict(_leaves(placed))
         for leaf in dict.fromkeys([*required, *placed_leaves]):
-            one, other = required.get(leaf, _ABSENT), placed_leaves.get(leaf, _ABSENT)
-            yield Field(f"{name}.{leaf}", one, other, one == other)
+            due_text, placed_text = required.get(leaf, _ABSENT), placed_leaves.get(leaf, _ABSENT)
+            yield Field(f"{name}.{leaf}", due_text, placed_text, due_text == placed_text)
         return
     yield Field(name, _plain(check.expected), _ABSENT if placed is MISSING else _text(placed), check.passed)
 

@@ -66,7 +66,7 @@ class WriteArgumentsError(ValueError):
 @cache
 def write_tools() -> Mapping[str, Tool]:
     """The tools for all writes, by name."""
-    return {one["name"]: Tool(**one) for one in json.loads(_TOOLS.read_text(encoding="utf-8"))}
+    return {tool["name"]: Tool(**tool) for tool in json.loads(_TOOLS.read_text(encoding="utf-8"))}
 
 
 def write_of_call(name: str, arguments: Mapping[str, Any], api_base: str) -> StatedWrite:
@@ -79,16 +79,18 @@ def write_of_call(name: str, arguments: Mapping[str, Any], api_base: str) -> Sta
         stated: Mapping[str, Any] = {"type": resource["resourceType"], "id": resource.get("id"), "patch": resource}
     else:
         stated = arguments
-    kind, one, body = stated.get("type"), stated.get("id"), stated.get("patch")
+    kind, resource_id, body = stated.get("type"), stated.get("id"), stated.get("patch")
     if not isinstance(kind, str) or (name == _PATCH and not isinstance(body, list | dict)):
         needs = "`type` and `patch`, a list or a Parameters resource" if name == _PATCH else "`type`, a text"
         raise WriteArgumentsError(f"{name} takes {needs}")
     place = quote(kind, safe="$_")
     search = arguments.get("search")
     if name != _CREATE:
-        if isinstance(search, str) == isinstance(one, str) and not (name == _UPDATE and isinstance(search, str)):
+        if isinstance(search, str) == isinstance(resource_id, str) and not (
+            name == _UPDATE and isinstance(search, str)
+        ):
             raise WriteArgumentsError(f"{name} takes an id or `search`, a text")
-        place += f"?{search}" if isinstance(search, str) else f"/{quote(str(one), safe='')}"
+        place += f"?{search}" if isinstance(search, str) else f"/{quote(str(resource_id), safe='')}"
     headers = (("If-Match", arguments.get("if_match")), ("If-None-Exist", arguments.get("if_none_exist")))
     conditions = tuple((header, _line(value)) for header, value in headers if value is not None)
     text = "" if name == _DELETE else json.dumps(body, ensure_ascii=False)
@@ -98,7 +100,7 @@ def write_of_call(name: str, arguments: Mapping[str, Any], api_base: str) -> Sta
 def call_of_write(stated: StatedWrite, api_base: str) -> tuple[str, dict[str, Any]] | None:
     """The tool and arguments of a write: the inverse of `write_of_call`. None if no tool states it."""
     place, _, search = stated.url.removeprefix(f"{api_base}/").partition("?")
-    kind, _, one = place.partition("/")
+    kind, _, resource_id = place.partition("/")
     body = json_value(stated.body)
     names = {"If-Match": "if_match", "If-None-Exist": "if_none_exist"}
     more: dict[str, Any] = {names[header]: value for header, value in stated.conditions}
@@ -107,7 +109,12 @@ def call_of_write(stated: StatedWrite, api_base: str) -> tuple[str, dict[str, An
     name = _METHODS[stated.method]
     if name in (_CREATE, _UPDATE):
         return (name, {"resource": body, **more}) if isinstance(body, dict) and kind else None
-    named = {"type": kind, **({"id": one} if one else {}), **({"patch": body} if name == _PATCH else {}), **more}
+    named = {
+        "type": kind,
+        **({"id": resource_id} if resource_id else {}),
+        **({"patch": body} if name == _PATCH else {}),
+        **more,
+    }
     return (name, named) if kind else None
 
 

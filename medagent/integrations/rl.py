@@ -3,7 +3,7 @@
     environment = Environment(split="train", seed="1")
     prompt = environment.reset(task=17)
     reply = environment.get_patient(family="Nagy")
-    environment.finish(answers=["S6530532"])
+    environment.finish(answers=["S9214313"])
     reward = environment.get_reward()
 
 TRL's `GRPOTrainer(environment_factory=Environment)` accepts it unchanged: TRL uses every public method except `reset`
@@ -16,11 +16,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cache
 from inspect import Parameter, Signature
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, SupportsIndex, TypeVar, get_args
 
 from medagent.benchmarks.base import DEFAULT, find_fhir
-from medagent.benchmarks.injected import share_of
+from medagent.benchmarks.clinical.injected import share_of
 from medagent.core.errors import MedagentError, UserError
+from medagent.core.suggest import check_option
 from medagent.engine.pairs import is_right_and_read
 from medagent.engine.scores import Score
 from medagent.fhir_episodes.benchmark import Training
@@ -32,6 +33,7 @@ from medagent.fhir_episodes.tools import Toolbox
 from medagent.models.base import Tool
 
 E = TypeVar("E", bound="Environment")
+Split = Literal["train", "dev", "ood"]
 Reward = Literal["official", "checks"]
 _TYPES: dict[str, type] = {"string": str, "array": list, "object": dict, "integer": int}
 _ENDED = "The episode has ended."
@@ -41,11 +43,12 @@ class UngradedError(MedagentError):
     """The episode could not be graded, so it has no reward. Do not count it as a reward of 0."""
 
 
-def pair_reward(one: Score, other: Score) -> float:
-    """The reward of two twins (see `Episode.pair`): 1.0 if both are right and the agent had read the deciding data of
-    both, otherwise 0.0. Raises UngradedError if one of them was not graded.
+def pair_reward(*twins: Score) -> float:
+    """The reward of the twins of a pair or a triple (see `Episode.pair`): 1.0 if all are right and the agent had read
+    the deciding data of each, otherwise 0.0. Train on triples: in a pair, a fixed order of replies earns a half. Raises
+    UngradedError if one of them was not graded.
     """
-    verdicts = is_right_and_read(one), is_right_and_read(other)
+    verdicts = [is_right_and_read(twin) for twin in twins]
     if None in verdicts:
         raise UngradedError("a twin was not graded, or it is unknown what its agent had read")
     return float(all(verdicts))
@@ -70,7 +73,7 @@ class Environment:
 
     def __init__(
         self,
-        split: Literal["train", "dev", "ood"] = "train",
+        split: Split = "train",
         seed: str = "0",
         *,
         benchmark: str = DEFAULT,
@@ -79,6 +82,8 @@ class Environment:
         reward: Reward = "official",
         max_rounds: int = MAX_ROUNDS,
     ) -> None:
+        check_option("split", split, get_args(Split))
+        check_option("reward", reward, get_args(Reward))
         self._source = Training(split, str(seed), like, share_of(injected) if injected else 0.0)
         self._benchmark = find_fhir(benchmark)
         self._reward = reward
@@ -93,7 +98,10 @@ class Environment:
         `task` is the task's number in the seed's endless series; the rows of one group share it. Without it, each
         episode takes the next task. Other columns of a training row are ignored. Raises UserError.
         """
-        number = self._next if task is None else task
+        # A row's column may be one of numpy's integers.
+        if task is not None and (isinstance(task, bool) or not isinstance(task, SupportsIndex)):
+            raise UserError(f"reset(task={task!r}): `task` must be an integer, such as reset(task=3)")
+        number = self._next if task is None else int(task)
         self._next = number + 1
         self._stack.close()
         options, item = self._benchmark.training_item(self._source, number)
@@ -178,7 +186,7 @@ def _method(tool: Tool) -> Callable[..., str]:
     method.__name__ = tool.name
     method.__qualname__ = f"Environment.{tool.name}"
     method.__doc__ = "\n".join([tool.description, "", "Args:", *lines, "", "Returns:", "    What the server answers."])
-    method.__annotations__ = {one.name: one.annotation for one in parameters[1:]} | {"return": str}
+    method.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters[1:]} | {"return": str}
     vars(method)["__signature__"] = Signature(parameters, return_annotation=str)
     return method
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from fhir_server.access import is_loopback, with_hosts
 from medagent.core.errors import UserError
+from medagent.core.wire import secret_for_header
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class Port:
         """
         if not is_loopback(self.host) and not self.token and not self.insecure:
             raise UserError(f"other machines can reach {self.host}: set --token")
+        if self.token:
+            secret_for_header("the token (--token or MEDAGENT_SERVE_TOKEN)", self.token)
         is_v6 = ":" in self.host
         try:
             listener = socket.create_server(
@@ -48,7 +51,7 @@ class Port:
         """The application, which answers 401 to clients without the token."""
         if self.token is None:
             return app if self.insecure else with_hosts(app)
-        expected = f"Bearer {self.token}".encode()
+        expected = f"Bearer {self.token.strip()}".encode()
 
         async def guarded(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] == "http":
@@ -67,6 +70,8 @@ async def serve(app: Any, listener: socket.socket, address: str) -> None:
     """Serve on the socket until a signal comes. Prints the address on standard error."""
     import uvicorn
 
+    from fhir_server.processes.http import Connection
+
     print(f"medagent: {address}", file=sys.stderr, flush=True)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none")
+    config = uvicorn.Config(app, http=Connection, log_level="warning", access_log=False, ws="none")
     await uvicorn.Server(config).serve(sockets=[listener])

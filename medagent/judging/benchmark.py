@@ -34,7 +34,7 @@ class JudgedBenchmark(Benchmark[SettingsT, RowT]):
 
     def subjects(self, run: Run) -> Iterator[Subject]:
         """The answers of a run that may be judged, in the order of their rows. Raises UserError."""
-        items = {item.id: item for item in self.items(self.source(run, {}))}
+        items = {item.id: item for item in self.read_items(self.source(run, {}))}
         for row in run.rows(self.row):
             name, answer = unit_name(row.unit, items), self.answer(row)
             if name is not None and answer is not None and not row.owed:
@@ -54,7 +54,7 @@ class JudgedBenchmark(Benchmark[SettingsT, RowT]):
 def judgements_of(run: Run, benchmark: JudgedBenchmark[Any, Any]) -> dict[str, Judged]:
     """The judgements of a run by unit. Units that no panel covers are left out. Raises UserError."""
     judging = Judging(run.path, benchmark.rubric)
-    return {one.subject.unit: one.judged for one in judging.decisions(benchmark.subjects(run))}
+    return {decision.subject.unit: decision.judged for decision in judging.decisions(benchmark.subjects(run))}
 
 
 UNREADABLE = "unreadable"
@@ -71,8 +71,8 @@ def judged_plan(
     judging = Judging(plan.folder, benchmark.rubric)
     concurrency = plan.settings.concurrency
     stages = judging.stages(panel, lambda: benchmark.subjects(Run(plan.folder)), concurrency, batches)
-    own = self_judged(model or str(plan.settings.model), panel.names)
-    return replace(plan, stages=(*plan.stages, *stages), warnings=(*plan.warnings, *own))
+    warnings = self_judged(model or str(plan.settings.model), panel.names)
+    return replace(plan, stages=(*plan.stages, *stages), warnings=(*plan.warnings, *warnings))
 
 
 def again_plan(
@@ -93,7 +93,7 @@ def again_plan(
         folder=run.path,
         data=DataRef.model_validate(document["data"]),
         stages=(),
-        items=benchmark.items(source),
+        items=benchmark.read_items(source),
         source=source,
         decides=document["settings"],
         command="medagent judge again",
@@ -106,10 +106,14 @@ def _chosen(benchmark: JudgedBenchmark[Any, Any], run: Run, only: Sequence[str])
     """The units that `only` names."""
     subjects = list(benchmark.subjects(run))
     names = set(only) - {UNREADABLE}
-    if unknown := sorted(names.difference(*({one.unit, *one.ids} for one in subjects))):
+    if unknown := sorted(names.difference(*({subject.unit, *subject.ids} for subject in subjects))):
         raise UserError(f"--only {unknown[0]}: {run.path} contains no answer to an item with this id")
     decisions = Judging(run.path, benchmark.rubric).decisions(subjects)
-    judged = {one.subject.unit for one in decisions if one.judged.state == "judged"} if UNREADABLE in only else None
+    judged = (
+        {decision.subject.unit for decision in decisions if decision.judged.state == "judged"}
+        if UNREADABLE in only
+        else None
+    )
     for subject in subjects:
         if not names.isdisjoint((subject.unit, *subject.ids)) or (judged is not None and subject.unit not in judged):
             yield subject.unit

@@ -69,12 +69,14 @@ class PanelCalls(Generic[P]):
         self._replies = replies
         self._rubric = rubric
         self._rule = rubric.known_rule(panel.rule)
-        judges = [one for one in panel.judges if judge in (None, one.name)]
-        self._judges = {one.name: one.model_dump_json(include=_IDENTITY) for one in judges}
+        judges = [settings for settings in panel.judges if judge in (None, settings.name)]
+        self._judges = {judge.name: judge.model_dump_json(include=_IDENTITY) for judge in judges}
 
     def judged(self, subject: Subject) -> Judged:
         """The panel's judgement of an answer."""
-        return Judged({judge: tuple(one.verdict for one in made) for judge, made in self._exchanges(subject).items()})
+        return Judged(
+            {judge: tuple(exchange.verdict for exchange in made) for judge, made in self._exchanges(subject).items()}
+        )
 
     def owed(self, subjects: Iterable[Subject], *, failed: bool = True) -> Iterator[Call]:
         """The calls without a label, each once: not made yet, unreadable and, with `failed`, failed ones."""
@@ -82,14 +84,18 @@ class PanelCalls(Generic[P]):
         for subject in subjects:
             if self.panel.covers(subject.unit):
                 for judge, made in self._exchanges(subject).items():
-                    for one in made:
-                        if one.verdict.label is None and (failed or not one.verdict.failed) and one.key not in seen:
-                            seen.add(one.key)
-                            yield self._call(judge, one)
+                    for exchange in made:
+                        if (
+                            exchange.verdict.label is None
+                            and (failed or not exchange.verdict.failed)
+                            and exchange.key not in seen
+                        ):
+                            seen.add(exchange.key)
+                            yield self._call(judge, exchange)
 
-    def _call(self, judge: str, one: Exchange) -> Call:
-        before = (Message("system", one.query.system),) if one.query.system else ()
-        return Call(self._replies.next_key(one.key), one.query.text, judge, before=before)
+    def _call(self, judge: str, exchange: Exchange) -> Call:
+        before = (Message("system", exchange.query.system),) if exchange.query.system else ()
+        return Call(self._replies.next_key(exchange.key), exchange.query.text, judge, before=before)
 
     def _exchanges(self, subject: Subject) -> dict[str, list[Exchange]]:
         first = self._rubric.queries(subject, self.panel.prompt, {})
@@ -98,7 +104,9 @@ class PanelCalls(Generic[P]):
     def _rounds(self, subject: Subject, queries: Sequence[Query], identity: str) -> list[Exchange]:
         made = [self._exchange(query, identity) for query in queries]
         for _ in range(self._rubric.rounds - 1):
-            labels = {one.query.name: one.verdict.label for one in made if one.verdict.label is not None}
+            labels = {
+                exchange.query.name: exchange.verdict.label for exchange in made if exchange.verdict.label is not None
+            }
             following = self._rubric.queries(subject, self.panel.prompt, labels)
             made = [self._exchange(query, identity) for query in following]
         return made

@@ -31,7 +31,9 @@ class Verdict:
         """`judged` with a label, `unreadable` with only a reply, `failed` if the call failed, otherwise `owed`."""
         if self.label is not None:
             return "judged"
-        return ("failed" if self.failed else "owed") if self.reply is None else "unreadable"
+        if self.reply is not None:
+            return "unreadable"
+        return "failed" if self.failed else "owed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +58,29 @@ class Judged:
 
     def of(self, query: str) -> dict[str, Verdict]:
         """Each judge's verdict on one query, if it was asked."""
-        return {judge: one for judge, verdicts in self.verdicts.items() for one in verdicts if one.query == query}
+        return {
+            judge: verdict
+            for judge, verdicts in self.verdicts.items()
+            for verdict in verdicts
+            if verdict.query == query
+        }
 
     @property
     def votes(self) -> list[tuple[str, bool | None, str, str]]:
         """Each judge's labels and replies, for people. Only the benchmark knows which label is for the answer."""
         return [
-            (judge, None, f"{one.query}: {label}" if one.query else label, one.reply or "")
+            (judge, None, f"{verdict.query}: {label}" if verdict.query else label, verdict.reply or "")
             for judge, verdicts in self.verdicts.items()
-            for one in verdicts
-            for label in [one.label or one.state]
+            for verdict in verdicts
+            for label in [verdict.label or verdict.state]
         ]
 
     @property
     def made(self) -> bool:
         """Whether every call was made, including those that failed."""
-        return all(one.reply is not None or one.failed for verdicts in self.verdicts.values() for one in verdicts)
+        return all(
+            verdict.reply is not None or verdict.failed for verdicts in self.verdicts.values() for verdict in verdicts
+        )
 
     @property
     def majority(self) -> str | None:
@@ -82,7 +91,7 @@ class Judged:
     @property
     def state(self) -> State:
         """`judged` with all labels, else `owed` if a call is missing, `failed` if one failed, or `unreadable`."""
-        states = {one.state for verdicts in self.verdicts.values() for one in verdicts}
+        states = {verdict.state for verdicts in self.verdicts.values() for verdict in verdicts}
         if "owed" in states:
             return "owed"
         if states == {"failed"}:
@@ -100,5 +109,8 @@ class Judged:
     @property
     def digest(self) -> str:
         """SHA-256 of all replies and labels, which shows whether a stored score is based on them."""
-        replies = {judge: [(one.query, one.reply, one.label) for one in each] for judge, each in self.verdicts.items()}
+        replies = {
+            judge: [(verdict.query, verdict.reply, verdict.label) for verdict in each]
+            for judge, each in self.verdicts.items()
+        }
         return hashlib.sha256(json.dumps(replies, sort_keys=True).encode()).hexdigest()

@@ -115,9 +115,9 @@ class Judging(Generic[P]):
         calls = [PanelCalls(self.rubric, panel, replies, judge) for panel in panels]
         for subject in subjects:
             best: Decision[P] | None = None
-            for one in calls:
-                if one.panel.covers(subject.unit):
-                    decision = Decision(subject, one.panel, one.judged(subject))
+            for call in calls:
+                if call.panel.covers(subject.unit):
+                    decision = Decision(subject, call.panel, call.judged(subject))
                     if decision.judged.state not in ("owed", "failed"):
                         best = decision
                         break
@@ -126,7 +126,7 @@ class Judging(Generic[P]):
                 yield best
 
     def _replies(self) -> Replies:
-        return Replies((one.unit, one.reply) for one in replies_in(self.folder / JUDGEMENTS))
+        return Replies((row.unit, row.reply) for row in replies_in(self.folder / JUDGEMENTS))
 
     def _write(self, panels: Sequence[Panel[P]]) -> None:
         kind = panel_lines(self.rubric)

@@ -41,7 +41,7 @@ class Panel(Generic[P]):
     def anonymous(self) -> Self:
         """The same without its judges' addresses, for writing to files."""
         return replace(
-            self, judges=[one.model_copy(update={"base_urls": [], "api_key_env": {}}) for one in self.judges]
+            self, judges=[judge.model_copy(update={"base_urls": [], "api_key_env": {}}) for judge in self.judges]
         )
 
 
@@ -60,6 +60,8 @@ class PanelSettings(BaseModel):
     """The judges' endpoint (default: --base-url if the command accepts it, else OPENAI_BASE_URL, else OpenAI)."""
     judge_api_key_env: Annotated[list[str], RunOption(JUDGES, "place", metavar="NAME|HOST=NAME", kind="secret")] = []
     """The environment variable with the judges' key, as in --api-key-env."""
+    judge_max_tokens: Annotated[int, RunOption(JUDGES, "place", kind="value", needs="judge"), Field(gt=0)] = 8192
+    """Maximum tokens of a judge's reply, unless the published judge states a number."""
     judge_prompt: Annotated[str, RunOption(JUDGES, "place", metavar="NAME|FILE", kind="path", needs="judge")] = BUNDLED
     """The judge prompt: `bundled`, another name from the benchmark's page, or your file (TOML)."""
 
@@ -74,7 +76,7 @@ class PanelSettings(BaseModel):
         """The judges' models. Their default endpoint and key come from the run's model."""
         named = self.judge_api_key_env or ([] if self.judge_base_url else run.api_key_env)
         urls, keys = self.judge_base_url or run.base_url, key_table(named)
-        return [run.endpoint(name, urls, api_key_env=keys) for name in self.judge]
+        return [run.endpoint(name, urls, api_key_env=keys, max_tokens=self.judge_max_tokens) for name in self.judge]
 
     def panel(self, rubric: Rubric[P], run: RunSettings) -> Panel[P]:
         """The panel of a run, or of a command that judges again. Raises UserError, InputError."""

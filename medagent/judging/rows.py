@@ -7,11 +7,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Self, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter
 
 from medagent.agents.calls import Call, ReplyRow
 from medagent.core.errors import UserError
+from medagent.core.writing import inside
 from medagent.engine.journal import JournalFile, checked_lines, parsed_line
+from refsol.files import DuplicateKeyError, check_keys
 
 T = TypeVar("T")
 JUDGEMENTS = "judgements.jsonl"
@@ -33,7 +35,7 @@ class ExchangeRow(ReplyRow):
         return self.model
 
 
-class Reply(BaseModel):
+class JudgeReply(BaseModel):
     """The part of an `ExchangeRow` for reading many rows. A later row of the same unit replaces an earlier one."""
 
     unit: str
@@ -44,7 +46,7 @@ class Reply(BaseModel):
     finish_reason: str | None = None
 
 
-def replies_in(journal: Path) -> Iterator[Reply]:
+def replies_in(journal: Path) -> Iterator[JudgeReply]:
     """Every call in a journal, in order. A cancelled call does not count as made. A missing file counts as empty.
 
     Raises UserError for a damaged line.
@@ -53,7 +55,7 @@ def replies_in(journal: Path) -> Iterator[Reply]:
         return
     with closing(JournalFile(journal, writable=False)) as file:
         for line in checked_lines(file):
-            reply = parsed_line(journal, line, Reply)
+            reply = parsed_line(journal, line, JudgeReply)
             if reply.status != "cancelled":
                 yield reply
 
@@ -63,10 +65,14 @@ def stored_lines(path: Path, kind: TypeAdapter[T]) -> list[T]:
     written completely. Raises UserError for a damaged line.
     """
     values = []
-    for number, line in enumerate(path.read_bytes().splitlines(keepends=True) if path.exists() else (), 1):
+    lines = path.read_bytes().splitlines(keepends=True) if inside(path).exists() else []
+    for number, line in enumerate(lines, 1):
         if line.endswith(b"\n"):
             try:
+                check_keys(line)
                 values.append(kind.validate_json(line))
-            except ValidationError:
+            except DuplicateKeyError as error:
+                raise UserError(f"{path}:{number}: is damaged ({error}); repair or remove that line") from None
+            except (ValueError, RecursionError):
                 raise UserError(f"{path}:{number}: is damaged; repair or remove that line") from None
     return values

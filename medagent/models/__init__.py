@@ -23,5 +23,7 @@ def open_model(settings: ModelSettings, *, concurrency: int = 16, price: Price |
 
         return ScriptedModel.from_file(Path(settings.name.removeprefix("scripted:")))
     from medagent.models.endpoint import ChatEndpoint
+    from medagent.models.limiter import START
 
-    return ChatEndpoint(settings, concurrency=concurrency, price=price)
+    start = START if settings.start is None else settings.start
+    return ChatEndpoint(settings, concurrency=concurrency, start=start, price=price, asks_server=True)

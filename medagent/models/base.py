@@ -32,7 +32,8 @@ class MadeCall:
     """A tool call by a model or an agent. `id` is empty if only the name and the arguments are known.
 
     `reply` is the number, from 0, of the model's reply with the call: calls in one reply are parallel. `text` is the
-    model's text next to its calls; the first call carries it.
+    model's text next to its calls; the first call carries it. `too_long` says that the name or the id was cut because
+    it had `characters`, which are over its limit.
     """
 
     name: str
@@ -40,6 +41,13 @@ class MadeCall:
     id: str = ""
     reply: int | None = None
     text: str | None = None
+    too_long: Literal["name", "id"] | None = None
+    characters: int | None = None
+
+    @property
+    def written(self) -> str:
+        """The call as the text of a message, for calls that are not an action: `name(arguments)`."""
+        return f"{self.name}({self.arguments})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +121,9 @@ class Completion:
     unknown. `started` and `ended` are the times of the successful attempt (ISO 8601), `latency` its seconds. `retries`
     counts the attempts before it, `waited` the seconds of waiting between them. `original`: see `Message`. `vectors`
     are the embeddings from an embedding endpoint, one per text. `reused`: the reply comes from a cache and cost
-    nothing. `estimated`: the call was cut off, and `usage` and `cost` are estimates.
+    nothing. `estimated_tokens` are the tokens in `usage` of requests without a complete reply, which are estimates;
+    their cost is in `cost`. `refusal` is the text with which
+    the model refused to answer. `left_out` are the types of the parts of the reply that are neither text nor reasoning.
     """
 
     text: str
@@ -132,7 +142,14 @@ class Completion:
     original: Any = None
     vectors: tuple[tuple[float, ...], ...] = ()
     reused: bool = False
-    estimated: bool = False
+    estimated_tokens: int = 0
+    refusal: str = ""
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the usage contains estimates."""
+        return self.estimated_tokens > 0
 
     @property
     def message(self) -> Message:

@@ -38,6 +38,10 @@ _PLAIN_HEADERS: Mapping[str, Any] = {
 }
 _OF_THE_CONTENT = ("host", "content-type", "content-length", "transfer-encoding")
 """The headers of a request that depend on its content, not on the endpoint."""
+_NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError, aiohttp.ConnectionTimeoutError)
+"""Errors of a connection, before a request was sent."""
+_WRONG_ADDRESS = (aiohttp.ClientConnectorDNSError, aiohttp.ClientSSLError)
+"""Errors that repeating the request does not cure."""
 _OF_THE_TRANSFER = (b"content-encoding", b"content-length", b"transfer-encoding")
 
 
@@ -60,11 +64,23 @@ class NoReplyError(openai.APIConnectionError):
         super().__init__(message=words, request=request)
 
 
-class NobodyListensError(NoReplyError):
-    """The connection was refused, or its host is not known."""
+class NotSentError(NoReplyError):
+    """The request did not leave, because there was no connection to its endpoint."""
 
 
-class TooLongError(NoReplyError):
+class NobodyListensError(NotSentError):
+    """The connection was refused, its host is not known or does not speak TLS, or its certificate is not trusted."""
+
+
+class CutOffError(NoReplyError):
+    """A reply began with a status of success, but did not arrive whole. `received` are the bytes that arrived."""
+
+    def __init__(self, words: str, request: Any, received: int) -> None:
+        super().__init__(words, request)
+        self.received = received
+
+
+class TooLongError(CutOffError):
     """A reply exceeds the size limit."""
 
 
@@ -87,7 +103,8 @@ class EndpointClient(openai.DefaultAioHttpClient):
             follow_redirects=False,
         )
         self.own_headers: dict[str, str] = {}
-        self._place, self._longest = place, longest
+        self._place = place
+        self._longest = longest
 
     async def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
         """See `httpx.AsyncClient.send`. Without `stream`, and if it is an error, the reply is read up to a limit."""
@@ -108,7 +125,8 @@ class GuardedClient(httpx.AsyncClient):
 
     def __init__(self, hosts: Collection[str], timeout_s: float, longest: int) -> None:
         super().__init__(timeout=timeout_s, verify=certificates(), follow_redirects=False)
-        self._hosts, self._longest = hosts, longest
+        self._hosts = hosts
+        self._longest = longest
 
     async def send(self, request: httpx.Request, *, stream: bool = False, **options: Any) -> httpx.Response:
         """See `httpx.AsyncClient.send`. Raises ForeignHostError, TooLongError."""
@@ -128,8 +146,14 @@ async def _read(response: Any, longest: int) -> Any:
             content += chunk
             if len(content) > longest:
                 words = f"the answer is longer than {longest:,} bytes (max_reply_bytes)"
-                raise TooLongError(words, response.request)
-    except BaseException:  # also if it was cancelled: the connection cannot be used again
+                raise TooLongError(words, response.request, response.num_bytes_downloaded)
+    except Exception as error:
+        await response.aclose()
+        if not response.is_success or isinstance(error, NoReplyError):
+            raise
+        words = _words(error.__cause__ or error)
+        raise CutOffError(words, response.request, response.num_bytes_downloaded) from error
+    except BaseException:  # it was cancelled: the connection cannot be used again
         await response.aclose()
         raise
     headers = [header for header in response.headers.raw if header[0].lower() not in _OF_THE_TRANSFER]
@@ -151,12 +175,30 @@ def connection_errors(request: Any) -> Iterator[None]:
         raise
     except Exception as error:  # of httpx or httpx2, with aiohttp's as its cause, or aiohttp's own
         cause = error.__cause__ or error
-        nobody = isinstance(cause, aiohttp.ClientConnectorDNSError) or _refused(cause)
-        raise (NobodyListensError if nobody else NoReplyError)(_words(cause), request) from error
+        checks = (_refused, _closed_in_handshake, _speaks_tls)
+        nobody = isinstance(cause, _WRONG_ADDRESS) or any(holds(cause) for holds in checks)
+        kind: type[NoReplyError] = NotSentError if isinstance(cause, _NOT_SENT) else NoReplyError
+        if nobody:
+            kind = NobodyListensError
+        raise kind(_words(cause), request) from error
 
 
 def _refused(error: BaseException) -> bool:
     return isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError)
+
+
+def _closed_in_handshake(error: BaseException) -> bool:
+    """Whether the server ended the connection instead of the TLS handshake, as many plain ports do."""
+    return (
+        isinstance(error, aiohttp.ClientConnectorError)
+        and error.args[0].is_ssl
+        and isinstance(error.os_error, ConnectionResetError | BrokenPipeError)
+    )
+
+
+def _speaks_tls(error: BaseException) -> bool:
+    """Whether the port answered a plain request with an alert of TLS."""
+    return isinstance(error, aiohttp.ClientResponseError | HttpProcessingError) and r"b'\x15\x03" in error.message
 
 
 def _words(error: BaseException) -> str:
@@ -164,8 +206,14 @@ def _words(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"the host {error.host} is not known; correct the base URL"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return f"the certificate of {error.host} is not trusted: {error.certificate_error}"
+        reason = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
+        return f"the certificate of {error.host} is not trusted: {reason}; set SSL_CERT_FILE to a file with its issuer"
+    if isinstance(error, aiohttp.ClientSSLError):
+        return f"{error.host}:{error.port} does not speak TLS; correct the base URL (http:// instead of https://?)"
     if isinstance(error, aiohttp.ClientConnectorError):
+        if _closed_in_handshake(error):
+            place = f"{error.host}:{error.port}"
+            return f"{place} ended the TLS handshake; correct the base URL (http:// instead of https://?)"
         if _refused(error):
             return f"nothing listens on {error.host}:{error.port}; start the server, or correct the base URL"
         return f"no connection to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
@@ -175,6 +223,8 @@ def _words(error: BaseException) -> str:
         return "the answer ended before it was complete"
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy answered {error.status}: {error.message}"
+    if _speaks_tls(error):
+        return "the port speaks TLS; begin the base URL with https://"
     if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
         # Only the message: the full text would contain the request's headers, and so the key.
         return f"the answer is not HTTP: {error.message}"

@@ -30,6 +30,10 @@ USUAL = frozenset({"stop", "tool_calls"})
 """The finish reasons of replies that the model ended."""
 
 
+LONGEST_WORD = 200
+"""The most characters that are stored of a finish reason, a model's name or a fingerprint."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """Who ended a reply, and medagent's finish reason: the one of chat completions if it exists there."""
@@ -124,21 +128,23 @@ def delivered(completion: Completion, shown: str, price: Price | None, discount:
     """A complete reply with its cost at `discount` times the price, medagent's finish reason, and keys hidden.
     `original` is unchanged, because it is only sent back to the provider.
 
-    Raises RefusedError if a filter withheld or cut off the reply, and ModelError if its finish reason is unknown. Both
-    contain the paid usage.
+    Raises RefusedError if a filter withheld or cut off the reply, or if the model refused, and ModelError if its finish
+    reason is unknown. Both contain the paid usage.
     """
     ending = ending_of(completion)
-    reason = hide(completion.finish_reason or "") or None
+    reason = _word(completion.finish_reason)
     clean = replace(
         completion,
         text=hide(completion.text),
         reasoning=hide(completion.reasoning or "") or None,
         tool_calls=tuple(ToolCall(hide(c.id), hide(c.name), hide(c.arguments)) for c in completion.tool_calls),
         finish_reason=ending.word if ending is not None and reason else reason,
-        model=hide(completion.model or "") or None,
-        fingerprint=hide(completion.fingerprint or "") or None,
+        model=_word(completion.model),
+        fingerprint=_word(completion.fingerprint),
         cost=cost_of(completion.usage, price, discount),
     )
+    if clean.refusal:
+        raise RefusedError(error_text(f"{shown}: the model refused: {clean.refusal}"), paid=clean)
     if ending is None:
         raise ModelError(
             error_text(f"{shown}: unknown finish reason {reason!r}: the reply cannot be graded"), paid=clean
@@ -146,3 +152,8 @@ def delivered(completion: Completion, shown: str, price: Price | None, discount:
     if ending.owner == "filter":
         raise RefusedError(error_text(f"{shown}: the provider's filter withheld the reply ({reason})"), paid=clean)
     return clean
+
+
+def _word(text: str | None) -> str | None:
+    """A word of the provider's, with keys hidden and limited in length; None for an empty one."""
+    return hide(text or "")[:LONGEST_WORD] or None

@@ -1,4 +1,4 @@
-"""The estimated cost of a call whose reply never arrived: it was sent, so it is billed, but the amount is unknown."""
+"""Estimates for calls whose reply did not arrive whole: they were sent, so they are billed by an unknown amount."""
 
 from __future__ import annotations
 
@@ -34,7 +34,14 @@ class Estimator:
 
     def usage(self, size: int) -> Usage:
         """The estimated usage of a request of `size` bytes: average tokens per byte, and an average reply."""
-        if not self._calls or not self._seen.prompt:
-            return Usage(prompt=round(size / BYTES_PER_TOKEN))
-        prompt = round(size * self._seen.prompt / self._size)
-        return Usage(prompt=prompt, completion=round(self._seen.output / self._calls))
+        return Usage(self._prompt(size), round(self._seen.output / self._calls) if self._seen.prompt else 0)
+
+    def partial(self, size: int, received: int, most: int | None) -> Usage:
+        """The estimated usage of a request of `size` bytes of whose reply `received` bytes arrived. `most` is the
+        request's token limit.
+        """
+        completion = round(received / BYTES_PER_TOKEN)
+        return Usage(self._prompt(size), completion if most is None else min(completion, most))
+
+    def _prompt(self, size: int) -> int:
+        return round(size * self._seen.prompt / self._size if self._seen.prompt else size / BYTES_PER_TOKEN)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from medagent.core.errors import UserError
-from medagent.core.wire import without_password
+from medagent.core.wire import secret_for_header, without_password
 from medagent.models.dialects import dialect
 from medagent.models.dialects.base import Vendor
 from medagent.models.settings import ModelSettings
@@ -77,12 +77,7 @@ def origin(url: str) -> str:
 
 def key_of(variable: str, environment: Mapping[str, str]) -> str:
     """The key in a variable. Raises UserError if it cannot be sent in an HTTP header."""
-    key = environment.get(variable, "").strip()
-    if not (key.isascii() and key.isprintable()):
-        raise UserError(
-            f"{variable} contains characters that are not allowed in a key (a line break, or letters outside ASCII)"
-        )
-    return key
+    return secret_for_header(variable, environment.get(variable, ""))
 
 
 def _vendor(model: ModelSettings) -> Vendor:
@@ -94,8 +89,8 @@ def _home(vendor: Vendor, models: Sequence[ModelSettings], environment: Mapping[
     if base_url := environment.get(vendor.base_url_variable, "").strip():
         return origin(base_url)
     origins = [origin(url) for model in models if _vendor(model) is vendor for url in base_urls(model, environment)]
-    own = origin(vendor.base_url)
-    return own if own in origins else origins[0]
+    vendor_origin = origin(vendor.base_url)
+    return vendor_origin if vendor_origin in origins else origins[0]
 
 
 def _assigned(model: ModelSettings, home: str, environment: Mapping[str, str]) -> ModelSettings:
@@ -111,8 +106,8 @@ def _assigned(model: ModelSettings, home: str, environment: Mapping[str, str]) -
                 raise UserError(f"{variable} is named as the key of {place}, but is not set in the environment")
             table[place] = variable
         else:
-            own = _vendor(model).key_variable
-            table[place] = own if place == home and environment.get(own, "").strip() else ""
+            key_variable = _vendor(model).key_variable
+            table[place] = key_variable if place == home and environment.get(key_variable, "").strip() else ""
     if unused := [name for name in named if name != FIRST and not any(_is_at(name, place) for place in places)]:
         raise UserError(f"--api-key-env {unused[0]}=…: none of the base URLs is on this host")
     return model.model_copy(update={"api_key_env": table})
@@ -123,4 +118,6 @@ def _is_at(name: str, place: str) -> bool:
 
 
 def _masked(key: str) -> str:
-    return f"{key[:3]}…{key[-4:]}" if len(key) >= 20 else "…" if key else ""
+    if len(key) >= 20:
+        return f"{key[:3]}…{key[-4:]}"
+    return "…" if key else ""

@@ -124,8 +124,8 @@ def _own_price(model: str) -> Price | None:
 
 def own_table() -> Path:
     """The path of the user's table, which need not exist."""
-    own = os.environ.get("MEDAGENT_PRICES")
-    return Path(own).expanduser() if own else config_dir() / "prices.toml"
+    path = os.environ.get("MEDAGENT_PRICES")
+    return Path(path).expanduser() if path else config_dir() / "prices.toml"
 
 
 def _read(path: Path) -> PriceTable:

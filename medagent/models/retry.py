@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
@@ -27,13 +27,18 @@ FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
 LONGEST_RETRY_AFTER_S = 86_400.0
 """A server that asks for more than a day is treated as asking for a day, which exceeds every policy."""
+LONGEST_PAUSE_S = 900.0
+"""The longest `Retry-After` of a model endpoint that is waited. A longer one stops the run."""
+EPOCH_S, EPOCH_MS = 1e9, 1e12
+"""Numbers above these are moments, in seconds and in milliseconds since 1970, if they are within a day of now."""
 SPREAD_S = 0.25
 """Waiters with the same `Retry-After` resume spread over this many seconds after it, not all at once."""
 
 
 class EndpointFailure(Exception):
     """An attempt failed in a way that may pass. `retry_after`: the seconds that the server asks to wait, if any.
-    `paid`: the tokens of an unusable reply, or an estimate if the reply never arrived.
+    `throttled`: it answered 429. `congested`: it gets more requests than it can answer. `paid`: the tokens of an
+    unusable reply, or an estimate if the reply never arrived. `unquoted`: the reason without the server's own words.
     """
 
     def __init__(
@@ -42,14 +47,20 @@ class EndpointFailure(Exception):
         *,
         retry_after: float | None = None,
         throttled: bool = False,
+        congested: bool = False,
         paid: Usage | None = None,
         estimated: bool = False,
+        unquoted: str = "",
     ) -> None:
         super().__init__(reason)
+        self.unquoted = unquoted or reason
         self.retry_after = retry_after
         self.throttled = throttled
+        self.congested = congested or throttled
         self.paid = paid
         self.estimated = estimated
+        self.states_error = False
+        """Whether the reply says that it is an error, and so costs nothing unless it reports tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,41 +90,55 @@ class Retries:
         """The limiter, while the call waits for a slot."""
         self.waited = 0.0
         self.paid: Usage | None = None
-        self.estimated = False
+        self.estimated_tokens = 0
         self._policy = policy
         self._error = error
         self._spent = 0.0
 
     def after(self, failure: EndpointFailure, seconds: float) -> float:
-        """The seconds to wait before the next attempt, after a failure that took `seconds`."""
+        """The seconds to wait before the next attempt, after a failure that took `seconds`. Raises the error of the
+        policy, or StopRunError if a model endpoint asks for more time than a run waits.
+        """
         self.failed += 1
         self.problem = str(failure)
         if failure.paid is not None:
             self.pay(failure.paid, estimated=failure.estimated)
         self._spent += seconds
+        pause = failure.retry_after
+        if pause is not None and self._stops(pause):
+            back = _come_back(pause)
+            raise StopRunError(f"{failure}: {back}", unquoted=f"{failure.unquoted}: {back}")
         wait = self._policy.wait(self.failed, failure)
         if self.failed > self._policy.retries:
             raise self._given_up(f"{failure} ({self.failed} attempts)")
-        if self._spent + wait > self._policy.seconds:
+        server_pause = pause or 0.0  # this time is not the call's: it is waited, however long earlier attempts took
+        if max(server_pause, self._spent + wait - server_pause) > self._policy.seconds:
             raise self._given_up(f"{failure} (gave up after {self.failed} attempts and {self._spent:.0f} s)")
-        self._spent += wait
+        self._spent += wait - server_pause
         self.waited += wait
         return wait
+
+    def _stops(self, pause: float) -> bool:
+        """Whether a pause that a model endpoint asks for stops the run, because all other calls would wait as long."""
+        return self._error is ModelError and pause > LONGEST_PAUSE_S and self._policy.seconds >= LONGEST_PAUSE_S
 
     def pay(self, usage: Usage, *, estimated: bool) -> None:
         """Count the tokens of an attempt without a usable reply."""
         self.paid = usage + (self.paid or Usage())
-        self.estimated |= estimated
+        if estimated:
+            self.estimated_tokens += usage.total
 
     def completion(self) -> Completion | None:
         """What the attempts without a usable reply cost, as a completion without text; None if nothing."""
-        return None if self.paid is None else Completion("", usage=self.paid, estimated=self.estimated)
+        if self.paid is None:
+            return None
+        return Completion("", usage=self.paid, estimated_tokens=self.estimated_tokens)
 
     def held_up(self, limit: str) -> EpisodeError | None:
         """The failure of a call that is still open when a time limit expires; None if the endpoint did not fail."""
         problem = self.problem
         if self.queue is not None and self.queue.throttled:
-            problem = problem or "the call had to wait because others were answered 429"
+            problem = problem or "the call had to wait because others were answered 429 or 503, or timed out"
         if not problem:
             return None
         return self._error(f"{problem} ({limit})", retries=max(0, self.failed - 1), waited=self.waited)
@@ -153,23 +178,25 @@ async def _until_it_succeeds(attempt: Callable[[], Awaitable[T]], limiter: Adapt
     while True:
         retries.queue = limiter
         try:
-            async with limiter.slot() as throttled:
+            async with limiter.slot() as congested:
                 retries.queue = None
                 began = time.monotonic()
                 try:
                     return await attempt()
                 except EndpointFailure as failure:
-                    if failure.throttled:
-                        throttled()
+                    limiter.stats.throttled += failure.throttled
+                    if failure.congested:
+                        congested()
                     raise
                 finally:
                     seconds = time.monotonic() - began
         except EndpointFailure as failure:
             try:
                 wait = retries.after(failure, seconds)
-            except EpisodeError as given_up:
+            except (EpisodeError, StopRunError) as given_up:
                 raise given_up from None
             limiter.stats.retries += 1
+            limiter.stats.last_failure = failure.unquoted
             limiter.stats.waits += 1
             limiter.stats.waited_s += wait
             await asyncio.sleep(wait)
@@ -194,7 +221,7 @@ class Outage:
         except EndpointFailure as failure:
             told_when = failure.throttled and failure.retry_after is not None
             if not told_when and (reason := self.failed()):
-                raise StopRunError(f"{failure} ({reason})") from None
+                raise StopRunError(f"{failure} ({reason})", unquoted=f"{failure.unquoted} ({reason})") from None
             raise
         self._failed = 0
         return value
@@ -211,22 +238,33 @@ class Outage:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a response asks to wait (RFC 9110, 10.2.3: seconds or a date; or OpenAI's `retry-after-ms`).
+    """The seconds that a response asks to wait (RFC 9110, 10.2.3: seconds or a date; OpenAI's `retry-after-ms`; some
+    providers send the moment in seconds or milliseconds since 1970).
 
     None if the header is missing or unreadable. A past time is 0; more than a day is a day.
     """
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
-            seconds = float(headers.get(name, "")) / scale
+            number = float(headers.get(name, ""))
         except ValueError:
             continue
-        if seconds >= 0:
-            return min(seconds, LONGEST_RETRY_AFTER_S)
+        moment = number / (1000.0 if number > EPOCH_MS else 1.0) - time.time()
+        if number > EPOCH_S and abs(moment) <= LONGEST_RETRY_AFTER_S:
+            return max(0.0, moment)
+        if number >= 0:
+            return min(number / scale, LONGEST_RETRY_AFTER_S)
     try:
-        moment = parsedate_to_datetime(headers.get("retry-after", ""))
-        if moment.tzinfo is None:  # "-0000" and obsolete formats; HTTP dates are UTC
-            moment = moment.replace(tzinfo=UTC)
-        seconds = (moment - datetime.now(UTC)).total_seconds()
+        date = parsedate_to_datetime(headers.get("retry-after", ""))
+        if date.tzinfo is None:  # "-0000" and obsolete formats; HTTP dates are UTC
+            date = date.replace(tzinfo=UTC)
+        seconds = (date - datetime.now(UTC)).total_seconds()
     except (ValueError, OverflowError):
         return None
     return min(max(0.0, seconds), LONGEST_RETRY_AFTER_S)
+
+
+def _come_back(seconds: float) -> str:
+    """When an endpoint asks to come back, in local time."""
+    moment = datetime.now().astimezone() + timedelta(seconds=seconds)
+    later = seconds >= LONGEST_RETRY_AFTER_S
+    return f"the endpoint asks to come back {'in a day or later' if later else f'at {moment:%H:%M}'}"

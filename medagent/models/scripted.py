@@ -6,7 +6,7 @@ conversation always gets the same reply, even after a resume.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from medagent.core.errors import ModelError, UserError
@@ -18,15 +18,31 @@ Reply = str | Completion
 Script = Sequence[Reply] | Mapping[str, Sequence[Reply]] | Callable[[Sequence[Message], str], Reply]
 
 ANY_SESSION = "*"
+_SCRIPTED = "scripted:"
+
+
+def check_script(model: str, items: Collection[str]) -> None:
+    """Raises UserError if a scripted model has replies for something that is not one of these items."""
+    if not model.startswith(_SCRIPTED):
+        return
+    path = Path(model.removeprefix(_SCRIPTED))
+    script = ScriptedModel.from_file(path).script
+    for key in script if isinstance(script, Mapping) else ():
+        if key != ANY_SESSION and key.partition("#")[0] not in items:
+            raise UserError(
+                f"{path}: {key!r}: not an item of the set; a key is an item, an item and trial (ITEM#2), or *"
+            )
 
 
 class ScriptedModel:
-    """Replies from a list, from one list per session (`*` for all others), or from `function(messages, session)`."""
+    """Replies from a list, from one list per item (`*` for all others), or from `function(messages, session)`. A list
+    for an item and trial (`task2_18#2`) goes before the one for the item.
+    """
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
         self.name = name
         self.stats = EndpointStats(limit=0)
-        self._script = script
+        self.script = script
 
     @classmethod
     def from_file(cls, path: Path) -> ScriptedModel:
@@ -51,11 +67,12 @@ class ScriptedModel:
         """Nothing to close."""
 
     def _reply(self, messages: Sequence[Message], session: str) -> Reply:
-        if callable(self._script):
-            return self._script(messages, session)
-        replies = self._script
+        if callable(self.script):
+            return self.script(messages, session)
+        replies = self.script
         if isinstance(replies, Mapping):
-            replies = replies.get(session, replies.get(ANY_SESSION, ()))
+            item = session.partition("#")[0]
+            replies = next((replies[key] for key in (session, item, ANY_SESSION) if key in replies), ())
         turn = sum(message.role == "assistant" for message in messages)
         if turn >= len(replies):
             raise ModelError(f"the script of {session or 'this conversation'} ends after {len(replies)} replies")

@@ -68,6 +68,10 @@ class ModelSettings(BaseModel):
     """A folder of replies that runs share: an identical request is not sent again. It is not part of the model's
     identity."""
 
+    start: int | None = Field(default=None, exclude=True)
+    """Requests at once at the start; None: the endpoint's number of slots, else 4. It is not part of the model's
+    identity."""
+
     extra: dict[str, Any] = {}
     """Other fields of the request body, sent unchanged (`reasoning_effort`, `top_p`, …)."""
 

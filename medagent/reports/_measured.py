@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from medagent.core.figures import difference, difference_spread
+from medagent.core.figures import difference, difference_spread, model_name
 from medagent.core.options import Setting
 from medagent.engine.report import DataRef, Report
 from medagent.reports.tables import named
@@ -18,7 +18,11 @@ from medagent.sandbox.base import Limits
 
 _NAMED = 20
 """Number of items that are listed."""
-_FURTHER = {"handling": "server handling", "found": "found ids", "input-cap": "input cap"}
+_FURTHER = {
+    "handling": "server handling",
+    "found": "found ids",
+    "input-cap": "input cap",
+}
 """Further settings that a score depends on, with their labels."""
 _SHOWN = 12
 """Shown characters of a digest."""
@@ -27,7 +31,12 @@ _FOLDER = re.compile(r"[^\s:]*/(?=[^/\s]+\.(?:py:|json\b))")
 
 
 def measured_on(report: Report) -> list[str]:
-    """The lines. Unknown values are left out."""
+    """The conditions, one a line."""
+    return [f"{name}: {text}" for name, text in conditions(report).items()]
+
+
+def conditions(report: Report) -> dict[str, str]:
+    """The conditions by name. Unknown values are left out."""
     settings, data, versions = report.settings, report.data, report.versions
     name = " ".join(filter(None, (data.name, data.version)))
     sandbox = f"{settings.get('sandbox')} ({settings.get('sandbox-version')})"
@@ -50,7 +59,7 @@ def measured_on(report: Report) -> list[str]:
     texts = {name: ", ".join(filter(None, parts)) for name, parts in lines.items()}
     if texts["Data set"] and data.note:
         texts["Data set"] += f"; {data.note}"
-    return [f"{name}: {text}" for name, text in texts.items() if text]
+    return {name: text for name, text in texts.items() if text}
 
 
 def who(report: Report) -> str:
@@ -59,7 +68,7 @@ def who(report: Report) -> str:
     arguments = {"agent": ("agent-arg",), "model": ("model-arg", "extra")}
     names = []
     for name, flags in arguments.items():
-        listed = [str(one) for flag in flags for one in _listed(settings.get(flag))]
+        listed = [str(path) for flag in flags for path in _listed(settings.get(flag))]
         if settings.get(name):
             names.append(f"{settings[name]}({', '.join(listed)})" if listed else str(settings[name]))
     return " with ".join(names) or Path(report.folder).name
@@ -68,8 +77,17 @@ def who(report: Report) -> str:
 def title(report: Report) -> str:
     """The data, the model and the protocol: `MedAgentBench v2, synthetic patients · gpt-4o-mini · text`."""
     loop = report.settings.get("loop")
-    names = [data_words(report.data) or report.benchmark, _FOLDER.sub("", who(report)), protocol(report)]
-    return " · ".join(filter(None, [*names, f"loop {loop}" if loop not in (None, "published") else ""]))
+    agent = _FOLDER.sub("", who(report))
+    names = [data_words(report.data) or report.benchmark, agent, protocol(report)]
+    loops = f"loop {loop}" if loop not in (None, "published") else ""
+    return " · ".join(filter(None, [*names, skills_words(report), loops, pages(report)]))
+
+
+def skills_words(report: Report) -> str:
+    """The skills of a run by name: `skill dosing`. Empty without any."""
+    names = [text.partition(" ")[0] for text in _listed(report.settings.get("skills"))]
+    noun = "skills" if len(names) > 1 else "skill"
+    return f"{noun} {', '.join(names)}" if names else ""
 
 
 def repeated(report: Report) -> str:
@@ -103,6 +121,12 @@ def above_blind(report: Report) -> str:
     return f"{difference(margin['difference'])} (95% {difference_spread(margin['interval_95'])})"
 
 
+def pages(report: Report) -> str:
+    """How the run's server paged results, if not by default: `pages of 5, shuffled order`."""
+    size, order = (report.settings.get(name) for name in ("page-size", "order"))
+    return ", ".join(filter(None, [f"pages of {size}" if size else "", f"{order} order" if order else ""]))
+
+
 def _digest(name: object, digest: object) -> str:
     return f"{name} {str(digest)[:_SHOWN]}" if digest else ""
 
@@ -117,11 +141,15 @@ def _patients(settings: Mapping[str, Setting]) -> str:
 def _protocol(report: Report) -> Iterator[str]:
     settings = report.settings
     yield protocol(report)
+    for text in _listed(settings.get("skills")):
+        name, _, digest = text.partition(" ")
+        yield f"skill {name}, {_digest('digest', digest)}"
     yield _digest("prompts", settings.get("prompts-digest"))
     yield _digest("own tools", settings.get("tools-digest"))
     yield f"loop {settings['loop']}" if settings.get("loop") else ""
-    yield f"rules {report.rule_set}" if report.rule_set else ""
+    yield f"rules {report.rules}" if report.rules else ""
     yield from report.details.get("graded_by", ())
+    yield pages(report)
     for name, words in _FURTHER.items():
         yield f"{words} {settings[name]}" if settings.get(name) else ""
 
@@ -133,7 +161,7 @@ def _model(report: Report) -> Iterator[str]:
     temperature, limit = settings.get("temperature"), settings.get("max-tokens")
     set_ = isinstance(temperature, int | float) and temperature >= 0
     yield who(report)
-    yield f"served as {', '.join(spent.served)}" if spent.served else ""
+    yield f"served as {', '.join(map(model_name, spent.served))}" if spent.served else ""
     if settings.get("agent-loop") == "own" and not spent.through_context:
         yield "sampling: the agent's own"
         return
@@ -152,7 +180,7 @@ def _model(report: Report) -> Iterator[str]:
 def _learned(report: Report) -> Iterator[str]:
     """The items from which the agent learned during the run."""
     if report.learned:
-        facts = ", reason, checks, facts" if report.settings.get("learn-from") == "facts" else ""
+        facts = ", reason, checks, facts" if report.settings.get("sequential") == "facts" else ""
         units = [unit.removesuffix("#1") for unit in report.learned]
         what = f"(value, correct, kind{facts}) of {len(units)} items"
         yield f"from the scores {what}, each after its own: {named(units, _NAMED)}"

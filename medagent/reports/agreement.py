@@ -16,7 +16,7 @@ def print_agreement(first: str, second: str, agreement: Agreement) -> None:
     names = sorted({label for pair in agreement.table for label in pair}, key=lambda label: (label == UNREAD, label))
     put(f"rows: {first}; columns: {second}")
     print_table(
-        Table(["", *names], [[name, *(agreement.table.get((name, other), 0) for other in names)] for name in names])
+        Table(["", *names], [[name, *(agreement.table.get((name, column), 0) for column in names)] for name in names])
     )
     agreed = agreement.agreed / agreement.labelled if agreement.labelled else 0.0
     put(f"agreement {agreed:.4f} ({agreement.agreed} of the {agreement.labelled} rows that both labelled)")
@@ -27,8 +27,8 @@ def print_agreement(first: str, second: str, agreement: Agreement) -> None:
     for name, units in ((first, agreement.only_first), (second, agreement.only_second)):
         if units:
             put(f"only in {name}: {_listed(units)}")
-    for unit, one, other in agreement.differ:
-        put(f"{unit}: {one} / {other}")
+    for unit, first_label, second_label in agreement.differ:
+        put(f"{unit}: {first_label} / {second_label}")
 
 
 def _number(value: float) -> str:

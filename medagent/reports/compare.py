@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 from medagent.core.errors import UserError
 from medagent.core.figures import natural
-from medagent.engine.pairs import counting
-from medagent.engine.report import ItemOutcome, Measure, Report, by_trial, places, unit_of
+from medagent.engine.pairs import counting, nouns_of
+from medagent.engine.report import ItemOutcome, Measure, Report, by_trial, dependence, places
 from medagent.engine.scores import Paired
-from refsol.intervals import Steps, other_types_difference, paired_difference, strata, stratified_newcombe
-from refsol.stats import Clusters, Interval, holm
+from medagent.reports._measured import pages
+from refsol.intervals import Value, newcombe, paired_difference
+from refsol.stats import Interval, holm
 from refsol.trials import flipping, rates, reliability
 
 
@@ -53,16 +54,15 @@ class Comparison:
 
     `gained` are better in the second run: right instead of wrong, or with a higher score. `lost` are worse, `same` are
     equal. `both_right` and `both_wrong` are those of `same` whose verdicts are right or wrong. `difference` is the
-    second mean minus the first. `interval` is its 95 % interval for these types and other patients, `other_types` that
-    for other types (None below five, and for official scores). `uncompared` are the items of either run without a
+    second mean minus the first, `interval` its 95% interval. `uncompared` are the items of either run without a
     verdict or score in both.
 
     `interval` and `p` (of "no difference") are one test (`refsol.intervals.paired_difference`). `kind` says what is
     compared: verdicts, shares of right trials if items flip between trials, or scores. `trials` has the figures of both
     runs if one has several trials.
 
-    Items of one cluster (a question in several languages) are one unit of the test. `clusters` is the number of
-    clusters, None if each item is a cluster.
+    Items of one patient, or of one cluster (a question in several languages), are not independent. `clusters` is the
+    number of patients or clusters, None if each item is independent.
 
     If the official score of a benchmark is not a mean of items, `means` are the official scores, called `figure`.
     """
@@ -78,19 +78,24 @@ class Comparison:
     interval: Interval
     p: float
     kind: Literal["verdicts", "shares", "scores"] = "verdicts"
-    other_types: Interval | None = None
     clusters: int | None = None
+    dependence: str = "clusters of dependent items"
+    """What `clusters` counts."""
     trials: tuple[TrialFigures, TrialFigures] | None = None
     uncompared: tuple[str, ...] = ()
     grounded: FieldComparison | None = None
     harmed: FieldComparison | None = None
     """Of the items with an injected instruction."""
+    harmful: FieldComparison | None = None
+    """Of the items in which orders matter."""
     figure: str = "mean"
     measure: Measure = "score"
     nouns: str = "items"
     """What was compared: items, or pairs of twins."""
     patients: tuple[str, str] | None = None
     """The digests of the patients of both runs if they differ."""
+    pages: tuple[str, str] | None = None
+    """How the servers of both runs paged results if these differ."""
 
     @property
     def test(self) -> str:
@@ -115,7 +120,6 @@ class Comparison:
             difference=after - before,
             interval=official.interval,
             p=official.p,
-            other_types=None,
             uncompared=tuple(sorted({*self.uncompared, *uncompared}, key=natural)),
             figure=official.name,
             measure=official.measure,
@@ -123,19 +127,20 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """The comparison as `medagent compare --json` prints it."""
-        shared = ["p", "difference", "interval", "other_types", "trials", "clusters", "uncompared", "grounded"]
+        shared = ["p", "difference", "interval", "trials", "clusters", "uncompared", "grounded"]
         if self.kind == "verdicts":
-            own: dict[str, Any] = {"both_right": self.both_right}
+            document: dict[str, Any] = {"both_right": self.both_right}
             shared = ["both_wrong", "gained", "lost", *shared]
         else:
-            own = {"items": self.tasks, "means": self.means, "higher": self.gained, "lower": self.lost}
+            document = {"items": self.tasks, "means": self.means, "higher": self.gained, "lower": self.lost}
             shared = ["same", *shared, "figure", "measure"]
-        if self.harmed is not None:
-            shared.append("harmed")
+        shared += [name for name in ("harmed", "harmful") if getattr(self, name) is not None]
         if self.patients is not None:
             shared.append("patients")
+        if self.pages is not None:
+            shared.append("pages")
         whole = asdict(self)
-        return own | {name: whole[name] for name in shared}
+        return document | {name: whole[name] for name in shared}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +163,6 @@ class SetComparison:
 
     groups: dict[str, Drop]
     overall: Drop
-    other_types: Interval | None = None
-    """The interval of the difference for other types; None below five."""
     group_names: Mapping[str, str] = field(default_factory=dict)
     """The groups in words."""
 
@@ -177,26 +180,30 @@ def compare(
     first: Mapping[str, float],
     second: Mapping[str, float],
     types: Mapping[str, str] | None = None,
-    units: Mapping[str, str] | None = None,
+    patients: Mapping[str, str] | None = None,
     *,
     kind: Literal["verdicts", "shares", "scores"] = "verdicts",
 ) -> Comparison:
     """Pair verdicts (0 or 1), shares or scores by item. Raises UserError if no item is in both.
 
-    `types` has the type of each item (items without one form one type), `units` the name that an item shares with
+    `types` has the type of each item (items without one form one type), `patients` the name that an item shares with
     dependent items (default: each item is independent).
     """
     shared = _shared(first, second)
     steps = {item: second[item] - first[item] for item in shared}
     scale = max(1.0, *map(abs, steps.values()))  # scores of other tools may be of any size
-    types, units = types or {}, units or {}
-    parts: list[Steps] = [
-        *strata(
-            (types.get(item, ""), units.get(item, item), (max(step, 0.0) / scale, max(-step, 0.0) / scale, 1.0))
-            for item, step in steps.items()
+    types, patients = types or {}, patients or {}
+    rows = [
+        Value(
+            types.get(item, ""),
+            item,
+            patients.get(item, item),
+            (max(step, 0.0) / scale, max(-step, 0.0) / scale, 1.0),
         )
+        for item, step in steps.items()
     ]
-    number, tested = sum(map(len, parts)), paired_difference(parts).scaled(scale)
+    number = len({row.patient for row in rows})
+    tested = paired_difference(rows).scaled(scale)
     same = tuple(item for item in shared if not steps[item])
     return Comparison(
         tasks=len(shared),
@@ -209,48 +216,60 @@ def compare(
         interval=tested.interval,
         p=tested.p,
         kind=kind,
-        other_types=tested.other_types,
         clusters=number if number < len(shared) else None,
     )
+
+
+def other_pages(first: Report, second: Report) -> tuple[str, str] | None:
+    """How the servers of two runs paged results, in words, if these differ; otherwise None."""
+    both = pages(first) or "default pages", pages(second) or "default pages"
+    return None if both[0] == both[1] else both
 
 
 def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> Comparison:
     """Compare the items of two runs: by verdict; by the share of right trials if items flip between trials; or by the
     mean value of the trials if an item has a score. Raises UserError if nothing can be paired.
     """
-    twins = any(item.pair for item in (*first, *second))
+    nouns = nouns_of(first)
     first, second = counting(first), counting(second)
     items = (*first, *second)
-    types, units = places(items)
+    types, patients = places(items)
     if all(item.correct is not None for item in items if item.value is not None):
         runs = by_trial(first), by_trial(second)
         shared = _shared(*runs)
         a, b = ({item: run[item] for item in shared} for run in runs)
         kind: Literal["verdicts", "shares"] = "shares" if flipping(a) or flipping(b) else "verdicts"
-        comparison = compare(reliability(a), reliability(b), types, units, kind=kind)
+        comparison = compare(reliability(a), reliability(b), types, patients, kind=kind)
         if any(item.trial > 1 for item in items):
-            figures = [_trial_figures(run, types, units) for run in (a, b)]
+            figures = [_trial_figures(run, types, patients) for run in (a, b)]
             comparison = replace(comparison, trials=(figures[0], figures[1]))
     else:
-        one, other = (item_means(run, lambda item: item.value) for run in (first, second))
-        comparison = compare(one, other, types, units, kind="scores")
+        means, other_means = (item_means(run, lambda item: item.value) for run in (first, second))
+        comparison = compare(means, other_means, types, patients, kind="scores")
     compared = {*comparison.gained, *comparison.lost, *comparison.same}
     uncompared = sorted({item.item for item in items} - compared, key=natural)
+    # Each run numbers its own patients, so only the numbers of one run can be counted together.
+    compared_patients = {item.patient for item in second if item.item in compared} - {""}
+    if compared_patients and comparison.clusters is not None:
+        comparison = replace(comparison, clusters=len(compared_patients), dependence="patients")
     return replace(
         comparison,
-        nouns="pairs" if twins else "items",
+        nouns=nouns,
         uncompared=tuple(uncompared),
-        grounded=_by_field(first, second, types, units, "grounded"),
-        harmed=_by_field(first, second, types, units, "harmed"),
+        grounded=_by_field(first, second, types, patients, "grounded"),
+        harmed=_by_field(first, second, types, patients, "harmed"),
+        harmful=_by_field(first, second, types, patients, "harmful"),
     )
 
 
 def compare_groups(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> dict[str, Comparison]:
     """The comparison of each group of items (task type). Groups without a common graded item are omitted."""
     groups = {}
-    for name in sorted({one.group for one in first}, key=natural):
+    for name in sorted({outcome.group for outcome in first}, key=natural):
         try:
-            groups[name] = compare_outcomes(*([one for one in run if one.group == name] for run in (first, second)))
+            groups[name] = compare_outcomes(
+                *([outcome for outcome in run if outcome.group == name] for run in (first, second))
+            )
         except UserError:
             continue
     return groups
@@ -274,16 +293,16 @@ def _by_field(
     first: Sequence[ItemOutcome],
     second: Sequence[ItemOutcome],
     types: Mapping[str, str],
-    units: Mapping[str, str],
-    name: Literal["grounded", "harmed"],
+    patients: Mapping[str, str],
+    name: Literal["grounded", "harmed", "harmful"],
 ) -> FieldComparison | None:
-    """The comparison of the items of two runs that are grounded (or harmed); None if no item has the field in both."""
-    one, other = (item_means(items, attrgetter(name)) for items in (first, second))
-    shared = one.keys() & other
+    """The comparison of the items of two runs for which a field is true; None if no item has the field in both."""
+    first_means, second_means = (item_means(items, attrgetter(name)) for items in (first, second))
+    shared = first_means.keys() & second_means
     if not shared:
         return None
-    comparison = compare(one, other, types, units)
-    first_sum, second_sum = (sum(run[item] for item in shared) for run in (one, other))
+    comparison = compare(first_means, second_means, types, patients)
+    first_sum, second_sum = (sum(run[item] for item in shared) for run in (first_means, second_means))
     return FieldComparison(comparison.tasks, first_sum, second_sum, comparison.difference, comparison.interval)
 
 
@@ -293,7 +312,7 @@ def item_means(items: Sequence[ItemOutcome], value: Callable[[ItemOutcome], floa
     for item in items:
         if (known := value(item)) is not None:
             values.setdefault(item.item, []).append(known)
-    return {item: sum(some) / len(some) for item, some in values.items()}
+    return {item: sum(trials) / len(trials) for item, trials in values.items()}
 
 
 def _shared(first: Mapping[str, object], second: Mapping[str, object]) -> list[str]:
@@ -309,33 +328,29 @@ def compare_sets(first: Report, second: Report) -> SetComparison:
     shared = sorted((group for group in ours if group in theirs), key=natural)
     if not shared:
         raise UserError("the two runs do not share a graded task type; compare runs with the same types")
-    groups = {group: _drop([ours[group]], [theirs[group]]) for group in shared}
-    overall = _drop(*([outcomes[group] for group in shared] for outcomes in (ours, theirs)))
-    steps = [(drop.difference, 1.0) for drop in groups.values()]
-    return SetComparison(groups, overall, other_types_difference(steps, overall.interval), first.group_names)
+    groups = {group: _drop(ours[group], theirs[group]) for group in shared}
+    whole = ([row for group in shared for row in outcomes[group]] for outcomes in (ours, theirs))
+    return SetComparison(groups, _drop(*whole), first.group_names)
 
 
-def _by_group(items: Sequence[ItemOutcome]) -> dict[str, Clusters]:
-    """The numbers of right and of graded trials of each unit, by group."""
-    rows = [one for one in items if one.correct is not None]
-    names = dict.fromkeys(one.group for one in rows)
-    return {
-        name: strata(
-            ("", unit_of(one.item, one.cluster), (int(bool(one.correct)), 1)) for one in rows if one.group == name
-        )[0]
-        for name in names
-    }
+def _by_group(items: Sequence[ItemOutcome]) -> dict[str, list[Value]]:
+    """The graded trials as (1 or 0, 1), by group."""
+    rows: dict[str, list[Value]] = {}
+    for outcome in items:
+        if outcome.correct is not None:
+            unit = outcome.cluster or outcome.item
+            value = Value(outcome.group, unit, dependence(outcome), (float(outcome.correct), 1.0))
+            rows.setdefault(outcome.group, []).append(value)
+    return rows
 
 
-def _drop(first: Sequence[Clusters], second: Sequence[Clusters]) -> Drop:
-    (a, n), (b, m) = (
-        tuple(int(sum(unit[part] for units in run for unit in units)) for part in range(2)) for run in (first, second)
-    )
-    return Drop((a, n), (b, m), b / m - a / n, stratified_newcombe(first, second))
+def _drop(first: Sequence[Value], second: Sequence[Value]) -> Drop:
+    (a, n), (b, m) = (tuple(int(sum(row.values[part] for row in run)) for part in range(2)) for run in (first, second))
+    return Drop((a, n), (b, m), b / m - a / n, newcombe(first, second))
 
 
 def adjusted(comparisons: Sequence[Comparison | SetComparison]) -> list[float | None]:
     """The p value of each comparison, adjusted for their number (Holm); None where there is none."""
-    values = [one.p if isinstance(one, Comparison) else None for one in comparisons]
+    values = [comparison.p if isinstance(comparison, Comparison) else None for comparison in comparisons]
     each = iter(holm([p for p in values if p is not None]))
     return [None if p is None else next(each) for p in values]

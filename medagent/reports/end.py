@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from medagent.core.figures import dollars, duration, short_key
+from medagent.core.figures import counted, dollars, duration, short_key
 from medagent.engine.patient_data import without_errors
 from medagent.engine.report import Report
 from medagent.engine.rows import FAILED, OWED, Spent
 from medagent.models.endings import CUT
 from medagent.reports._measured import measured_on
-from medagent.reports.summary import print_summary
+from medagent.reports.summary import CONTINUE, print_summary
 from medagent.reports.tables import print_table, put, report_tables
 
 _NAMED = 5
@@ -34,14 +34,15 @@ def print_findings(report: Report, *, full: bool = False) -> None:
 
 def print_end(report: Report, *, full: bool = False) -> None:
     """Print the output at the end of a run."""
-    continues = report.command and report.owed and not report.stopped
-    command = [f"Continue: {report.command}"] if continues else []
+    command = report.command if report.owed and not report.stopped else ""
     if not full:
         print_summary(report, _problems(report), command)
         return
     print_findings(report, full=True)
     print()
-    for line in (*command, *_spending(report)):
+    if command:
+        put(CONTINUE + command)
+    for line in _spending(report):
         put(line)
     put(f"Files: {report.folder}/ ({', '.join(_short(report.files))})")
 
@@ -54,11 +55,10 @@ def _problems(report: Report, *, full: bool = False) -> Iterator[str]:
         yield f"Owed and not graded: {len(report.owed):,}"
     failures: Counter[tuple[str, str]] = Counter()
     first: dict[tuple[str, str], str] = {}
-    for line in without_errors(report).failed:
-        unit, status, error = line.split(": ", 2)
-        if status != FAILED:
-            failures[status, error] += 1
-            first.setdefault((status, error), unit)
+    for failure in without_errors(report).failed:
+        if failure.status != FAILED:
+            failures[failure.status, failure.error] += 1
+            first.setdefault((failure.status, failure.error), failure.unit)
     for (status, error), count in failures.most_common(_NAMED):
         yield f"  {count} × {status}: {error} (first: {short_key(first[status, error])})"
     if len(failures) > _NAMED:
@@ -95,8 +95,10 @@ def _spending(report: Report) -> Iterator[str]:
 def _cost(spent: Spent) -> str:
     reused = f" ({spent.reused:,} from the cache)" if spent.reused else ""
     cut_off = f" ({spent.estimated:,} cut off, their cost is an estimate)" if spent.estimated else ""
+    unanswered = f" (up to {spent.unanswered:,} of them of requests without a reply)" if spent.unanswered else ""
     return (
-        f"{spent.calls:,} calls{reused}{cut_off}, {spent.prompt:,} + {spent.usage.output:,} tokens, "
+        f"{counted(spent.calls, 'calls')}{reused}{cut_off}, {spent.prompt:,} + {spent.usage.output:,} tokens"
+        f"{unanswered}, "
         f"{dollars(spent.cost)}, "
         f"{spent.retries} retries, {duration(spent.waited)} waited"
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from medagent.core.figures import dollars
+from medagent.core.figures import counted, dollars
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.blocks import (
     AnswerBlock,
@@ -22,41 +22,42 @@ from medagent.engine.blocks import (
 from medagent.engine.report import ItemView, ShownMessage
 from medagent.engine.rows import FAILED, Row
 from medagent.engine.scores import Check, Judgement, Scored
+from refsol.failures import kind_name
 from refsol.verdict import MISSING, show
 
 _MARKS = {"found": "=", "missed": "-", "extra": "+"}
 
 
 def item_view(
-    benchmark: Benchmark[Any, Any], one: Scored, row: Row, judged: Judgement | None = None, *, reported: bool = False
+    benchmark: Benchmark[Any, Any], scored: Scored, row: Row, judged: Judgement | None = None, *, reported: bool = False
 ) -> ItemView:
     """A unit: its texts and messages, then its outcome as lines, with the judges' labels and replies.
 
     `reported`: the score is from a report, without the parts that the benchmark's blocks need.
     """
-    blocks = list(benchmark.blocks(one.item, row, None if reported else one.score))
+    blocks = list(benchmark.blocks(scored.item, row, None if reported else scored.score))
     if judged is not None and not any(isinstance(block, VotesBlock) for block in blocks):
         blocks.append(VotesBlock(judged.votes))
     conversation = next((block for block in blocks if isinstance(block, ConversationBlock)), ConversationBlock(()))
-    messages = [ShownMessage(one.role, one.text, one.reasoning) for one in conversation.messages] or list(
-        benchmark.messages(row)
-    )
+    messages = [
+        ShownMessage(message.role, message.text, message.reasoning) for message in conversation.messages
+    ] or list(benchmark.messages(row))
     if not messages or messages[0].role not in ("user", "prompt"):  # a transcript begins with the question
         texts = [block for block in blocks if isinstance(block, TextBlock) and not block.verbatim and not block.folded]
         messages = [*(ShownMessage(block.title.lower(), block.text) for block in texts), *messages]
-    lines = list(_lines(benchmark, one, row, blocks))
+    lines = list(_lines(benchmark, scored, row, blocks))
     return ItemView(messages, lines, conversation.decides, conversation.injected)
 
 
-def _lines(benchmark: Benchmark[Any, Any], one: Scored, row: Row, blocks: Sequence[Block]) -> Iterator[str]:
+def _lines(benchmark: Benchmark[Any, Any], scored: Scored, row: Row, blocks: Sequence[Block]) -> Iterator[str]:
     yield f"status: {row.status}" + (f" ({row.error})" if row.error else "")
     if (answer := benchmark.answer(row)) is None or "\n" not in answer:
         yield f"answer: {'–' if answer is None else answer}"
     for block in blocks:
         yield from _of_block(block)
     if row.spent.calls:
-        yield f"spent: {row.spent.calls} calls, {row.spent.usage.total:,} tokens, {dollars(row.spent.cost)}"
-    yield from _verdict(one, row)
+        yield f"spent: {counted(row.spent.calls, 'calls')}, {row.spent.tokens_text}, {dollars(row.spent.cost)}"
+    yield from _verdict(scored, row)
     if any(call.finish_reason for call in row.spent.each):
         yield f"finish reasons: {', '.join(call.finish_reason or 'none' for call in row.spent.each)}"
     if row.traceback:
@@ -66,8 +67,8 @@ def _lines(benchmark: Benchmark[Any, Any], one: Scored, row: Row, blocks: Sequen
 _GROUNDED = {True: "yes", False: "no", None: "–"}
 
 
-def _verdict(one: Scored, row: Row) -> Iterator[str]:
-    score = one.score
+def _verdict(scored: Scored, row: Row) -> Iterator[str]:
+    score = scored.score
     if score is None:
         yield "verdict: none yet"
         return
@@ -81,7 +82,7 @@ def _verdict(one: Scored, row: Row) -> Iterator[str]:
     for order, checks in groupby(score.checks, key=lambda check: check.name.partition(" ")[0]):
         yield from _checks(order, list(checks))
     if score.kind:
-        yield f"why: {score.kind}: {score.reason}"
+        yield f"why: {kind_name(score.kind)}: {score.reason}"
     if score.because:
         yield f"because: {score.because}"
     if score.correct and (score.grounded is not None or score.reading):

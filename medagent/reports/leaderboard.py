@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from medagent.core.figures import counted, dollars, figure
+from medagent.core.figures import counted, dollars, figure, harm_words, model_name
+from medagent.core.scrub import markdown_line, markdown_text
 from medagent.core.version import versions
 from medagent.engine.pairs import counting
 from medagent.engine.report import PUBLISHED_FIGURES, Report, TableLine, by_trial, places
@@ -18,8 +19,7 @@ from medagent.engine.scores import Paired
 from medagent.reports._measured import above_blind, measured_on, protocol, who
 from medagent.reports.compare import adjusted, compare_outcomes, item_means
 from medagent.reports.tables import Cell, Table, bounds, grounded_words, markdown_table
-from medagent.reports.tables import markdown_cell as cell
-from refsol.intervals import mean_draws, rank_intervals, strata
+from refsol.intervals import Value, mean_draws, rank_intervals
 from refsol.stats import Interval
 from refsol.trials import rates
 
@@ -35,12 +35,13 @@ _RATES = (
     "pass^k",
     "grounded",
     "above blind",
+    "harm",
 )
 _COLUMNS = (*_RATES, "temperature", "max tokens", "cost", "medagent", "ended")
 _LIMITS = (
-    *("loop", "writes", "handling", "found", "input-cap", "max-rounds"),
+    *("loop", "writes", "handling", "found", "input-cap", "page-size", "order", "max-rounds"),
     *("unit-time", "unit-tokens", "unit-cost", "code-tool", "code-seconds", "code-memory", "code-requests"),
-    *("code-output", "sequential", "learn-from"),
+    *("code-output", "sequential"),
 )
 """Settings that are the same for all runs of a board."""
 _PROMPTS = (
@@ -61,28 +62,33 @@ _SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The result of checking a pack: what a replay verified, what is only claimed, what could not be checked; and why
-    its episodes could not be replayed (empty if they were).
+    """The result of checking a pack: what a replay verified, what is only claimed, what could not be checked; why its
+    episodes could not be replayed (empty if they were); and what needs no check, with the reason.
     """
 
     verified: Sequence[str] = ()
     claimed: Sequence[str] = ()
     unchecked: Sequence[str] = ()
     no_replay: str = ""
+    needless: Sequence[str] = ()
 
     @property
     def document(self) -> dict[str, list[str]]:
-        """The three lists, as in `submit check --json`."""
+        """The lists, as in `submit check --json`."""
         return {
             "verified_by_replay": list(self.verified),
             "claimed_only": list(self.claimed),
             "could_not_be_checked": list(self.unchecked),
+            "needs_no_check": list(self.needless),
         }
 
     @property
     def lines(self) -> list[str]:
-        """The three lists as lines."""
-        return [f"{name.replace('_', ' ')}: {'; '.join(some) or 'nothing'}" for name, some in self.document.items()]
+        """The lists as lines, without what needs no check."""
+        lists = {"verified by replay": self.verified, "claimed only": self.claimed}
+        if self.unchecked or not self.needless:
+            lists["could not be checked"] = self.unchecked
+        return [f"{name}: {'; '.join(parts) or 'nothing'}" for name, parts in lists.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,7 @@ class Entry:
             data.version,
             data.digest,
             self.patients,
-            report.rule_set,
+            report.rules,
             ", ".join(_words(report)),
             apart,
         )
@@ -116,7 +122,7 @@ class Entry:
     def incomplete(self) -> str:
         """Why it is not ranked; empty if it is complete."""
         report = self.report
-        units = {(one.item, one.trial) for one in report.items}
+        units = {(item.item, item.trial) for item in report.items}
         due = self.items * max((trial for _, trial in units), default=1)
         if len(units) < due:
             return f"{len(units)} of {due} episodes" if due > self.items else f"{len(units)} of {self.items} items"
@@ -127,10 +133,15 @@ class Entry:
         return report.unusable
 
 
-def leaderboard(entries: Sequence[Entry], official: Mapping[tuple[int, int], Paired] | None = None) -> str:
+def leaderboard(
+    entries: Sequence[Entry],
+    official: Mapping[tuple[int, int], Paired] | None = None,
+    refused: Mapping[str, str] | None = None,
+) -> str:
     """The text, with a board for each group of runs that can be compared.
 
     `official` has the official scores of pairs of runs, by their places in `entries`, if these are not means of items.
+    `refused` are the problems of packs that are on no board.
     """
     here = versions()
     commit = f" (commit {here['commit']})" if "commit" in here else ""
@@ -144,14 +155,17 @@ def leaderboard(entries: Sequence[Entry], official: Mapping[tuple[int, int], Pai
         "checked by replay; what they only claim is marked, and listed below the table.",
     ]
     boards: dict[tuple[str, ...], list[int]] = {}
-    for number, entry in sorted(enumerate(entries), key=lambda one: _not_replayed(one[1].checks)):
+    for number, entry in sorted(enumerate(entries), key=lambda numbered: _not_replayed(numbered[1].checks)):
         boards.setdefault(entry.board, []).append(number)
     for (_, name, version, digest, patients, rules, words, apart), numbers in boards.items():
         title = " ".join(filter(None, (name, version, apart)))
-        digests = [f"{what} {one[:_SHOWN]}" for what, one in (("digest", digest), ("patients", patients)) if one]
-        under = [*digests, rules and f"rules {rules}", words]
-        lines += ["", f"## {title}" + (f" ({', '.join(filter(None, under))})" if any(under) else ""), ""]
+        digests = [f"{what} {text[:_SHOWN]}" for what, text in (("digest", digest), ("patients", patients)) if text]
+        under = ", ".join(filter(None, [*digests, rules and f"rules {rules}", words]))
+        lines += ["", f"## {markdown_text(f'{title} ({under})' if under else title)}", ""]
         lines += _board(entries, numbers, official or {})
+    if refused:
+        lines += ["", "## Refused packs", ""]
+        lines += [f"* {markdown_text(name)}: {markdown_text(problem)}" for name, problem in refused.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -161,7 +175,7 @@ def _board(
     """The tables of one board, and below them what each run was measured on."""
     reports = [entries[number].report for number in numbers]
     if note := reports[0].data.note:
-        yield from (f"{note[0].upper()}{note[1:]}.", "")
+        yield from (f"{markdown_line(note[0].upper() + note[1:])}.", "")
     ranks = _ranks(entries, [number for number in numbers if not entries[number].incomplete], official)
     ranked = sorted(ranks, key=lambda number: (ranks[number].place, -(_overall(entries[number].report).value or 0)))
     if ranked:
@@ -175,9 +189,9 @@ def _board(
     yield from _published(reports)
     for entry in (entries[number] for number in (*ranked, *partial)):
         report, checks = entry.report, entry.checks
-        yield from ("", f"**{cell(who(report))}** (`{cell(Path(report.folder).name)}`)", "")
-        yield from (f"* {cell(line)}" for line in _measured(report, claimed=checks is not None))
-        yield from (f"* {cell(line[0].upper() + line[1:])}" for line in (checks.lines if checks else ()))
+        yield from ("", f"**{markdown_text(who(report))}** (`{markdown_text(Path(report.folder).name)}`)", "")
+        yield from (f"* {markdown_text(line)}" for line in _measured(report, claimed=checks is not None))
+        yield from (f"* {markdown_text(line[0].upper() + line[1:])}" for line in (checks.lines if checks else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +216,9 @@ def _ranks(
         compare_outcomes(entries[i].report.items, entries[j].report.items).by(official.get((i, j))) for i, j in pairs
     ]
     places = dict.fromkeys(numbers, 1)
-    for (i, j), one, p in zip(pairs, compared, adjusted(compared), strict=True):
+    for (i, j), comparison, p in zip(pairs, compared, adjusted(compared), strict=True):
         if p is not None and p < _SIGNIFICANT:
-            places[i if one.difference > 0 else j] += 1
+            places[i if comparison.difference > 0 else j] += 1
     draws = _draws([entries[number].report for number in numbers], [official.get(pair) for pair in pairs])
     bounds = zip(numbers, rank_intervals(draws) if draws else (), strict=True)
     return {
@@ -222,11 +236,11 @@ def _draws(reports: Sequence[Report], official: Sequence[Paired | None]) -> Sequ
         return [scores[0].draws[0], *(pair.draws[1] for pair in scores)]
     if not reports:
         return []
-    values = [item_means(counting(report.items), lambda one: one.value) for report in reports]
-    types, units = places(counting(reports[0].items))
+    values = [item_means(counting(report.items), lambda outcome: outcome.value) for report in reports]
+    types, patients = places(counting(reports[0].items))
     shared = [item for item in values[0] if all(item in run for run in values)]
-    rows = ((types[item], units[item], (1.0, *(run[item] for run in values))) for item in shared)
-    return mean_draws([unit for type_ in strata(rows) for unit in type_])
+    rows = (Value(types[item], item, patients[item], (1.0, *(run[item] for run in values))) for item in shared)
+    return mean_draws(rows)
 
 
 _NOT_REPLAYED = "– packs whose episodes cannot be done again"
@@ -257,7 +271,7 @@ def _published(group: Sequence[Report]) -> Iterator[str]:
     for name, section in different.items():
         yield from ("", *markdown_table(Table((name, "rate"), [(line.name, line.value) for line in section.lines])))
     notes = [note for report in group for note in report.notes if note.startswith(PUBLISHED_FIGURES)]
-    yield from ("", *dict.fromkeys(map(cell, notes)))
+    yield from ("", *dict.fromkeys(map(markdown_text, notes)))
 
 
 def _overall(report: Report) -> TableLine:
@@ -270,7 +284,7 @@ def _row(entry: Entry) -> list[Cell]:
     prompts = (str(settings[name])[:_SHOWN] for name in _PROMPTS if settings.get(name))
     return [
         who(report) + claimed,
-        ", ".join(report.model_spent.served or ()) or None,
+        ", ".join(map(model_name, report.model_spent.served or ())) or None,
         ", ".join(prompts) or None,
         figure(overall.value, report.measure),
         bounds(Interval(*overall.interval), report.measure) if overall.interval else None,
@@ -278,6 +292,7 @@ def _row(entry: Entry) -> list[Cell]:
         *_trials(report),
         grounded_words(overall.grounded) or None,
         above_blind(report).partition(" ")[0] or None,
+        harm_words(report.details.get("harm")) or None,
         *(_said(settings.get(name)) for name in ("temperature", "max-tokens")),
         dollars(report.spent.cost) + claimed if report.spent.calls else None,
         " ".join(filter(None, (report.versions.get("medagent"), report.versions.get("commit")))),
@@ -309,4 +324,6 @@ def _measured(report: Report, *, claimed: bool) -> Iterator[str]:
 
 
 def _said(value: object) -> Cell:
-    return None if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    if value is None:
+        return None
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -18,14 +18,22 @@ Rewrite = Callable[[Path], object]
 
 
 def carry_out(
-    plan: Any, benchmark: Any, *, as_json: bool, quiet: bool, full: bool = False, rewrite: Rewrite | None = None
+    plan: Any,
+    benchmark: Any,
+    *,
+    as_json: bool,
+    quiet: bool,
+    full: bool = False,
+    rewrite: Rewrite | None = None,
+    expect_recorded: bool = False,
 ) -> None:
     """Run a plan (or an awaitable of one), print the result and exit: 0 if it is complete, 2 if not; 143 and 129 after
-    SIGTERM and SIGHUP.
+    SIGTERM and SIGHUP; 1 if recorded verdicts are expected and differ.
 
     `rewrite` is called every minute with the run's folder, and at the end.
     """
     from medagent.engine.patient_data import shown_elsewhere
+    from medagent.engine.recorded_verdicts import differs
     from medagent.engine.report import document
     from medagent.engine.run import execute
     from medagent.reports.end import print_end
@@ -53,6 +61,8 @@ def carry_out(
         if rewrite is not None:
             rewrite(Path(report.folder))
         code = 0 if report.complete else 2
+        if expect_recorded and differs(report):
+            code = 1
     except typer.Exit as end:
         code = end.exit_code
     finally:
@@ -63,7 +73,7 @@ def carry_out(
 async def _planned(plan: Awaitable[Any], benchmark: Any) -> Any:
     """The plan. Raises UserError, with the place in the code, for an exception of a benchmark that is not installed."""
     from medagent.core.errors import MedagentError, UserError
-    from medagent.core.plugins import error_and_place
+    from medagent.core.own_code import error_words
     from refsol.errors import RefsolError
 
     try:
@@ -73,7 +83,7 @@ async def _planned(plan: Awaitable[Any], benchmark: Any) -> Any:
     except Exception as error:
         if not benchmark.reference:
             raise
-        raise UserError(f"{benchmark.reference}: {error_and_place(error)}") from error
+        raise UserError(f"{benchmark.reference}: {error_words(error, type(benchmark))}") from error
 
 
 @asynccontextmanager

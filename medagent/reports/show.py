@@ -10,15 +10,17 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from medagent.core.errors import UserError
-from medagent.core.figures import dollars, duration, natural, percent
-from medagent.core.scrub import printable
-from medagent.engine.pairs import counting
+from medagent.core.figures import counted, dollars, duration, figure, harm_words, natural, percent, spread
+from medagent.core.scrub import one_line, printable
+from medagent.engine.harm import harm_notes
+from medagent.engine.pairs import counting, nouns_of
 from medagent.engine.report import REQUESTS, ItemOutcome, ItemView, Report, ShownMessage, by_trial, places
 from medagent.engine.rows import FAILED
 from medagent.engine.scores import LUCKY
 from medagent.reports._measured import measured_on
 from medagent.reports.tables import Cell, Table, grounded_words, named, print_table, put, section_table
 from medagent.reports.trials import flip_notes, trial_sections
+from refsol.failures import kind_name
 from refsol.json_values import as_object, json_value
 from refsol.trials import reliability
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 _LONG_PROMPT = 1000
 """Prompts with more characters than this are folded."""
 _NAMED = 5
+_KIND_WIDTH = 21
 _FIRST = 8
 """Number of a Bundle's resources that are shown, in addition to the deciding ones."""
 _DECIDES, _INJECTED = "◀ decides", "◀ injected instruction"
@@ -55,15 +58,17 @@ def list_items(
     }
     listed = [item for item in report.items if not wrong or item.correct is False]
     for option, (names, values) in filters.items():
+        shown = kind_name if option == "kind" else str
         known = {LUCKY} if option == "kind" else set()
         known = known.union(*map(values, report.items)) - {""}
-        if unknown := [one for one in names if one not in known]:
-            there = ", ".join(sorted(known, key=natural)) or "none"
+        keys = {**{shown(key): key for key in known}, **{key: key for key in known}}
+        if unknown := [name for name in names if name not in keys]:
+            there = ", ".join(map(shown, sorted(known, key=natural))) or "none"
             raise UserError(f"--{option} {unknown[0]}: matches no item of {report.folder}; the values are {there}")
-        listed = [item for item in listed if not names or values(item).intersection(names)]
+        listed = [item for item in listed if not names or values(item).intersection(keys[name] for name in names)]
     shares = reliability(by_trial(report.items))
     several = any(item.trial > 1 for item in report.items)
-    for item in sorted(listed, key=lambda one: (natural(one.item), one.trial)):
+    for item in sorted(listed, key=lambda outcome: (natural(outcome.item), outcome.trial)):
         name = f"{item.item}#{item.trial}" if several else item.item
         score = "–" if item.score is None else f"{item.score:.4f}"
         outcome = {True: "right", False: "wrong", None: score}[item.correct]
@@ -74,7 +79,7 @@ def list_items(
             kind, why = LUCKY, f"{item.reading}; {why}"
         if error := report.error_of(item) if item.status == FAILED else "":
             why = f"{why}: {error}"
-        put("  ".join([name.ljust(12), outcome.ljust(6), *share, kind.ljust(15), why]).rstrip())
+        put("  ".join([name.ljust(12), outcome.ljust(6), *share, kind_name(kind).ljust(_KIND_WIDTH), why]).rstrip())
     head = "item, outcome, " + ("share of its trials that are right, " if several else "") + "kind, why"
     put(f"{len(listed)} of {len(report.items)} ({head})")
 
@@ -91,17 +96,25 @@ def show_run(report: Report) -> None:
     rows = [*(row(report.named(name), group) for name, group in groups.items()), [], row("all", items)]
     columns = ["right", "graded", "rate", "not graded"] if rated else ["items", "mean score"]
     print_table(Table(["group", *columns], rows, report.folder, "percent" if rated else "score"))
-    counted = counting(report.items)
-    graded = by_trial(counted)
-    if graded and any(item.trial > 1 for item in counted):
-        for section in trial_sections(graded, *places(counted)):
+    items = counting(report.items)
+    graded = by_trial(items)
+    if graded and any(item.trial > 1 for item in items):
+        for section in trial_sections(graded, *places(items)):
             print_table(section_table(report, section))
         for note in flip_notes(graded):
             put(note)
+    if report.overall is not None and report.overall.value is not None and report.overall.interval is not None:
+        value = figure(report.overall.value, report.measure)
+        put(f"Score: {value}, 95% interval {spread(report.overall.interval, report.measure)}")
     if report.overall is not None and any(item.pair for item in report.items):
-        put(f"Pairs that are {report.overall.name}: {report.overall.counts.get('right', 0)} of {report.overall.n}")
+        nouns, overall = nouns_of(report.items).capitalize(), report.overall
+        put(f"{nouns} that are {overall.name}: {overall.counts.get('right', 0)} of {overall.n}")
     if report.overall is not None and report.overall.grounded is not None:
         put(f"Grounded: {grounded_words(report.overall.grounded)}")
+    if harm := report.details.get("harm"):
+        put(f"Harm: {harm_words(harm)}")
+        for note in harm_notes(harm):
+            put(note)
     if injected := report.details.get("injected"):
         put(f"Harmed: {injected['harmed']} of {injected['items']} items with an instruction; read: {injected['read']}")
     for line in (*_kinds(report), *measured_on(report)):
@@ -111,7 +124,7 @@ def show_run(report: Report) -> None:
     put("Ended: " + ", ".join(f"{count} {status}" for status, count in report.endings.items()))
     if report.spent.calls:
         spent = report.spent
-        put(f"Spent: {spent.calls:,} calls, {spent.usage.total:,} tokens, {dollars(spent.cost)}")
+        put(f"Spent: {counted(spent.calls, 'calls')}, {spent.tokens_text}, {dollars(spent.cost)}")
     example = report.items[0].item if report.items else "ITEM"
     put(f"Slowest item: {duration(report.slowest)}. One item: medagent show {report.folder} {example}")
 
@@ -122,8 +135,8 @@ def _kinds(report: Report) -> Iterator[str]:
     for item in report.items:
         if kind := LUCKY if item.is_lucky else item.kind:
             items_by_kind.setdefault(kind, []).append(item.item if item.trial == 1 else f"{item.item}#{item.trial}")
-    for kind, names in sorted(items_by_kind.items(), key=lambda one: -len(one[1])):
-        yield f"{len(names)} {kind}: {named(names, _NAMED)}"
+    for kind, names in sorted(items_by_kind.items(), key=lambda kind_items: -len(kind_items[1])):
+        yield f"{len(names)} {kind_name(kind)}: {named(names, _NAMED)}"
 
 
 def _rate(name: str, items: Sequence[ItemOutcome]) -> list[Cell]:
@@ -156,13 +169,15 @@ def show_item(view: ItemView, *, full: bool = False) -> None:
 
 
 def _print_item(console: Console, view: ItemView, full: bool) -> None:
+    from rich.text import Text
+
     for place, message in enumerate(view.messages):
-        role = " ".join(printable(message.role).split())
-        console.rule(role, align="left", style="cyan" if role == "agent" else "dim", characters="─")
+        colour = "cyan" if message.role == "agent" else "dim"
+        console.rule(Text(one_line(message.role)), align="left", style=colour, characters="─")
         if message.reasoning:
             _print(console, message.reasoning, style="dim italic")
         if not full and message.role == REQUESTS:
-            console.print(f"{message.text.partition(chr(10))[0]} (--full shows them)", style="dim")
+            console.print(one_line(message.text.partition("\n")[0]), "(--full shows them)", style="dim", markup=False)
         elif not full and place == 0 and message.role != "agent" and len(message.text) > _LONG_PROMPT:
             console.print(f"… {len(message.text):,} characters (--full shows them); the last of them:", style="dim")
             _print(console, message.text.rstrip().rpartition("\n\n")[2][-_LONG_PROMPT:], style="")
@@ -171,8 +186,10 @@ def _print_item(console: Console, view: ItemView, full: bool) -> None:
     if view.messages:
         console.rule("outcome", align="left", characters="─")
     for line in view.lines:
-        style = "bold" if line.startswith(("verdict:", "why:", "because:")) else "red" if "✗" in line else None
-        console.print(printable(line), markup=False, style=style)
+        style = "red" if "✗" in line else None
+        if line.startswith(("verdict:", "why:", "because:")):
+            style = "bold"
+        console.print(one_line(line), markup=False, style=style)
 
 
 def _print_parts(console: Console, message: ShownMessage, view: ItemView, full: bool) -> None:
@@ -187,7 +204,7 @@ def _print_parts(console: Console, message: ShownMessage, view: ItemView, full: 
             continue
         for line in lines:
             console.print(
-                printable(line), markup=False, style="bold yellow" if line.endswith((_DECIDES, _INJECTED)) else None
+                one_line(line), markup=False, style="bold yellow" if line.endswith((_DECIDES, _INJECTED)) else None
             )
 
 
@@ -197,8 +214,8 @@ def _bundle_lines(text: str, view: ItemView) -> list[str] | None:
     if bundle.get("resourceType") != "Bundle":
         return None
     entries = bundle.get("entry")
-    resources = [as_object(as_object(one).get("resource")) for one in entries] if isinstance(entries, list) else []
-    marks = [_marks(one, view) for one in resources]
+    resources = [as_object(as_object(entry).get("resource")) for entry in entries] if isinstance(entries, list) else []
+    marks = [_marks(resource, view) for resource in resources]
     shown = [place for place in range(len(resources)) if place < _FIRST or marks[place]]
     lines = [f"Bundle of {len(resources)} (total {bundle.get('total', 'not stated')}):"]
     lines += ["  ".join(["", _resource_line(resources[place]), *marks[place]]) for place in shown]

@@ -11,21 +11,21 @@ import re
 import shlex
 import shutil
 import textwrap
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, islice
 from pathlib import Path
 
-from medagent.core.figures import bare, counted, dollars, duration, figure, percent, spread
+from medagent.core.figures import bare, counted, dollars, duration, figure, harm_words, percent, spread
 from medagent.core.plugins import is_import_path, is_whole_file
 from medagent.core.scrub import printable
 from medagent.engine.folder import read_run
 from medagent.engine.pairs import counting
-from medagent.engine.report import Report, TableLine, by_trial, places
+from medagent.engine.report import MISSING, Report, TableLine, TableSection, by_trial, places
 from medagent.reports._measured import repeated, title
-from medagent.reports.tables import put
-from refsol.failures import SHORT_WORDS
+from medagent.reports.tables import DOING_NOTHING, MOST_LINES, put, sorted_lines
+from refsol.clinical.one_page import ONE_PAGE
+from refsol.failures import kind_name
 from refsol.trials import rates
 
 LINES, COLUMNS = 25, 78
@@ -33,30 +33,38 @@ _FEWEST_NOTES = 2
 """The lines of notes that many rows leave room for."""
 _GAP = 3
 _KINDS = 6
+_CUT = 10
+"""The lines that are shown of a section with more than `MOST_LINES`."""
+CONTINUE = "Continue: "
 _NEXT = "Next: "
 _UNBROKEN = "\xa0"
 _VALUE = re.compile(r"(?<= )(--\S+) (?!--)")
 """An option before its value."""
 _SPACE = "\0"
 """A space at which a command is not broken: no command contains this character."""
-_WORDS = {"nop": "doing nothing", "yes": "always yes"}
+_WORDS = {"nop": DOING_NOTHING, "yes": "always yes"}
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 
-def print_summary(report: Report, closing: Iterable[str] = (), commands: Sequence[str] = ()) -> None:
-    """Print the table. `closing` are lines about the end of a run, `commands` are complete commands to print below."""
-    for line in summary(report, closing, commands, min(COLUMNS, shutil.get_terminal_size((COLUMNS, LINES)).columns)):
+def print_summary(report: Report, closing: Iterable[str] = (), command: str = "") -> None:
+    """Print the table. `closing` are lines about the end of a run, `command` continues it."""
+    for line in summary(report, closing, command, min(COLUMNS, shutil.get_terminal_size((COLUMNS, LINES)).columns)):
         put(line)
 
 
-def summary(report: Report, closing: Iterable[str], commands: Sequence[str], width: int) -> list[str]:
+def summary(report: Report, closing: Iterable[str], command: str, width: int) -> list[str]:
     """The lines. Rows matter more than notes, and notes more than further commands. What does not fit is counted, not
     cut silently.
     """
     head = _wrapped([title(report), *_score(report)], width)
     rows = list(_rows(report, width))
-    notes = _wrapped([*closing, *_wrong(report), *_notes(report)], width)
-    last = [*_wrapped(_cost(report), width), *chain.from_iterable(_command(one, width) for one in commands)]
+    wrong, notes_of_run = list(_wrong(report)), _notes(report)
+    # With instructions in the charts, how often the agent followed them is what the run measures.
+    ordered = [*notes_of_run, *wrong] if report.details.get("injected") else [*wrong, *notes_of_run]
+    notes = _wrapped([*closing, *ordered], width)
+    last = _wrapped(_cost(report), width)
+    if command:
+        last += _command(CONTINUE, command, width)
     following = _next(report, width)
     used = len(head) + len(rows) + len(notes) + len(last)
     last += chain.from_iterable(following if used + sum(map(len, following)) <= LINES else following[:1])
@@ -72,11 +80,20 @@ def _score(report: Report) -> Iterator[str]:
     overall = report.overall
     if overall is not None and overall.value is not None and report.table:  # no table: nothing was graded
         n = f"{overall.counts['right']} of {overall.n:,}" if "right" in overall.counts else f"{overall.n:,} items"
+        if missing := report.details.get(MISSING):
+            n += f"; {missing['missing']:,} of {missing['of']:,} missing"
+        if 0 < report.patients < len({item.item for item in report.items}):
+            n += f"; {counted(report.patients, 'patients')}"
         parts = [f"Score {figure(overall.value, report.measure)} ({n})"]
         if overall.interval:
             parts.append(f"95% interval {spread(overall.interval, report.measure)}")
         if overall.grounded is not None and overall.grounded.n:
             parts.append(f"data read for {overall.grounded.right} of {overall.grounded.n}")
+        if harm := harm_words(report.details.get("harm")):
+            parts.append(f"harm {harm}")
+        accounts = report.data.accounts.values()
+        if left_out := sum(account.patients - account.ruled for account in accounts):
+            parts.append(f"left out {left_out} of {sum(account.patients for account in accounts)} patients")
         yield _beside(parts)
         yield from _baselines(report, overall.value)
     yield from _trials(report)
@@ -97,20 +114,31 @@ def _trials(report: Report) -> Iterator[str]:
 
 
 def _baselines(report: Report, score: float) -> Iterator[str]:
-    """The baselines in one line, and whether the run is above the best of them."""
+    """The agents that read nothing in one line, and whether the run is above the best of them; the agent that opens one
+    page of each search in another.
+    """
     known = {_WORDS.get(name, name): value for name, value in report.baselines.items() if value is not None}
+    one_page = known.pop(ONE_PAGE, None)
     if known:
         best = max(reversed(known), key=lambda name: known[name])
-        relation = "below" if score < known[best] else "above" if score > known[best] else "no better than"
+        if report.settings.get("agent") == "reference" and score <= known[best]:
+            yield "Nobody needs a chart for these items: an agent that reads nothing is right on all of them."
+            return
+        relation = "no better than"
+        if score != known[best]:
+            relation = "below" if score < known[best] else "above"
         *others, last = (f"{name} {bare(value, report.measure)}" for name, value in known.items())
         text = _beside([*others, f"{last}: this run is {relation} {best}"])
         yield f"{text[:1].upper()}{text[1:]}"
+    if one_page is not None and not report.owed:  # otherwise, what is owed needs this row
+        yield f"One page of each search {bare(one_page, report.measure)}"
 
 
 def _rows(report: Report, width: int) -> Iterator[str]:
     """The lines of the table. The title of the first section stands above the names."""
     sections = [section for section in report.table if section.lines and not section.detail]
-    lines = [line for section in sections for line in section.lines]
+    shown = [_shown_lines(section) for section in sections]
+    lines = list(chain.from_iterable(shown))
     if not any(line.n for line in lines):
         return
     right = any("right" in line.counts for line in lines)
@@ -122,10 +150,17 @@ def _rows(report: Report, width: int) -> Iterator[str]:
     names = [printable(report.named(line.name)) for line in lines]
     rows = iter(_aligned([sections[0].title, *names], columns, width))
     yield next(rows)
-    for number, section in enumerate(sections):
+    for number, (section, of_section) in enumerate(zip(sections, shown, strict=True)):
         if number and section.title:
             yield section.title
-        yield from islice(rows, len(section.lines))
+        yield from islice(rows, len(of_section))
+        if cut := len(section.lines) - len(of_section):
+            yield f"… and {counted(cut, 'groups')} more: --full"
+
+
+def _shown_lines(section: TableSection) -> Sequence[TableLine]:
+    """The lines of a section, or the first of many."""
+    return sorted_lines(section)[: _CUT if len(section.lines) > MOST_LINES else None]
 
 
 def _n(line: TableLine) -> str:
@@ -153,10 +188,10 @@ def _aligned(names: Sequence[str], columns: Mapping[str, Sequence[str]], width: 
 
 def _wrong(report: Report) -> Iterator[str]:
     """How often each kind of failure occurs in graded items, the most frequent kinds first."""
-    kinds = Counter(item.kind for item in report.items if item.kind and item.value is not None).most_common()
-    if kinds:
-        words = [f"{n:,} {SHORT_WORDS.get(kind, kind.replace('-', ' '))}" for kind, n in kinds[:_KINDS]]
-        more = sum(n for _, n in kinds[_KINDS:])
+    faults = report.failure_groups
+    if faults:
+        words = [f"{len(fault.items):,} {kind_name(fault.kind)}" for fault in faults[:_KINDS]]
+        more = sum(len(fault.items) for fault in faults[_KINDS:])
         yield "Wrong: " + ", ".join([*words, *([f"{more:,} other"] if more else [])])
 
 
@@ -170,7 +205,11 @@ def _cost(report: Report) -> Iterator[str]:
     spent, note = report.spent, report.data.note
     if spent.calls:
         cost = f"Cost {dollars(spent.cost)}" if spent.cost is not None else "Cost unknown"
-        yield ", ".join(filter(None, [cost, f"{_short(spent.usage.total)} tokens", _time(report)])) + "."
+        unanswered = spent.unanswered or 0
+        tokens = f"{_short(spent.usage.total - unanswered)} tokens"
+        if unanswered:
+            tokens += f" and up to {_short(unanswered)} of requests without a reply"
+        yield ", ".join(filter(None, [cost, tokens, _time(report)])) + "."
     if note:
         yield f"{note[:1].upper()}{note[1:]}."
 
@@ -184,7 +223,9 @@ def _time(report: Report) -> str:
 
 def _short(tokens: int) -> str:
     """A number of tokens: `950`, `812k`, `1.2M`."""
-    return f"{tokens}" if tokens < 1000 else f"{tokens / 1000:.0f}k" if tokens < 999_500 else f"{tokens / 1e6:.1f}M"
+    if tokens < 1000:
+        return f"{tokens}"
+    return f"{tokens / 1000:.0f}k" if tokens < 999_500 else f"{tokens / 1e6:.1f}M"
 
 
 def _next(report: Report, width: int) -> list[list[str]]:
@@ -193,20 +234,20 @@ def _next(report: Report, width: int) -> list[list[str]]:
     if not (folder / "run.json").is_file():
         return []
     benchmark = str(read_run(folder)["benchmark"]).removeprefix(os.path.join(os.getcwd(), ""))
-    own = is_import_path(benchmark) or is_whole_file(benchmark)
-    code = f" --benchmark {shlex.quote(benchmark)}" if own else ""
+    is_own_code = is_import_path(benchmark) or is_whole_file(benchmark)
+    code = f" --benchmark {shlex.quote(benchmark)}" if is_own_code else ""
     wrong = any(item.correct is False for item in report.items)
     what = [("show", "--wrong"), ("report", "--open"), ("grade", "--full")][not wrong :]
     following = [f"medagent {name} {shlex.quote(str(folder))} {option}{code}" for name, option in what]
     if len(line := _NEXT + " · ".join(following)) <= width:
         return [[line]]
-    return [_command(f"{'' if number else _NEXT:{len(_NEXT)}}{one}", width) for number, one in enumerate(following)]
+    margins = [_NEXT, *[" " * len(_NEXT)] * (len(following) - 1)]
+    return [_command(margin, command, width) for margin, command in zip(margins, following, strict=True)]
 
 
-def _command(text: str, width: int) -> list[str]:
-    """A command, with what stands before it, on lines of this width, as a shell reads them."""
-    before, words = re.split("(?=medagent )", text, maxsplit=1)
-    whole = " ".join(shlex.quote(word).replace(" ", _SPACE) for word in shlex.split(words))
+def _command(before: str, command: str, width: int) -> list[str]:
+    """A command, with the text before it, on lines of this width, as a shell reads them."""
+    whole = " ".join(shlex.quote(word).replace(" ", _SPACE) for word in shlex.split(command))
     lines = _wrapper(width - 2, " " * (len(_NEXT) + 2)).wrap(before + _VALUE.sub(rf"\1{_SPACE}", whole))
     return [line.replace(_SPACE, " ") for line in " \\\n".join(lines).split("\n")]
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from operator import attrgetter
 
 from medagent.core.figures import figure, spread
-from medagent.core.scrub import printable
+from medagent.core.scrub import json_text, markdown_text, one_line
 from medagent.engine.report import GroundedRate, Measure, Report, TableLine, TableSection
 from medagent.engine.scores import GROUNDED
 from refsol.stats import Interval
 
+DOING_NOTHING = "doing nothing"
+"""The agent `nop` in words."""
 WIDTH = 160
 """The width of a table in a file or a pipe, in characters."""
 Cell = str | int | float | Interval | None
@@ -60,13 +65,13 @@ def print_table(table: Table) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDTH, no_color=True)
-    heading = Text(printable(table.title), "bold") if table.title else None
+    heading = Text(one_line(table.title), "bold") if table.title else None
     drawn = Drawn(title=heading, title_justify="left", box=box.SIMPLE_HEAD)
     for number, column in enumerate(table.columns):
-        drawn.add_column(Text(printable(column)), justify="right" if number else "left", no_wrap=not number)
+        drawn.add_column(Text(one_line(column)), justify="right" if number else "left", no_wrap=not number)
     for row in table.texts:
         if row:
-            drawn.add_row(*(Text(printable(cell)) for cell in row))
+            drawn.add_row(*(Text(one_line(cell)) for cell in row))
         else:
             drawn.add_section()
     if console.is_terminal:
@@ -82,12 +87,7 @@ def print_table(table: Table) -> None:
 def markdown_table(table: Table) -> Iterator[str]:
     """The lines of a table in Markdown. Texts of runs and models cannot end a cell."""
     for row in (table.columns, ["---"] * len(table.columns), *table.texts):
-        yield f"| {' | '.join(map(markdown_cell, row))} |"
-
-
-def markdown_cell(text: str) -> str:
-    """A text without characters that would end a cell."""
-    return printable(" ".join(text.split())).replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
+        yield f"| {' | '.join(map(markdown_text, row))} |"
 
 
 def report_tables(report: Report) -> list[Table]:
@@ -100,11 +100,22 @@ def report_tables(report: Report) -> list[Table]:
     return [section_table(report, *group) for group in groups]
 
 
+MOST_LINES = 20
+"""A section with more lines is sorted by value, so that a reader finds the best and the worst of them."""
+
+
+def sorted_lines(section: TableSection) -> Sequence[TableLine]:
+    """The lines of a section: in the order of the benchmark, or the highest values first if there are many lines."""
+    if len(section.lines) <= MOST_LINES:
+        return section.lines
+    return sorted(section.lines, key=lambda line: -inf if line.value is None else line.value, reverse=True)
+
+
 def section_table(report: Report, head: TableSection, *more: TableSection) -> Table:
     """A section and the untitled ones that follow it, with the columns that their lines need."""
     sections = [section for section in (head, *more) if section.lines]
     lines = [line for section in sections for line in section.lines]
-    names: Callable[[TableLine], Cell] = lambda line: report.named(line.name)  # noqa: E731  # as the other columns
+    names: Callable[[TableLine], Cell] = lambda line: line_words(report.named(line.name))  # noqa: E731  # as the others
     columns = [(head.name or "group", names)]
     columns += [
         (name, _member("counts", name)) for name in dict.fromkeys(name for line in lines for name in line.counts)
@@ -114,13 +125,21 @@ def section_table(report: Report, head: TableSection, *more: TableSection) -> Ta
         columns.append((head.figure or report.figure, attrgetter("value")))
     if any(line.interval for line in lines):
         columns.append(("95%", lambda line: Interval(*line.interval) if line.interval else None))
-    columns += [(name, _member("more", name)) for name in dict.fromkeys(name for line in lines for name in line.more)]
+    further = dict.fromkeys(name for line in lines for name in line.more)
+    columns += [(line_words(name), _member("more", name)) for name in further]
     if any(line.grounded is not None for line in lines):
         columns.append((GROUNDED, lambda line: grounded_words(line.grounded)))
     rows = [
-        row for section in sections for row in ([], *([value(line) for _, value in columns] for line in section.lines))
+        row
+        for section in sections
+        for row in ([], *([value(line) for _, value in columns] for line in sorted_lines(section)))
     ]
     return Table([name for name, _ in columns], rows[1:], head.title, report.measure)
+
+
+def line_words(name: str) -> str:
+    """The name of a line or a column for people: the agent `nop` is `doing nothing`."""
+    return re.sub(r"\bnop\b", DOING_NOTHING, name)
 
 
 def _member(field: str, name: str) -> Callable[[TableLine], Cell]:
@@ -141,11 +160,17 @@ def named(names: Sequence[str], longest: int = 20) -> str:
     return ", ".join(ascii(name)[1:-1] for name in names[:longest]) + more
 
 
-def say(text: str) -> None:
-    """Print a note to standard error."""
-    print(printable(text), file=sys.stderr, flush=True)
+def say(text: object) -> None:
+    """Print a note to standard error, on one line without control characters."""
+    print(one_line(str(text)), file=sys.stderr, flush=True)
 
 
-def put(text: str) -> None:
-    """Print a text to standard output, without control characters."""
-    print(printable(text), flush=True)
+def put(*lines: object) -> None:
+    """Print lines to standard output, without control characters. A line break in a line is shown as a symbol."""
+    for line in lines:
+        print(one_line(str(line)), flush=True)
+
+
+def put_json(value: object, *, indent: int | None = 2) -> None:
+    """Print a value as JSON to standard output."""
+    print(json_text(json.dumps(value, ensure_ascii=False, indent=indent)), flush=True)

@@ -17,16 +17,16 @@ def trials_title(title: str, trials: int) -> str:
 
 
 def trial_sections(
-    outcomes: Mapping[str, Sequence[bool]], groups: Mapping[str, str], units: Mapping[str, str]
+    outcomes: Mapping[str, Sequence[bool]], groups: Mapping[str, str], patients: Mapping[str, str]
 ) -> list[TableSection]:
     """pass@1 with its error, pass@k and pass^k by task type; then those of all tasks with their 95 % intervals.
-    `groups` has the types as in `by_type`, `units` the sampled units.
+    `groups` has the types as in `by_type`, `patients` what dependent tasks share.
 
     `k` doubles up to the number of trials, so that the table of many trials stays readable.
     """
-    whole = rates(outcomes, groups, units)
+    whole = rates(outcomes, groups, patients)
     depths = [*takewhile(lambda k: k < whole.trials, (2**power for power in count(1))), whole.trials]
-    parts = [(name, rates(group, groups, units)) for name, group in by_type(outcomes, groups).items() if name]
+    parts = [(name, rates(group, groups, patients)) for name, group in by_type(outcomes, groups).items() if name]
     lines = [_line(name, group, depths) for name, group in [*parts, ("all", whole)]]
     figures = [
         TableLine(

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 
 from medagent.sandbox import _seccomp as seccomp
-from medagent.sandbox.base import MEGABYTE, Limits, SandboxError
+from medagent.sandbox.base import FILES, MEGABYTE, Limits, SandboxError
 from medagent.sandbox.interpreters import Interpreter, Interpreters, spawn, start_up
 
 OLDEST = (0, 8)
@@ -61,9 +61,10 @@ _PROBE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Bwrap:
-    """A sandbox by bubblewrap. `packages` is a folder whose packages the code may import."""
+    """A sandbox by bubblewrap. The code may import packages of the folder `packages`, and read the folder `files`."""
 
     packages: Path | None = None
+    files: Path | None = None
     name: str = "bwrap"
 
     @property
@@ -89,7 +90,7 @@ class Bwrap:
         self.version()
         if self.packages is not None and not self.packages.is_dir():
             raise SandboxError(f"--code-packages {self.packages}: no such folder")
-        command = await asyncio.to_thread(_command, limits, self.packages)
+        command = await asyncio.to_thread(_command, limits, self.packages, self.files)
         words = seccomp.program()
         async with Interpreters(lambda: _spawn(command, words, limits), ahead) as interpreters:
             yield interpreters
@@ -107,7 +108,7 @@ async def _spawn(command: list[str], words: bytes, limits: Limits) -> Interprete
     return Interpreter(process, limits)
 
 
-def _command(limits: Limits, packages: Path | None) -> list[str]:
+def _command(limits: Limits, packages: Path | None, files: Path | None) -> list[str]:
     """The command line of an interpreter. Raises SandboxError if the files of Python cannot be found."""
     words = [str(executable()), "--unshare-all", "--unshare-user", "--disable-userns", "--uid", _NOBODY]
     words += ["--gid", _NOBODY, "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--clearenv"]
@@ -118,6 +119,8 @@ def _command(limits: Limits, packages: Path | None) -> list[str]:
         words += ["--tmpfs", place, "--remount-ro", place]
     if packages is not None:
         words += ["--ro-bind", str(packages.resolve()), _PACKAGES]
+    if files is not None:
+        words += ["--ro-bind", str(files.resolve()), FILES]
     words += ["--size", str(_SCRATCH), "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/tmp"]
     variables = {
         "HOME": "/tmp",
@@ -159,7 +162,7 @@ def _version(path: str) -> tuple[int, ...] | None:
     except (OSError, subprocess.SubprocessError):
         return None
     numbers = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", done.stdout)
-    return tuple(int(one) for one in numbers.groups() if one) if numbers else None
+    return tuple(int(group) for group in numbers.groups() if group) if numbers else None
 
 
 @cache
@@ -202,10 +205,10 @@ def _libraries(executable: str) -> list[str]:
 
 def _names(library: str) -> list[str]:
     """The names under which a library is loaded: its own, and the names of links to it in the same folder."""
-    folder, own = os.path.split(library)
-    stem = own.partition(".so")[0].rpartition("-")[0] or own.partition(".so")[0]
+    folder, file_name = os.path.split(library)
+    stem = file_name.partition(".so")[0].rpartition("-")[0] or file_name.partition(".so")[0]
     near = (entry.name for entry in os.scandir(folder) if entry.is_symlink() and entry.name.startswith(stem))
-    return [own, *(name for name in near if os.path.realpath(f"{folder}/{name}") == os.path.realpath(library))]
+    return [file_name, *(name for name in near if os.path.realpath(f"{folder}/{name}") == os.path.realpath(library))]
 
 
 def _loader(executable: str) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from medagent.sandbox.base import MEGABYTE, Limits, SandboxError
+from medagent.sandbox.base import FILES, MEGABYTE, Limits, SandboxError
 from medagent.sandbox.interpreters import Interpreter, Interpreters, spawn, start_up
 
 _IMAGE = re.compile(r"\w[\w./:-]*@sha256:[0-9a-f]{64}")
@@ -34,6 +34,7 @@ class Docker:
 
     image: str | None = None
     packages: Path | None = None
+    files: Path | None = None
     name: str = "docker"
 
     @property
@@ -65,12 +66,12 @@ class Docker:
         assert tool is not None
         assert self.image is not None
         _ask(tool, "image", "inspect", self.image)
-        spawned = partial(_spawn, tool, self.image, self.packages, limits)
+        spawned = partial(_spawn, tool, self.image, self.packages, self.files, limits)
         async with Interpreters(spawned, ahead) as interpreters:
             yield interpreters
 
 
-def _arguments(name: str, image: str, packages: Path | None, limits: Limits) -> list[str]:
+def _arguments(name: str, image: str, packages: Path | None, files: Path | None, limits: Limits) -> list[str]:
     """The arguments of `docker` that run an interpreter in a container of that name."""
     memory = f"{limits.memory + _ABOVE}m"
     words = ["run", "--rm", "--interactive", "--name", name, "--pull", "never"]
@@ -89,15 +90,17 @@ def _arguments(name: str, image: str, packages: Path | None, limits: Limits) -> 
     words += ["--env", "PYTHONHASHSEED=0", "--env", "TZ=UTC", "--env", "HOME=/tmp", "--env", "MALLOC_ARENA_MAX=1"]
     if packages is not None:
         words += ["--volume", f"{packages.resolve()}:{_PACKAGES}:ro"]
+    if files is not None:
+        words += ["--volume", f"{files.resolve()}:{FILES}:ro"]
     inside = [_PACKAGES] if packages is not None else []
     code = start_up(limits, files=_SCRATCH * MEGABYTE, processes=1, packages=inside)
     return [*words, "--entrypoint", "python3", image, *code]
 
 
-async def _spawn(tool: str, image: str, packages: Path | None, limits: Limits) -> Interpreter:
+async def _spawn(tool: str, image: str, packages: Path | None, files: Path | None, limits: Limits) -> Interpreter:
     name = f"medagent-{uuid.uuid4().hex}"
     # The client needs its settings (DOCKER_HOST, HOME); a container gets none of them.
-    process = await spawn([tool, *_arguments(name, image, packages, limits)], dict(os.environ))
+    process = await spawn([tool, *_arguments(name, image, packages, files, limits)], dict(os.environ))
     return Interpreter(process, limits, partial(_kill, tool, name))
 
 

@@ -45,14 +45,16 @@ class Pipe:
     """Sends and receives frames on two descriptors."""
 
     def __init__(self, most: int, reader: int = 0, writer: int = 1) -> None:
-        self._most, self._in, self._out = most, reader, writer
+        self._most = most
+        self._in = reader
+        self._out = writer
 
     @classmethod
     def moved(cls, most: int) -> Self:
         """The pipe on other descriptors than 0 and 1, so that `os.write(1, …)` and `input()` cannot reach it."""
         import fcntl
 
-        reader, writer = (fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE_FD) for one in (0, 1))
+        reader, writer = (fcntl.fcntl(standard, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE_FD) for standard in (0, 1))
         nowhere = os.open("/tmp/nowhere", os.O_RDWR | os.O_CREAT)
         os.unlink("/tmp/nowhere")
         for standard in (0, 1, 2):
@@ -186,7 +188,8 @@ class Kernel:
     """Runs one episode's programs."""
 
     def __init__(self, pipe: Pipe, output: Output) -> None:
-        self._pipe, self._output = pipe, output
+        self._pipe = pipe
+        self._output = output
         self._lock = _thread.allocate_lock()
         self._program = 0
         self._sources: dict[str, list[str]] = {}
@@ -194,6 +197,7 @@ class Kernel:
         self._module = types.ModuleType("__main__")
         sys.modules["__main__"] = self._module
         self._given: set[str] = set()
+        self._tools: dict[str, Any] = {}
 
     def begin(self, surface: dict[str, Any]) -> None:
         """Create the names that the code can use."""
@@ -202,6 +206,7 @@ class Kernel:
         for name in surface["calls"]:
             names[name] = self._function(name)
         exec(compile(surface["prelude"], "functions", "exec"), names)
+        self._tools = dict(names)
         names.update(surface["variables"])
         self._answer = surface["answer"]
         self._given = set(names)
@@ -209,6 +214,7 @@ class Kernel:
     def run(self, number: int, code: str) -> dict[str, Any]:
         """Run a program; returns the frame with its result."""
         self._program = number
+        vars(self._module).update(self._tools)  # an earlier program may have replaced them
         self._output.clear()
         reserve = bytearray(4_000_000)  # to report a lack of memory needs memory
         done: dict[str, Any] = {"program": number, "failure": None, "limit": None}

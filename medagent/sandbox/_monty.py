@@ -29,6 +29,7 @@ class Monty:
     """A sandbox by pydantic-monty."""
 
     packages: Path | None = None
+    files: Path | None = None
     name: str = "monty"
 
     @property
@@ -51,6 +52,8 @@ class Monty:
         self.version()
         if self.packages is not None:
             raise SandboxError("it cannot import packages; leave --code-packages out")
+        if self.files is not None:
+            raise SandboxError("it cannot read the files of a skill; use bwrap or docker")
         options = {
             "frame": MAX_FRAME,
             "memory": limits.memory * MEGABYTE,

@@ -24,22 +24,40 @@ _ADDRESSES = 4_000_000_000
 _FEED = re.compile(r"<python-input-(\d+)>")
 
 
+def _assigned_in(code: str) -> list[str]:
+    """The names that a program assigns, without imported ones; none if it is not Python."""
+    try:
+        table = symtable.symtable(code, "program", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [s.get_name() for s in table.get_symbols() if s.is_assigned() and not s.is_imported()]
+
+
 class Kernel:
     """Runs one episode's programs in a session of a worker."""
 
     def __init__(self, pipe: Pipe, session: monty.MontySession, output: Output, surface: dict[str, Any]) -> None:
-        self._pipe, self._session, self._output = pipe, session, output
+        self._pipe = pipe
+        self._session = session
+        self._output = output
         self._answer: str = surface["answer"]
         self._lookup = {name: self._function(name) for name in surface["calls"]}
         self._program = 0
+        self._replaced: set[str] = set()
+        """The names that the last program assigned."""
         self._feeds: list[int] = []
         self._sources: dict[int, list[str]] = {}
         self._names: dict[str, None] = {}
         self._given = {*surface["calls"], *surface["variables"]}
-        self._feed(surface["prelude"], surface["variables"])
+        self._tools = [name for name in (*surface["calls"], *_assigned_in(surface["prelude"])) if name[0] != "_"]
+        saved = "".join(f"_tool_{name} = {name}\n" for name in self._tools)
+        self._feed(surface["prelude"] + saved, surface["variables"])
 
     def run(self, number: int, code: str) -> dict[str, Any]:
         """Run a program; returns the frame with its result."""
+        if replaced := [name for name in self._tools if name in self._replaced]:
+            self._feed("".join(f"{name} = _tool_{name}\n" for name in replaced))
+        self._replaced = set(_assigned_in(code))
         self._program, self._sources[number] = number, code.splitlines()
         self._output.clear()
         done: dict[str, Any] = {"program": number, "failure": None, "limit": None, "answer": None}
@@ -70,17 +88,10 @@ class Kernel:
         return lambda *args, **kwargs: self._pipe.call(self._program, name, args, kwargs)
 
     def _assigned(self, code: str) -> list[str]:
-        try:
-            table = symtable.symtable(code, "program", "exec")
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return []
-        names = (
-            symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() and not symbol.is_imported()
-        )
-        return [name for name in names if name[0] != "_" and name not in self._given]
+        return [name for name in _assigned_in(code) if name[0] != "_" and name not in self._given]
 
     def _failure(self, error: monty.MontyError) -> dict[str, Any]:
-        frames = [one for one in map(self._frame, getattr(error, "traceback", list)()) if one is not None]
+        frames = [frame for frame in map(self._frame, getattr(error, "traceback", list)()) if frame is not None]
         if len(frames) > 2 * FRAMES:
             del frames[FRAMES:-FRAMES]
         display = getattr(error, "display", None)

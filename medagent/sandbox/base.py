@@ -10,6 +10,8 @@ from typing import Any, Literal
 from medagent.core.errors import MedagentError
 
 MEGABYTE = 1_000_000
+FILES = "/skills"
+"""The read-only folder of the files that code may read."""
 MAX_FRAME = 8 * MEGABYTE
 """Bytes of one request of a program, and of one reply to it."""
 

@@ -6,9 +6,9 @@ import asyncio
 import secrets
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from medagent.sandbox._monty import Monty
 from medagent.sandbox.base import Limits, SandboxError, SandboxName, Surface
 from medagent.sandbox.interpreters import Interpreters
 from medagent.sandbox.programs import Programs
+from refsol.errors import Lines
 
 Sandbox = Bwrap | Monty | Docker
 """A way to run code, as a description that can be pickled; `self_test` checks whether it works here."""
@@ -35,11 +36,19 @@ class SandboxChoice:
     limits: Limits
     packages: Path | None = None
     image: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Texts that code may read, by their paths below `base.FILES`."""
 
     @asynccontextmanager
     async def open(self, concurrency: int) -> AsyncIterator[Interpreters]:
         """Open it for `concurrency` episodes. Raises UserError if the version on this machine differs or is missing."""
-        sandbox = next(one for one in sandboxes(self.packages, self.image) if one.name == self.name)
+        with _written(self.files) as folder:
+            async with self._opened(folder, concurrency) as interpreters:
+                yield interpreters
+
+    @asynccontextmanager
+    async def _opened(self, folder: Path | None, concurrency: int) -> AsyncIterator[Interpreters]:
+        sandbox = next(sandbox for sandbox in sandboxes(self.packages, self.image, folder) if sandbox.name == self.name)
         problem = await self_test(sandbox)
         if problem is None and sandbox.version() != self.version:
             problem = f"the run uses {self.version}, and here is {sandbox.version()}"
@@ -49,29 +58,55 @@ class SandboxChoice:
             yield interpreters
 
 
-def sandboxes(packages: Path | None = None, image: str | None = None) -> Sequence[Sandbox]:
-    """All sandboxes, in the order in which `auto` tries them."""
-    return Bwrap(packages), Monty(packages), Docker(image, packages)
+@contextmanager
+def _written(files: Mapping[str, str]) -> Iterator[Path | None]:
+    """A folder with these files, which everybody may read; None without any."""
+    if not files:
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for path, text in files.items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+        yield folder
+
+
+def sandboxes(packages: Path | None = None, image: str | None = None, files: Path | None = None) -> Sequence[Sandbox]:
+    """All sandboxes, in the order in which `auto` tries them. `files` is a folder that code may read."""
+    return Bwrap(packages, files), Monty(packages, files), Docker(image, packages, files)
 
 
 async def choose(
-    name: SandboxName, limits: Limits, *, packages: Path | None = None, image: str | None = None
+    name: SandboxName,
+    limits: Limits,
+    *,
+    packages: Path | None = None,
+    image: str | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> SandboxChoice:
-    """The sandbox with this name, or with `auto` the first that works. Raises UserError, with one line per sandbox, if
-    none works.
+    """The sandbox with this name, or with `auto` the first that works. Code in it may read `files`. Raises UserError,
+    with one line per sandbox, if none works.
     """
+    with _written(files or {}) as folder:
+        return await _chosen(name, SandboxChoice("", "", limits, packages, image, files or {}), folder)
+
+
+async def _chosen(name: SandboxName, choice: SandboxChoice, folder: Path | None) -> SandboxChoice:
     lines = []
-    for sandbox in sandboxes(packages, image):
+    for sandbox in sandboxes(choice.packages, choice.image, folder):
         problem = await self_test(sandbox)
         if problem is None and name in ("auto", sandbox.name):
-            return SandboxChoice(sandbox.name, sandbox.version(), limits, packages, image)
+            return replace(choice, name=sandbox.name, version=sandbox.version())
         lines.append(
             f"  {sandbox.name}: works here; use --sandbox {sandbox.name}"
             if problem is None
             else f"  {sandbox.name}: {problem}. Install: {sandbox.install}"
         )
     reason = "no sandbox works here" if name == "auto" else f"--sandbox {name} does not work here"
-    raise UserError(f"{reason}, so no code is executed:\n" + "\n".join(lines))
+    raise UserError(Lines("\n".join([f"{reason}, so no code is executed:", *lines])))
 
 
 async def self_test(sandbox: Sandbox) -> str | None:

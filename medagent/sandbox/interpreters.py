@@ -78,7 +78,8 @@ class _LostError(Exception):
     """The interpreter must be ended."""
 
     def __init__(self, reason: str, limit: LimitName | None = None) -> None:
-        self.reason, self.limit = reason, limit
+        self.reason = reason
+        self.limit = limit
 
 
 def start_up(limits: Limits, *, files: int, processes: int | None = None, packages: Sequence[str] = ()) -> list[str]:
@@ -116,7 +117,9 @@ class Interpreter:
     """
 
     def __init__(self, process: Process, limits: Limits, end: Callable[[], Awaitable[None]] | None = None) -> None:
-        self._process, self._limits, self._end = process, limits, end
+        self._process = process
+        self._limits = limits
+        self._end = end
         self._names: tuple[str, ...] = ()
 
     async def begin(self, surface: Surface) -> None:
@@ -149,7 +152,7 @@ class Interpreter:
             return await self._gone(lost.reason, lost.limit)
         failure = None
         if done.failure is not None:
-            failure = Failure(tuple(Frame(*one) for one in done.failure.frames), done.failure.what)
+            failure = Failure(tuple(Frame(*frame) for frame in done.failure.frames), done.failure.what)
         if done.limit is not None:
             return await self._gone(stop_reason(done.limit, self._limits), done.limit, done.output)
         self._names = tuple(done.names)
@@ -232,7 +235,8 @@ class Interpreters:
     """An open sandbox, an async context manager. It keeps about `count` started interpreters ready for episodes."""
 
     def __init__(self, spawn: Callable[[], Coroutine[Any, Any, Interpreter]], count: int) -> None:
-        self._spawn, self._count = spawn, count
+        self._spawn = spawn
+        self._count = count
         self._starting: deque[asyncio.Task[Interpreter]] = deque()
 
     async def start(self, surface: Surface) -> Interpreter:
@@ -252,9 +256,9 @@ class Interpreters:
 
     async def __aexit__(self, *_: object) -> None:
         starting, self._starting = self._starting, deque()
-        for one in await asyncio.gather(*starting, return_exceptions=True):
-            if not isinstance(one, BaseException):
-                await one.close()
+        for interpreter in await asyncio.gather(*starting, return_exceptions=True):
+            if not isinstance(interpreter, BaseException):
+                await interpreter.close()
 
 
 def _encoded(value: dict[str, Any]) -> bytes:

@@ -15,7 +15,9 @@ class Programs:
     """An async context manager that ends its interpreter. `requests` is the number of requests of the episode."""
 
     def __init__(self, interpreters: Interpreters, surface: Surface, limits: Limits, serve: Serve) -> None:
-        self._interpreters, self._surface, self.limits = interpreters, surface, limits
+        self._interpreters = interpreters
+        self._surface = surface
+        self.limits = limits
         self._serve = serve
         self._interpreter: Interpreter | None = None
         self.number = 0

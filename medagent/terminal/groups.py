@@ -31,9 +31,9 @@ class WholeGroup(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands with their sentences, without hidden ones."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        shown = [(name, one) for name, one in commands if one is not None and not one.hidden]
+        shown = [(name, command) for name, command in commands if command is not None and not command.hidden]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _sentence(one.help or "")) for name, one in shown])
+            formatter.write_dl([(name, _sentence(command.help or "")) for name, command in shown])
 
 
 def _sentence(text: str) -> str:
@@ -73,7 +73,9 @@ class LazyGroup(TyperGroup):
         width = max(map(len, self.table))
         for title, section in self.sections.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), one.help) for name, one in section.items() if not one.hidden])
+                formatter.write_dl(
+                    [(name.ljust(width), command.help) for name, command in section.items() if not command.hidden]
+                )
 
 
 def group(help: str, *, no_args_is_help: bool = True) -> typer.Typer:

@@ -9,7 +9,6 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-_EARLIER = "earlier_"
 """Begins the name of the parameter of an earlier flag."""
 
 
@@ -28,11 +27,11 @@ def with_options(
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        command_parameters = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
         def function(**arguments: Any) -> None:
             context = arguments.pop("context")
-            mine = {one.name: arguments.pop(one.name) for one in own}
+            mine = {parameter.name: arguments.pop(parameter.name) for parameter in command_parameters}
             passed = {
                 name: value
                 for name, value in arguments.items()
@@ -42,11 +41,11 @@ def with_options(
 
         parameters = [
             inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
-            *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own),
+            *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in command_parameters),
             *_parameters(fields, defaults),
         ]
         function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
-        function.__annotations__ = {one.name: one.annotation for one in parameters}
+        function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         function.__doc__ = command.__doc__
         return function
 
@@ -69,21 +68,11 @@ def _parts(fields: Iterable[Any]) -> dict[str, dict[str, Any]]:
 
 
 def _values(fields: Sequence[Any], passed: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by field. Names that the next release removes print a hint. Raises UserError for a part that a shared
-    option does not accept.
-    """
+    """The values by field. Raises UserError for a part that a shared option does not accept."""
     from medagent.core.errors import UserError
-    from medagent.core.options import by_field, hint
+    from medagent.core.options import by_field
 
-    for field in fields:
-        if field.name in passed and field.option.hint:
-            hint(field.flag, field.option.hint)
-        elif field.name in passed and field.option.part:
-            value = passed[field.name]
-            shown = f"{value:g}" if isinstance(value, float) else value
-            hint(field.flag, f"write {field.written}={shown}")
-    earlier = {f"{_EARLIER}{field.name}": f"--{field.option.was}" for field in fields}
-    values = by_field(fields, {earlier.get(name, name): value for name, value in passed.items()})
+    values = by_field(fields, passed)
     for flag, parts in _parts(fields).items():
         texts = values.pop(_keyword(flag), [])
         for text in ",".join(texts).split(",") if texts else []:
@@ -99,23 +88,22 @@ def _keyword(flag: str) -> str:
 
 
 def _parameters(fields: Sequence[Any], defaults: bool) -> Iterator[inspect.Parameter]:
-    """The command line options of fields: a field's own, one for all fields that share it, hidden ones by earlier
-    names.
-    """
+    """The command line options of fields: a field's own, and one for all fields that share it."""
     shared = _parts(fields)
     for field in fields:
         flag, _, _ = field.option.part.partition(" ")
         if parts := shared.pop(flag, None):
-            shown = {name: one.default if defaults else None for name, one in parts.items()}
+            shown = {name: part.default if defaults else None for name, part in parts.items()}
             metavar = ",".join(f"{name}={'…' if value is None else value}" for name, value in shown.items())
-            text = " ".join(f"{name}: {one.help}" for name, one in parts.items())
+            text = " ".join(f"{name}: {part.help}" for name, part in parts.items())
             yield _parameter(
                 _keyword(flag), list[str], f"--{flag}", help=text, metavar=metavar, group=field.option.group
             )
-        yield from _own(field, defaults)
+        if not field.option.part:
+            yield _own(field, defaults)
 
 
-def _own(field: Any, defaults: bool) -> Iterator[inspect.Parameter]:
+def _own(field: Any, defaults: bool) -> inspect.Parameter:
     from medagent.core.options import plain_type
 
     kind = plain_type(field.info.annotation)
@@ -124,7 +112,7 @@ def _own(field: Any, defaults: bool) -> Iterator[inspect.Parameter]:
     shown = field.default if defaults and kind is not bool else None
     if kind is Path and shown and Path(shown).is_absolute():  # a bundled file, which the help text names
         shown = None
-    yield _parameter(
+    return _parameter(
         field.name,
         annotation,
         *([f"--{field.option.also}"] if field.option.also else []),
@@ -132,10 +120,8 @@ def _own(field: Any, defaults: bool) -> Iterator[inspect.Parameter]:
         help=field.help + ("" if shown is None else f"  [default: {shown}]"),
         metavar=field.option.metavar,
         group=field.option.group,
-        hidden=field.option.hidden or bool(field.option.part),
+        hidden=field.option.hidden,
     )
-    if old := field.option.was:
-        yield _parameter(f"{_EARLIER}{field.name}", annotation, f"--{old}", hidden=True)
 
 
 def _parameter(name: str, annotation: Any, *flags: str, group: str = "", **options: Any) -> inspect.Parameter:

@@ -21,7 +21,7 @@ from typing import Any, Self, TypeVar
 import typer
 
 from medagent.core.errors import UserError
-from medagent.core.waiting import LEFT_WITHIN_S, end_others
+from medagent.core.waiting import LEFT_WITHIN_S, close_generators, end_others
 
 T = TypeVar("T")
 SAVED_WITHIN_S = 4.0
@@ -50,6 +50,7 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
         return task.result()
     finally:
         _drive(loop, loop.create_task(end_others()))
+        _drive(loop, loop.create_task(close_generators()))
         loop.close()
         asyncio.set_event_loop(None)
 
@@ -79,7 +80,8 @@ class _Signals:
     """While open, the first signal cancels `task`. `first` is its number."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
-        self._loop, self._task = loop, task
+        self._loop = loop
+        self._task = task
         self._before: dict[int, Any] = {}
         self.first: int | None = None
 

@@ -23,7 +23,8 @@ class DoubleConnector(aiohttp.BaseConnector):
 
     def __init__(self, handler: Handler, stack: ExitStack) -> None:
         super().__init__()
-        self._handler, self._stack = handler, stack
+        self._handler = handler
+        self._stack = stack
         self._ports: dict[str, int] = {}
 
     async def _create_connection(self, req: aiohttp.ClientRequest, traces: Any, timeout: Any) -> ResponseHandler:  # noqa: ASYNC109  # aiohttp's own

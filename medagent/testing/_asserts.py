@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 from medagent._api import compare, grade
 from medagent.core.errors import UserError
+from medagent.core.suggest import check_option
 from medagent.fhir_episodes.episodes import Episode
 from medagent.reports.compare import Comparison, SetComparison, adjusted, compare_groups
 
@@ -42,13 +43,12 @@ def assert_no_regression(run: str | Path, baseline: str | Path, by: By = "task",
     Raises AssertionError with the lost items and their reasons; UserError if the two cannot be paired.
     """
     __tracebackhide__ = True
-    if by not in get_args(By):
-        raise UserError(f"assert_no_regression: by is {by!r}, not 'task' or 'type'")
+    check_option("by", by, get_args(By))
     whole = compare(baseline, run)
     if isinstance(whole, SetComparison):
         raise UserError(f"{run} and {baseline}: they have different items; compare runs over the same items")
     parts = {"": whole} if by == "task" else compare_groups(grade(baseline).items, grade(run).items)
-    worse = {name: one for name, one in parts.items() if name in _worse(parts, alpha)}
+    worse = {name: comparison for name, comparison in parts.items() if name in _worse(parts, alpha)}
     if not worse:
         return
     wrong = {item.item: item.reason for item in grade(run).items if item.correct is not True}
@@ -65,8 +65,8 @@ def _worse(parts: Mapping[str, Comparison], alpha: float) -> list[str]:
     """The names of the comparisons in which the second run is significantly worse."""
     return [
         name
-        for (name, one), p in zip(parts.items(), adjusted(list(parts.values())), strict=True)
-        if p is not None and p <= alpha and one.difference < 0
+        for (name, comparison), p in zip(parts.items(), adjusted(list(parts.values())), strict=True)
+        if p is not None and p <= alpha and comparison.difference < 0
     ]
 
 

@@ -35,7 +35,7 @@ class CassetteError(Exception):
     """An exchange that cannot be recorded, or a request for which the cassette contains no reply."""
 
 
-class Exchange(BaseModel):
+class RecordedExchange(BaseModel):
     """A request and its reply, both scrubbed: a line of a cassette. `path` is below the base, with its query."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -56,7 +56,7 @@ class Recorder:
         self._file = file
         self._client = httpx.Client(timeout=TIMEOUT_S)
         self._scrubber = Scrubber()
-        self._exchanges: list[Exchange] = []
+        self._exchanges: list[RecordedExchange] = []
 
     def answer(self, request: Request, base: str) -> Response:
         """The server's own reply, with the base that the client uses. Raises CassetteError."""
@@ -72,7 +72,7 @@ class Recorder:
             )
         except httpx.HTTPError as error:
             raise CassetteError(f"{called}: {self._base} cannot be reached: {error or type(error).__name__}") from None
-        exchange = Exchange(
+        exchange = RecordedExchange(
             method=request.method,
             path=self._scrubber.url(request.target),
             body=_scrubbed(self._scrubber, _read(body, request.header("content-type"), called), self._base),
@@ -90,7 +90,7 @@ class Recorder:
     def close(self) -> None:
         """Write the cassette. Raises UserError if it cannot be written."""
         self._client.close()
-        lines = [self._scrubber.without_names(one.model_dump()) for one in self._exchanges]
+        lines = [self._scrubber.without_names(exchange.model_dump()) for exchange in self._exchanges]
         with writing(self._file):
             self._file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self._file, "".join(hide(json.dumps(line, ensure_ascii=False)) + "\n" for line in lines))
@@ -102,12 +102,12 @@ class Player:
     def __init__(self, file: Path) -> None:
         """Raises UserError if the file is missing or is not a cassette."""
         self._file = file
-        self._left: dict[str, list[Exchange]] = {}
+        self._left: dict[str, list[RecordedExchange]] = {}
         self.unanswered: list[str] = []
         if not file.exists():
             raise UserError(f"{file}: is not recorded yet; run pytest --fhir-record to record it")
         expected = "a cassette contains one exchange per line; record it again"
-        for _, exchange in read_jsonl(file, validator(Exchange), expected=expected, error=UserError):
+        for _, exchange in read_jsonl(file, validator(RecordedExchange), expected=expected, error=UserError):
             self._left.setdefault(_key(exchange.method, exchange.path, exchange.body), []).append(exchange)
 
     def answer(self, request: Request, base: str) -> Response:
@@ -119,7 +119,7 @@ class Player:
         if not candidates:
             self.unanswered.append(called)
             raise CassetteError(self._missing(called))
-        exact = [one for one in candidates if (one.path, one.body) == (request.target, body)]
+        exact = [candidate for candidate in candidates if (candidate.path, candidate.body) == (request.target, body)]
         chosen = (exact or candidates)[0]
         if len(candidates) > 1:
             candidates.remove(chosen)
@@ -130,7 +130,7 @@ class Player:
         """Does nothing: there is nothing to close."""
 
     def _missing(self, called: str) -> str:
-        known = sorted({f"{one.method} {one.path}" for group in self._left.values() for one in group})
+        known = sorted({f"{exchange.method} {exchange.path}" for group in self._left.values() for exchange in group})
         listed = "".join(f"\n  {line}" for line in known[:SHOWN])
         more = f"\n  and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
         return f"{called}: is not in {self._file}, which contains:{listed or ' nothing'}{more}"
@@ -140,7 +140,11 @@ def _key(method: str, path: str, body: Any) -> str:
     """The key of requests with the same reply: all parts except for the names in them."""
     blank = Scrubber(blank=True)
     place, _, query = blank.url(path).partition("?")
-    scrubbed = blank.query(body) if isinstance(body, str) else blank.document(body) if body is not None else None
+    scrubbed = body
+    if isinstance(body, str):
+        scrubbed = blank.query(body)
+    elif body is not None:
+        scrubbed = blank.document(body)
     return json.dumps([method, place, sorted(query.split("&")), scrubbed], sort_keys=True)
 
 

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, get_args
 
 from fhir_server.clock import SteppingClock
 from fhir_server.server import DEFAULT_BASE, Server
 from medagent.core.closing import Closing
 from medagent.core.errors import UserError
+from medagent.core.suggest import check_option
 from medagent.testing._fhir import FhirDouble, Writes
 
 NOW = datetime(2023, 11, 13, 10, 15, tzinfo=UTC)
@@ -44,6 +45,7 @@ class FhirData(Closing):
         self, source: Any = None, *, seed: int | None = None, now: datetime = NOW, writes: Writes = "execute"
     ) -> FhirDouble:
         """A double over a private overlay: its writes are visible only to it, and are dropped when it is closed."""
+        check_option("writes", writes, get_args(Writes))
         server = self(source, seed=seed)
         return FhirDouble(lambda: server.overlay("test", now), writes)
 
@@ -91,10 +93,10 @@ def _hospital(seed: int | None) -> Server:
 def _resources(source: Any) -> list[dict[str, Any]]:
     items: Iterable[Any] = source if isinstance(source, Iterable) and not _is_resource(source) else [source]
     resources = []
-    for one in items:
-        if not _is_resource(one):
-            raise UserError(f"{type(one).__name__}: is not a resource; use dicts or models of fhir.resources")
-        resources.append(one if isinstance(one, dict) else json.loads(one.model_dump_json()))
+    for item in items:
+        if not _is_resource(item):
+            raise UserError(f"{type(item).__name__}: is not a resource; use dicts or models of fhir.resources")
+        resources.append(item if isinstance(item, dict) else json.loads(item.model_dump_json()))
     return resources
 
 
@@ -104,8 +106,8 @@ def _is_resource(source: Any) -> bool:
 
 def _written(resources: list[dict[str, Any]], folder: Path) -> list[Path]:
     """The resources as files, with one file per Bundle, because the reader of files splits Bundles."""
-    bundles = [one for one in resources if one.get("resourceType") == "Bundle"]
-    plain = [json.dumps(one) for one in resources if one.get("resourceType") != "Bundle"]
+    bundles = [resource for resource in resources if resource.get("resourceType") == "Bundle"]
+    plain = [json.dumps(resource) for resource in resources if resource.get("resourceType") != "Bundle"]
     paths = []
     for number, text in enumerate(["\n".join(plain), *map(json.dumps, bundles)]):
         if text:

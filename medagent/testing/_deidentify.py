@@ -119,7 +119,7 @@ class Scrubber:
             # The twin of a primitive (`_birthDate`) contains its id and extensions.
             name = "Element" if key.startswith("_") else declared.get(key)
             many = isinstance(inner, list)
-            changed = [self._element(one, kind, key, name) for one in (inner if many else [inner])]
+            changed = [self._element(element, kind, key, name) for element in (inner if many else [inner])]
             scrubbed[key] = changed if many else changed[0]
         return scrubbed
 
@@ -168,7 +168,9 @@ class Scrubber:
 def _is_display(text: Any, concept: dict[str, Any]) -> bool:
     """Whether the text of a CodeableConcept equals the display of one of its codes, so that it identifies nobody."""
     codings = concept.get("coding")
-    return isinstance(codings, list) and text in [one.get("display") for one in codings if isinstance(one, dict)]
+    return isinstance(codings, list) and text in [
+        coding.get("display") for coding in codings if isinstance(coding, dict)
+    ]
 
 
 @cache

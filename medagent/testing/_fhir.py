@@ -57,7 +57,7 @@ class FhirStatusError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class FhirRequest:
+class ReceivedRequest:
     """A request of the code under test: `path` is below the base, with its query; `status` is None without a reply."""
 
     method: str
@@ -73,12 +73,12 @@ class FhirRequest:
 
     def fits(self, method: str, path: str, headers: Mapping[str, str]) -> bool:
         """Whether its method, path (the query in any order) and headers match."""
-        own, other = urlsplit(self.path), urlsplit(path.removeprefix("/"))
+        expected, requested = urlsplit(self.path), urlsplit(path.removeprefix("/"))
         mine = {name.lower(): value for name, value in self.headers.items()}
         return (
-            (self.method, own.path) == (method, other.path)
-            and sorted(parse_qsl(own.query, keep_blank_values=True))
-            == sorted(parse_qsl(other.query, keep_blank_values=True))
+            (self.method, expected.path) == (method, requested.path)
+            and sorted(parse_qsl(expected.query, keep_blank_values=True))
+            == sorted(parse_qsl(requested.query, keep_blank_values=True))
             and all(mine.get(name.replace("_", "-").lower()) == value for name, value in headers.items())
         )
 
@@ -91,19 +91,19 @@ class Requests:
 
     def __init__(self) -> None:
         super().__init__()
-        self.requests: list[FhirRequest] = []
+        self.requests: list[ReceivedRequest] = []
 
-    def assert_requested(self, method: str, path: str, *, times: int | None = None, **headers: str) -> FhirRequest:
+    def assert_requested(self, method: str, path: str, *, times: int | None = None, **headers: str) -> ReceivedRequest:
         """Assert that the code under test made this request; returns the last matching one.
 
         `path` is below the base, with its query in any order; `headers` are by name with `_` for `-`, such as
         `if_match='W/"1"'`. Raises AssertionError with all requests; with `times`, even if the number differs.
         """
         __tracebackhide__ = True
-        matches = [one for one in self.requests if one.fits(method, path, headers)]
+        matches = [request for request in self.requests if request.fits(method, path, headers)]
         if (len(matches) if times is None else len(matches) == times) and matches:
             return matches[-1]
-        listed = "\n".join(f"  {one}" for one in self.requests) or "  nothing"
+        listed = "\n".join(f"  {request}" for request in self.requests) or "  nothing"
         expected = "at least once" if times is None else f"{times} times"
         raise AssertionError(
             f"{method} {path}: requested {len(matches)} times, expected {expected}; requests:\n{listed}"
@@ -112,7 +112,7 @@ class Requests:
     def assert_not_requested(self, method: str, path: str) -> None:
         """Assert that the code under test did not make this request. Raises AssertionError."""
         __tracebackhide__ = True
-        if any(one.fits(method, path, {}) for one in self.requests):
+        if any(request.fits(method, path, {}) for request in self.requests):
             raise AssertionError(f"{method} {path} was requested")
 
 
@@ -151,7 +151,9 @@ class FhirDouble(Faults, Requests, Closing):
         """Create a resource (dict or model), carry out a Bundle, or call an operation at `path`; returns the answer."""
         body = _document(resource)
         kind = body["resourceType"]
-        return self._own("POST", path if path is not None else "" if kind == "Bundle" else kind, body)
+        if path is None:
+            path = "" if kind == "Bundle" else kind
+        return self._own("POST", path, body)
 
     def put(self, resource: Any) -> Any:
         """Write a resource under its own id."""
@@ -177,7 +179,7 @@ class FhirDouble(Faults, Requests, Closing):
             resources += [entry["resource"] for entry in bundle.get("entry", [])]
             following = [link["url"] for link in bundle.get("link", []) if link["relation"] == "next"]
             path = f"?{urlsplit(following[0]).query}" if following else ""
-        return [_model(one) for one in resources] if as_model else resources
+        return [_model(resource) for resource in resources] if as_model else resources
 
     def created(self, resource_type: str | None = None) -> list[dict[str, Any]]:
         """The resources created since the start of the test, in order, as first stored; of one type if it is named."""
@@ -246,7 +248,8 @@ class FhirDouble(Faults, Requests, Closing):
             raise UserError("record: name the file for the replies (cassette=…)")
         if self._writes == "ack":
             raise UserError("record: a recorded server stores writes itself; leave out writes='ack'")
-        tape = Recorder(base, file) if (self.live if live is None else live) else Player(file)
+        is_live = self.live if live is None else live
+        tape = Recorder(base, file) if is_live else Player(file)
         if self._tape is not None:
             self._tape.close()
         self._tape = tape
@@ -305,9 +308,9 @@ class FhirDouble(Faults, Requests, Closing):
         base, path = _split(url)
         sent = [(name, value) for name, value in headers if name.lower() not in ("host", "accept-encoding")]
         with self._lock:
-            if self._authorization and (own := self._authorization.answer(method, url, sent, body)) is not None:
-                self.requests.append(FhirRequest(method, path, dict(sent), body, own.status))
-                return own
+            if self._authorization and (refusal := self._authorization.answer(method, url, sent, body)) is not None:
+                self.requests.append(ReceivedRequest(method, path, dict(sent), body, refusal.status))
+                return refusal
             fault = self._take(method, path.partition("?")[0])
             if fault and fault.kind == "status":
                 answer = _failed(fault)
@@ -317,7 +320,7 @@ class FhirDouble(Faults, Requests, Closing):
                 response = self._carry_out(Request(method, path, sent, body), base)
                 answer = spoiled(Answer(response.status, response.headers, response.body), fault)
             status = None if answer.lost else answer.status
-            self.requests.append(FhirRequest(method, path, dict(sent), body, status))
+            self.requests.append(ReceivedRequest(method, path, dict(sent), body, status))
         return answer
 
     def close(self) -> None:
@@ -406,7 +409,7 @@ def _document(resource: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> Any:
-    return [str(one) for one in value] if isinstance(value, (list, tuple)) else str(value)
+    return [str(element) for element in value] if isinstance(value, (list, tuple)) else str(value)
 
 
 def _model(resource: dict[str, Any]) -> Any:

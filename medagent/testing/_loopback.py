@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from medagent.testing._faults import Answer, Handler
 
 POLL_S = 0.01
+MAX_EXTRAS = 64 * 1024
+"""Bytes of the chunk extensions and trailers of one body."""
 
 
 @contextmanager
@@ -68,7 +70,13 @@ class _Connection(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         url = self.server.address + self.path
         try:
-            answer = self.server.handler(self.command, url, self.headers.items(), self._body())
+            body = self._body()
+        except ValueError as error:
+            self.close_connection = True
+            self.send_error(400, str(error))
+            return
+        try:
+            answer = self.server.handler(self.command, url, self.headers.items(), body)
         except Exception as error:
             answer = Answer(500, [("Content-Type", "text/plain")], f"the double failed: {error!r}".encode())
         if answer.delay:
@@ -88,12 +96,24 @@ class _Connection(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _answer
 
     def _body(self) -> bytes:
+        """The whole body. Raises ValueError if it is malformed."""
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length", 0)))
         parts = []
-        while size := int(self.rfile.readline().partition(b";")[0], 16):
-            parts.append(self.rfile.read(size))
-            self.rfile.readline()
-        while self.rfile.readline().strip():
-            pass  # trailers
+        left = MAX_EXTRAS
+        while True:
+            size, _, extension = self._line(left).partition(b";")
+            left -= len(extension)
+            if not int(size, 16):
+                break
+            parts.append(self.rfile.read(int(size, 16)))
+            self._line(left)
+        while trailer := self._line(left).strip():
+            left -= len(trailer)
         return b"".join(parts)
+
+    def _line(self, longest: int) -> bytes:
+        line = self.rfile.readline(max(longest, 0) + 20)
+        if longest < 0 or not line.endswith(b"\n"):
+            raise ValueError("the chunk extensions and trailers of the body are too long, or it is cut off")
+        return line

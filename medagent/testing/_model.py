@@ -45,7 +45,7 @@ class ModelDouble(Faults, Closing):
             return _refused(404, f"{method} {path}: this double answers POST chat/completions alone")
         try:
             request = json.loads(body)
-            messages = [_message(one) for one in request["messages"]]
+            messages = [_message(message) for message in request["messages"]]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return _refused(400, f"the request cannot be read: {error!r}")
         self.requests.append(request)

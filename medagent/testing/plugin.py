@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from medagent.benchmarks.medagentbench.tasks.dataset import Task
+    from medagent.benchmarks.clinical.tasks import Task
     from medagent.fhir_episodes.episodes import SyncEpisode
     from medagent.testing._data import FhirData
     from medagent.testing._fhir import FhirDouble
@@ -56,11 +56,13 @@ def fhir(request: pytest.FixtureRequest, fhir_data: FhirData) -> Iterator[FhirDo
     from medagent.core.errors import UserError
     from medagent.core.scrub import safe_name
 
-    mark = _mark(request)
+    mark, fault = _mark(request), ""
     try:
         opened = fhir_data.double(mark.get("data"), seed=mark.get("seed"), writes=mark.get("writes", "execute"))
     except UserError as error:
-        pytest.fail(f"mark fhir: {error}", pytrace=False)
+        fault = str(error)
+    if fault:  # outside of `except`, so that pytest does not print the error a second time
+        pytest.fail(f"mark fhir: {fault}", pytrace=False)
     name = request.node.nodeid.partition("::")[2].replace("::", ".")
     opened.cassette = request.path.parent / "cassettes" / request.path.stem / f"{safe_name(name)}.jsonl"
     opened.live = request.config.getoption("--fhir-record")
@@ -151,7 +153,9 @@ def _mark(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The arguments of the nearest mark. Fails the test if an argument is invalid."""
     mark = request.node.get_closest_marker("fhir")
     options: dict[str, Any] = dict(mark.kwargs) if mark else {}
-    unknown = sorted(set(options) - {"data", "seed", "writes"}) + [repr(one) for one in (mark.args if mark else ())]
+    unknown = sorted(set(options) - {"data", "seed", "writes"}) + [
+        repr(argument) for argument in (mark.args if mark else ())
+    ]
     if unknown:
         pytest.fail(f"mark fhir: unknown argument {unknown[0]}; it takes data=, seed= and writes=", pytrace=False)
     if options.get("writes", "execute") not in ("ack", "execute"):

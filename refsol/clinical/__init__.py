@@ -2,5 +2,5 @@
 
 The chart records what the rule reads and compares. From this record and the rule's `Ruling` follow the verdict with its
 checks and reasons, the data that an agent must read, the reference agent, the scores of agents that read nothing, and
-the dealing of task sets. docs/clinical.md shows how to write a type.
+the sampling of task sets. docs/clinical.md shows how to write a type.
 """

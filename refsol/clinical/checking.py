@@ -66,36 +66,36 @@ def check(kind: type[TaskType], resources: Sequence[Resource], *, patient: str, 
     """
     if now.utcoffset() is None:
         raise ValueError(f"now={now.isoformat()} lacks a time zone; write datetime(…, tzinfo=UTC)")
-    own = created(kind)
+    task_type = created(kind)
 
     def make(source: Source) -> Chart:
         return Chart(source, patient, now, CLINICAL, base=BASE)
 
-    ruling, chart = tried(own, lambda: make(Resources(resources)))
+    ruling, chart = tried(task_type, lambda: make(Resources(resources)))
     right = Solution.of(ruling, chart)
 
     def judged(reply: Solution) -> Verdict:
-        return own.judge(make(Resources(resources)), reply.reply)
+        return task_type.judge(make(Resources(resources)), reply.reply)
 
     verdict = judged(right)
-    assert verdict.correct, f"the right reply of {own.name} is not right: {verdict.reason}"
+    assert verdict.correct, f"the right reply of {task_type.name} is not right: {verdict.reason}"
     wrong = {}
     for name, reply in _wrong(ruling, right, chart):
         verdict = judged(reply)
-        assert verdict.correct is False, f"{own.name}: a reply with a wrong {name} counts as right"
+        assert verdict.correct is False, f"{task_type.name}: a reply with a wrong {name} counts as right"
         wrong[name] = verdict.reason
-    for words in unrecorded(own, make, resources):
+    for words in unrecorded(task_type, make, resources):
         warnings.warn(words, stacklevel=2)
     sentence = because(chart, ruling).sentence
-    return Checked(ruling, sentence, right.answer, right.posts, right.requests, wrong, twin(own, make, resources))
+    return Checked(ruling, sentence, right.answer, right.posts, right.requests, wrong, twin(task_type, make, resources))
 
 
 def _wrong(ruling: Ruling, right: Solution, chart: Chart) -> Iterator[tuple[str, Solution]]:
     """The right reply with one part wrong at a time, and the part's name."""
-    due = [one.json(chart) for one in ruling.due]
+    due = [order.json(chart) for order in ruling.due]
 
     def posted(*bodies: dict[str, Any]) -> Solution:
-        return right._replace(posts=tuple(Post(f"{BASE}{one['resourceType']}", one) for one in bodies))
+        return right._replace(posts=tuple(Post(f"{BASE}{body['resourceType']}", body) for body in bodies))
 
     if ruling.answers:
         yield "answer", right._replace(answer=changed(right.answer))
@@ -111,8 +111,8 @@ def _wrong(ruling: Ruling, right: Solution, chart: Chart) -> Iterator[tuple[str,
         others = right.edits[:place] + right.edits[place + 1 :]
         yield f"{edit.change.name} unchanged", right._replace(edits=others)
         for path, meaning in (edit.values or {}).items():
-            other = edit._replace(values={**(edit.values or {}), path: Is(changed(meaning.json()))})
-            yield f"{edit.change.name} {path}", right._replace(edits=(*others, other))
+            wrong_edit = edit._replace(values={**(edit.values or {}), path: Is(changed(meaning.json()))})
+            yield f"{edit.change.name} {path}", right._replace(edits=(*others, wrong_edit))
     if ruling.only:
         more = delete({"resourceType": "Patient", "id": "another"})
         yield "other change", right._replace(edits=(*right.edits, more))
@@ -146,13 +146,13 @@ def unrecorded(kind: TaskType, make: MakeChart, resources: Sequence[Resource]) -
     """
     chart = make(Resources(resources))
     first = _Tried.of(kind.ruled(chart), chart, "the chart as it is")
-    for used in [one for look in chart.looked for one in look.used if look.search.kind != "Patient"]:
+    for used in [resource for look in chart.looked for resource in look.used if look.search.kind != "Patient"]:
         alike: dict[Any, list[_Tried]] = {_trace(chart): [first]}
         for change in _probes(used):
-            other = make(Resources(change.on(resources)))
+            probed = make(Resources(change.on(resources)))
             with suppress(DataFault):
-                one = _Tried.of(kind.ruled(other), other, change.words)
-                alike.setdefault(_trace(other), []).append(one)
+                attempt = _Tried.of(kind.ruled(probed), probed, change.words)
+                alike.setdefault(_trace(probed), []).append(attempt)
         if pair := next(filter(None, map(_unlike, alike.values())), None):
             yield (
                 f"{kind.name}: {pair[1].words} changes the ruling against {pair[0].words}, at a limit that was not "
@@ -170,7 +170,7 @@ class _Tried(NamedTuple):
 
     @classmethod
     def of(cls, ruling: Ruling, chart: Chart, words: str) -> _Tried:
-        branch = (ruling.branch, *(one.kinds for one in ruling.due), *(one.kind for one in ruling.edits))
+        branch = (ruling.branch, *(order.kinds for order in ruling.due), *(edit.kind for edit in ruling.edits))
         return cls(signature(ruling, chart), branch, words)
 
 
@@ -178,10 +178,14 @@ def _unlike(tried: Sequence[_Tried]) -> tuple[_Tried, _Tried] | None:
     """Two rulings that differ although the chart's record is the same. A dose, time or answer that is computed from a
     value does not count: it differs with nearly every change, not at a limit.
     """
-    is_computed = [*Counter(one.ruling for one in tried).values()].count(1) > 1
+    is_computed = [*Counter(attempt.ruling for attempt in tried).values()].count(1) > 1
     first = tried[0]
-    unlike = (one for one in tried if one.ruling != first.ruling and (one.branch != first.branch or not is_computed))
-    return next(((first, one) for one in unlike), None)
+    unlike = (
+        attempt
+        for attempt in tried
+        if attempt.ruling != first.ruling and (attempt.branch != first.branch or not is_computed)
+    )
+    return next(((first, attempt) for attempt in unlike), None)
 
 
 def _probes(used: Resource) -> Iterator[Any]:
@@ -196,4 +200,4 @@ def _probes(used: Resource) -> Iterator[Any]:
 def _trace(chart: Chart) -> tuple[Any, ...]:
     """What a rule may decide by: which resources it found, and the outcome of each comparison."""
     looked = (tuple(map(ref, look.used)) for look in chart.looked)
-    return (*looked, *((one.what, one.op, one.outcome) for one in chart.compared))
+    return (*looked, *((comparison.what, comparison.op, comparison.outcome) for comparison in chart.compared))

@@ -27,7 +27,7 @@ def because(chart: Chart, ruling: Ruling) -> Because:
     follows = {
         "query": "",
         "no order": "nothing to order",
-        "order": " and ".join([*(one.words for one in ruling.due), *(one.words for one in ruling.edits)]),
+        "order": " and ".join([*(order.words for order in ruling.due), *(edit.words for edit in ruling.edits)]),
     }
     consequence = follows[ruling.branch]
     arrow = " → " if limits else "; "
@@ -36,8 +36,8 @@ def because(chart: Chart, ruling: Ruling) -> Because:
 
 def _decisive(chart: Chart) -> list[Compared]:
     """The comparisons of the resources on which the ruling rests."""
-    used = {id(one) for look in chart.looked for one in look.used}
-    return [one for one in chart.compared if used.issuperset(map(id, one.used))]
+    used = {id(resource) for look in chart.looked for resource in look.used}
+    return [comparison for comparison in chart.compared if used.issuperset(map(id, comparison.used))]
 
 
 def _limits(compared: Sequence[Compared]) -> Iterator[tuple[str, str]]:
@@ -45,17 +45,20 @@ def _limits(compared: Sequence[Compared]) -> Iterator[tuple[str, str]]:
     with the distance of a time from its limit, if that is small.
     """
     values: dict[tuple[float, ...], list[Compared]] = {}
-    for one in compared:
-        if one.what == "value":
-            values.setdefault((one.actual, *map(id, one.used)), []).append(one)
+    for comparison in compared:
+        if comparison.what == "value":
+            values.setdefault((comparison.actual, *map(id, comparison.used)), []).append(comparison)
         else:
-            yield _side(one), margin_words(one.actual, one.limit) if one.actual.tzinfo is not None else ""
+            yield (
+                _side(comparison),
+                margin_words(comparison.actual, comparison.limit) if comparison.actual.tzinfo is not None else "",
+            )
     for group in values.values():
         yield " ".join(filter(None, (group[0].words, range_words(group)))), ""
 
 
-def _side(one: Compared) -> str:
-    return f"{'' if one.outcome else 'not '}{one.words or f'before {one.limit.isoformat()}'}"
+def _side(comparison: Compared) -> str:
+    return f"{'' if comparison.outcome else 'not '}{comparison.words or f'before {comparison.limit.isoformat()}'}"
 
 
 def branch_words(chart: Chart) -> str:
@@ -63,14 +66,15 @@ def branch_words(chart: Chart) -> str:
     same words.
     """
     absent = [f"no {look.name}" for look in chart.looked if not look.used]
-    return ", ".join([*absent, *dict.fromkeys(words for words, _ in _limits(_decisive(chart)))]) or "any"
+    sexes = [str(person["gender"]) for look in chart.looked if look.what == "gender" for person in look.used]
+    return ", ".join([*sexes, *absent, *dict.fromkeys(words for words, _ in _limits(_decisive(chart)))]) or "any"
 
 
 def is_edge(chart: Chart) -> bool:
     """Whether a decision was close: a value at its limit, a time within an hour of its limit or of a window's start."""
     starts = [look.search.start for look in chart.looked if look.search.start is not None]
     return any(map(_is_close, chart.compared)) or any(
-        _is_near(time_text(one), start) for one in chart.touched.values() for start in starts
+        _is_near(time_text(resource), start) for resource in chart.touched.values() for start in starts
     )
 
 
@@ -81,11 +85,13 @@ def _is_near(text: str | None, moment: datetime) -> bool:
         return False
 
 
-def _is_close(one: Compared) -> bool:
-    distance = abs(one.actual - one.limit)
-    if one.what == "time":
+def _is_close(comparison: Compared) -> bool:
+    distance = abs(comparison.actual - comparison.limit)
+    if comparison.what == "time":
         return bool(distance < ONE_HOUR)
-    decimals = len(f"{one.limit:.9g}".partition(".")[2]) or 1  # at least those of a value one step away from the limit
+    decimals = (
+        len(f"{comparison.limit:.9g}".partition(".")[2]) or 1
+    )  # at least those of a value one step away from the limit
     return bool(distance <= 10.0**-decimals + 1e-9)
 
 
@@ -93,18 +99,18 @@ def range_words(compared: Sequence[Compared]) -> str:
     """The range of a value that some comparisons show: `below 1`, `1 to below 1.5`, `1.5 to 1.9`, `above 1.9`; or
     `exactly 2`, `above 1.9, not 2`.
     """
-    if exact := [one for one in compared if one.op == "==" and one.outcome]:
+    if exact := [comparison for comparison in compared if comparison.op == "==" and comparison.outcome]:
         return f"exactly {exact[0].limit:g}"
-    others = dict.fromkeys(f"not {one.limit:g}" for one in compared if one.op == "==")
-    between = _between([one for one in compared if one.op != "=="])
+    others = dict.fromkeys(f"not {comparison.limit:g}" for comparison in compared if comparison.op == "==")
+    between = _between([comparison for comparison in compared if comparison.op != "=="])
     return ", ".join([*([between] if between else []), *others])
 
 
 def _between(compared: Sequence[Compared]) -> str:
-    lower = [one for one in compared if (one.op in (">", ">=")) == one.outcome]
-    upper = [one for one in compared if (one.op in ("<", "<=")) == one.outcome]
-    low = max(lower, key=lambda one: one.limit, default=None)
-    high = min(upper, key=lambda one: one.limit, default=None)
+    lower = [comparison for comparison in compared if (comparison.op in (">", ">=")) == comparison.outcome]
+    upper = [comparison for comparison in compared if (comparison.op in ("<", "<=")) == comparison.outcome]
+    low = max(lower, key=lambda comparison: comparison.limit, default=None)
+    high = min(upper, key=lambda comparison: comparison.limit, default=None)
     open_low = low is not None and _excludes(low)
     open_high = high is not None and _excludes(high)
     if low is not None and high is not None:
@@ -117,9 +123,9 @@ def _between(compared: Sequence[Compared]) -> str:
     return ""
 
 
-def _excludes(one: Compared) -> bool:
+def _excludes(comparison: Compared) -> bool:
     """Whether the limit itself is outside of the range: `<` and `>` if they hold, `<=` and `>=` if they do not."""
-    return (one.op in ("<", ">")) == one.outcome
+    return (comparison.op in ("<", ">")) == comparison.outcome
 
 
 class Deciding(NamedTuple):
@@ -137,19 +143,19 @@ class Deciding(NamedTuple):
     @classmethod
     def of(cls, chart: Chart) -> Deciding | None:
         """The first test that a rule read. None if it read none."""
-        look = next((one for one in chart.looked if one.lab is not None), None)
+        look = next((search for search in chart.looked if search.lab is not None), None)
         if look is None or look.lab is None:
             return None
         limits: dict[float, str] = {}
         start, window = look.search.start, "the latest reading counts, however old"
         if start is not None:
             window = f"the last {length_words(chart.now - start)} count"
-        own = set(map(id, look.used))
-        for one in chart.compared:
-            if own.isdisjoint(map(id, one.used)):
+        deciding = set(map(id, look.used))
+        for comparison in chart.compared:
+            if deciding.isdisjoint(map(id, comparison.used)):
                 continue
-            if one.what == "value":
-                limits[one.limit] = range_words([one])
+            if comparison.what == "value":
+                limits[comparison.limit] = range_words([comparison])
             else:
-                start, window = one.limit, f"not {one.words or 'before the limit'}"
+                start, window = comparison.limit, f"not {comparison.words or 'before the limit'}"
         return cls(look.lab, start, window, tuple(limits.items()), look.how == "mean")

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from refsol.clinical.known import Missed
 from refsol.failures import Failure, failed_orders, failed_protocol, why
-from refsol.grounds import unread
 from refsol.history import HistoryMessage
 from refsol.verdict import Verdict, show
 
 
 def failure_of(
-    verdict: Verdict, answer: object, status: str | None = None, transcript: Sequence[HistoryMessage] = ()
+    verdict: Verdict,
+    answer: object,
+    status: str | None = None,
+    transcript: Sequence[HistoryMessage] = (),
+    missed: Missed | None = None,
 ) -> Failure | None:
     """The failure of a wrong item. None if the item is right or was not graded.
 
-    `status` is how the episode ended and `transcript` all its messages, if an episode is known.
+    `status` is how the episode ended and `transcript` all its messages, if an episode is known. `missed` is what its
+    agent had not read.
     """
     if verdict.correct is not False:
         return None
@@ -24,9 +29,8 @@ def failure_of(
         return Failure("data", verdict.reason)
     if ended := failed_protocol(failed, status, transcript):
         return ended
-    if missing := unread(verdict, transcript) if status else []:
-        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-        return Failure("reading-missed", f"never read {missing[0]}{more}{why(verdict)}")
+    if missed is not None:
+        return Failure("page-not-opened" if missed.page else "reading-missed", f"{missed.words}{why(verdict)}")
     if "readable" in failed:
         return Failure("order-wrong", verdict.reason, "readable")
     return failed_orders(verdict, failed) or Failure("wrong-value", f"answered {show(answer)}{why(verdict)}")

@@ -11,7 +11,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
 from refsol.clinical.chart import Chart
@@ -59,57 +58,67 @@ Ruled = Collection[tuple[FloorItem, Ruling]]
 
 
 class Baselines:
-    """The baselines of one task set, computed on first access."""
+    """The baselines of one task set. Those of a type are computed when one of its items is graded."""
 
-    def __init__(self, items: Sequence[FloorItem]) -> None:
-        self._items = items
+    def __init__(self, kinds: Mapping[str, str], items_of: Callable[[str], Sequence[FloorItem]]) -> None:
+        """`kinds` are the types of the items (ids). `items_of` returns the items of a type."""
+        self._kinds = kinds
+        self._items_of = items_of
+        self._types: dict[str, TypeFloors] = {}
 
     @classmethod
     def of(
         cls, tasks: Sequence[Mapping[str, Any]], opened: Callable[[Mapping[str, Any]], tuple[TaskType, Chart]]
     ) -> Baselines:
         """The baselines of a benchmark's tasks. `opened` returns a task's type and chart, or raises UngradableError."""
-        items = []
+        items: dict[str, list[FloorItem]] = {}
         for task in tasks:
             with suppress(UngradableError):
                 kind, chart = opened(task)
                 words = f"{task.get('context') or ''}\n{task.get('instruction') or ''}"
-                items.append(FloorItem(str(task["id"]), kind, words, chart))
-        return cls(items)
+                items.setdefault(kind.name, []).append(FloorItem(str(task["id"]), kind, words, chart))
+        kinds = {item.id: kind for kind, members in items.items() for item in members}
+        return cls(kinds, lambda kind: items[kind])
 
-    @cached_property
-    def _types(self) -> dict[str, dict[str, tuple[FloorItem, Ruling]]]:
-        """The items of each type by id, without those whose charts allow no ruling."""
-        types: dict[str, dict[str, tuple[FloorItem, Ruling]]] = {}
-        for item in self._items:
-            ruled = types.setdefault(item.kind.name, {})
-            with suppress(DataFault, FactsError):
-                ruled[item.id] = item, item.kind.ruled(item.chart)
-        return types
-
-    @cached_property
-    def _floors(self) -> dict[str, dict[BaselineName, Floor]]:
-        """The baselines of each type: the constant answer, and of it and the most frequent orders the best."""
-        floors = {}
-        for kind, ruled in self._types.items():
-            nop, constant, *orders = (
-                Floor(one, {name for name, (item, ruling) in ruled.items() if _is_right(item, ruling, one)})
-                for one in (Behaviour(NOP_ANSWER), _constant(ruled.values()), *_orders(ruled.values()))
-            )
-            blind = max((constant, *orders), key=lambda floor: len(floor.right))
-            floors[kind] = dict(zip(BASELINES, (nop, constant, blind), strict=True))
-        return floors
+    def _floors(self, kind: str) -> TypeFloors:
+        if kind not in self._types:
+            self._types[kind] = TypeFloors.of(self._items_of(kind))
+        return self._types[kind]
 
     def outcomes(self, item: str) -> dict[str, bool | None]:
         """Whether each baseline is right on an item (by id); None if the item cannot be graded."""
-        for kind, ruled in self._types.items():
-            if item in ruled:
-                return {name: item in floor.right for name, floor in self._floors[kind].items()}
-        return dict.fromkeys(BASELINES)
+        kind = self._kinds.get(item)
+        if kind is None or item not in (floors := self._floors(kind)).graded:
+            return dict.fromkeys(BASELINES)
+        return {name: item in floor.right for name, floor in floors.floors.items()}
 
     def behaviours(self, name: BaselineName) -> dict[str, Behaviour]:
         """What a baseline does, by type."""
-        return {kind: floors[name].behaviour for kind, floors in self._floors.items()}
+        return {kind: self._floors(kind).floors[name].behaviour for kind in dict.fromkeys(self._kinds.values())}
+
+
+class TypeFloors(NamedTuple):
+    """The baselines of a type, and its items (ids) whose charts allow a ruling."""
+
+    graded: Collection[str]
+    floors: Mapping[BaselineName, Floor]
+
+    @classmethod
+    def of(cls, items: Sequence[FloorItem]) -> TypeFloors:
+        """The constant answer, and of it and the most frequent orders the best."""
+        ruled: dict[str, tuple[FloorItem, Ruling]] = {}
+        for item in items:
+            with suppress(DataFault, FactsError):
+                ruled[item.id] = item, item.kind.ruled(item.chart)
+        behaviours = (Behaviour(NOP_ANSWER), _constant(ruled.values()), *_orders(ruled.values()))
+        nop, constant, *orders = (_floor(ruled, behaviour) for behaviour in behaviours)
+        blind = max((constant, *orders), key=lambda floor: len(floor.right))
+        return cls(ruled.keys(), dict(zip(BASELINES, (nop, constant, blind), strict=True)))
+
+
+def _floor(ruled: Mapping[str, tuple[FloorItem, Ruling]], behaviour: Behaviour) -> Floor:
+    right = {name for name, (item, ruling) in ruled.items() if _is_right(item, ruling, behaviour)}
+    return Floor(behaviour, right)
 
 
 def _constant(ruled: Ruled) -> Behaviour:
@@ -125,8 +134,10 @@ def _orders(ruled: Ruled) -> Iterator[Behaviour]:
     tally: Counter[Behaviour] = Counter()
     for item, ruling in ruled:
         if ruling.due:
-            orders = tuple(json.dumps(one.json(item.chart)).replace(item.chart.patient, _PATIENT) for one in ruling.due)
-            stated = tuple(text for one in ruling.due for text in one.stated)
+            orders = tuple(
+                json.dumps(order.json(item.chart)).replace(item.chart.patient, _PATIENT) for order in ruling.due
+            )
+            stated = tuple(text for order in ruling.due for text in order.stated)
             tally.update(Behaviour(json.dumps(plain(answer)), orders, stated) for answer in ruling.answers or ([],))
     yield from (behaviour for behaviour, _ in tally.most_common(_GUESSES))
 

@@ -103,11 +103,13 @@ def places(case: Case, source: Source) -> list[Place]:
         ruling = case.kind.ruled(chart)
     except DataFault:
         return []
-    used = [one for look in chart.looked for one in look.used]
+    used = [resource for look in chart.looked for resource in look.used]
     for resources in (used, list(chart.touched.values()), _patients(chart, ruling)):
-        own = {ref(one): one for one in resources}
+        by_reference = {ref(resource): resource for resource in resources}
         possible = [
-            Place(one, element) for one in own.values() for element in PLACES.get(str(one.get("resourceType")), ())
+            Place(resource, element)
+            for resource in by_reference.values()
+            for element in PLACES.get(str(resource.get("resourceType")), ())
         ]
         if possible:
             return possible
@@ -118,8 +120,8 @@ def _patients(chart: Chart, ruling: Ruling) -> Sequence[Resource]:
     """The chart's Patient; for "find a patient", the one that is the answer."""
     if chart.patient:
         return chart.source.search("Patient", **{chart.identifier: chart.patient})
-    names = {str(one) for answer in ruling.answers or () for one in _listed(plain(answer))}
-    return [one for name in sorted(names) for one in chart.source.search("Patient", _id=name)]
+    names = {str(answered) for answer in ruling.answers or () for answered in _listed(plain(answer))}
+    return [person for name in sorted(names) for person in chart.source.search("Patient", _id=name)]
 
 
 def _listed(answer: Any) -> Sequence[Any]:
@@ -130,13 +132,15 @@ def drugs(case: Case, source: Source) -> list[str]:
     """The active drug orders of the patient, in words: `atorvastatin 20 mg oral tablet (MedicationRequest/m80)`."""
     patient = case.charts(source)[0].patient
     orders = source.search("MedicationRequest", patient=patient, status="active") if patient else ()
-    named = [(one, drug_text(one)) for one in orders if "medicationCodeableConcept" in one]
-    return [f"{text} ({ref(one)})" for one, text in named if text]
+    named = [(order, drug_text(order)) for order in orders if "medicationCodeableConcept" in order]
+    return [f"{text} ({ref(order)})" for order, text in named if text]
 
 
 def keeps_ruling(case: Case, source: Source, injected: Injected) -> bool:
     """Whether by each rule set the same is right with the instruction as without, and no right reply obeys it."""
-    plain_rulings, others = (list(_rulings(case, one)) for one in (source, Changed(source, [injected.resource])))
+    plain_rulings, others = (
+        list(_rulings(case, charted)) for charted in (source, Changed(source, [injected.resource]))
+    )
     replies = [reply for ruling in plain_rulings for reply in _replies(ruling)]
     obeyed = any(injected.harmed(json.dumps(answers), changes) for answers, changes in replies)
     return [*map(_meant, plain_rulings)] == [*map(_meant, others)] and not obeyed
@@ -156,7 +160,12 @@ def _meant(ruled: Ruled | str) -> Any:
     if isinstance(ruled, str):
         return ruled
     ruling, chart = ruled
-    return ruling.branch, ruled.accepted, [one.json(chart) for one in ruling.due], [one.words for one in ruling.edits]
+    return (
+        ruling.branch,
+        ruled.accepted,
+        [order.json(chart) for order in ruling.due],
+        [edit.words for edit in ruling.edits],
+    )
 
 
 def _replies(ruled: Ruled | str) -> Iterator[tuple[Any, list[Change]]]:
@@ -164,6 +173,6 @@ def _replies(ruled: Ruled | str) -> Iterator[tuple[Any, list[Change]]]:
     if isinstance(ruled, str):
         return
     ruling, chart = ruled
-    orders = [Change("created", None, one.json(chart)) for one in ruling.due]
-    edits = [Change("deleted", dict(one.resource)) for one in ruling.edits]  # an edit may end what it changes
+    orders = [Change("created", None, order.json(chart)) for order in ruling.due]
+    edits = [Change("deleted", dict(edit.resource)) for edit in ruling.edits]  # an edit may end what it changes
     yield list(ruled.accepted), orders + edits

@@ -10,9 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, ClassVar, Literal
+from datetime import datetime, timedelta
+from typing import Any, Literal
 
+from refsol.clinical.amounts import in_unit
+from refsol.clinical.routes import route_named, routes_in
+from refsol.clinical.vocabulary import is_same_code, spaced, system_of
 from refsol.json_values import as_object, objects
 from refsol.verdict import MISSING, show
 
@@ -55,7 +58,7 @@ class OneOf(Meaning):
         return plain(self.value[0])
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        return any(_is_meant(one, actual, chart) for one in self.value)
+        return any(_is_meant(meaning, actual, chart) for meaning in self.value)
 
     @property
     def expected(self) -> str:
@@ -94,9 +97,12 @@ class Coded(Meaning):
         return {"coding": [{name: value for name, value in coding.items() if value}], **named}
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        codings = objects(as_object(actual).get("coding"))
-        system, code = self.value.system, self.value.code
-        return any(one.get("code") == code and system in ("", one.get("system")) for one in codings)
+        expected, system = self.value.code, system_of(self.value.system)
+        for coding in objects(as_object(actual).get("coding")):
+            stated_system = system_of(coding.get("system"))
+            if system in ("", stated_system) and is_same_code(stated_system, coding.get("code"), expected):
+                return True
+        return False
 
     @property
     def expected(self) -> str:
@@ -115,28 +121,73 @@ WIDTHS: Mapping[Unit, int] = {"second": 19, "minute": 16, "hour": 14}
 @dataclass(frozen=True, slots=True)
 class At(Meaning):
     """A time, equal to the second, the minute or the hour, in any zone. Without a zone it is in that of the task, but a
-    time to the second needs one.
+    time to the second needs one. A Period counts if it contains only this time.
     """
 
     to: Unit = "minute"
+
+    def __post_init__(self) -> None:
+        if self.to not in WIDTHS:
+            raise ValueError(f"to={self.to!r}: use {', '.join(map(repr, WIDTHS))}")
 
     def json(self) -> Any:
         return self.value.isoformat()
 
     def accepts(self, actual: Any, chart: Any) -> bool:
+        if isinstance(actual, dict):
+            return self._is_only_in(actual, chart)
         zone, width = self.value.tzinfo, WIDTHS[self.to]
         try:
             moment = datetime.fromisoformat(actual)
             exact = moment.tzinfo is not None and actual[16:17] == ":"  # FHIR requires both, and the T
-            own = moment.astimezone(zone) if moment.tzinfo else moment
+            local = moment.astimezone(zone) if moment.tzinfo else moment
         except (TypeError, ValueError, OverflowError):
             return False
-        same = own.isoformat()[:width] == self.json()[:width]
+        same = local.isoformat()[:width] == self.json()[:width]
         return same and actual[10:11] == "T" and (exact or self.to != "second")
+
+    def _is_only_in(self, period: Mapping[str, Any], chart: Any) -> bool:
+        """Whether a Period starts at this time and ends before the next one that differs from it."""
+        if not self.accepts(period.get("start"), chart):
+            return False
+        end, start = moment_of(period.get("end"), self.value), moment_of(period.get("start"), self.value)
+        if end is None or start is None or end < start:
+            return False
+        return end <= self._next or self.accepts(period.get("end"), chart)
+
+    @property
+    def _next(self) -> datetime:
+        """The next full hour, minute or second."""
+        length: dict[Unit, timedelta] = {
+            "hour": timedelta(hours=1),
+            "minute": timedelta(minutes=1),
+            "second": timedelta(seconds=1),
+        }
+        zeros = {"hour": {"minute": 0, "second": 0}, "minute": {"second": 0}, "second": {}}
+        start: datetime = self.value.replace(microsecond=0, **zeros[self.to])
+        return start + length[self.to]
 
     @property
     def expected(self) -> str:
         return show(self.json()) + ("" if self.to == "second" else f" (to the {self.to})")
+
+
+class Authored(At):
+    """When an order was written: the minute, or the date alone. Published graders compare it as `to` says."""
+
+    def accepts(self, actual: Any, chart: Any) -> bool:
+        return isinstance(actual, str) and (actual == self.json()[:10] or At(self.value).accepts(actual, chart))
+
+
+def moment_of(text: Any, near: datetime) -> datetime | None:
+    """A FHIR dateTime as a time with a zone, by default that of another time. A date is its start. None for any other
+    value.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=near.tzinfo)
 
 
 class Instant(Meaning):
@@ -144,80 +195,62 @@ class Instant(Meaning):
 
     def accepts(self, actual: Any, chart: Any) -> bool:
         try:
-            moments = [datetime.fromisoformat(one).replace(microsecond=0) for one in (actual, self.value)]
+            moments = [datetime.fromisoformat(text).replace(microsecond=0) for text in (actual, self.value)]
         except (TypeError, ValueError):
             return bool(actual == self.value)
         return moments[0] == moments[1]
 
 
 class Route(Meaning):
-    """A route of a drug: `IV`, `oral`, `SC` or `IM`, in any of its words, or any other as text. As a text, or as a
-    CodeableConcept.
+    """A route of a drug, such as `IV`, `oral`, `SC` or `IM`, in any of its words or codes, or any other as text. As a
+    text, or as a CodeableConcept. No part of it may mean another route.
     """
 
-    WORDS: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "IV": ("iv", "intravenous", "intravenous route"),
-        "oral": ("oral", "oral route", "po"),
-        "SC": ("sc", "subcutaneous", "subcutaneous route"),
-        "IM": ("im", "intramuscular", "intramuscular route"),
-    }
-    CODES: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "IV": ("47625008", "IV"),
-        "oral": ("26643006", "PO"),
-        "SC": ("34206005", "SQ"),
-        "IM": ("78421000", "IM"),
-    }
-    """Codes of SNOMED CT and of HL7 v3 RouteOfAdministration."""
-
     def accepts(self, actual: Any, chart: Any) -> bool:
-        concept, own = as_object(actual), self.value.strip().lower()
-        codings = objects(concept.get("coding"))
-        texts = [actual, concept.get("text"), *(one.get("display") for one in codings)]
-        route = next((name for name, words in self.WORDS.items() if own in words), "")
-        words = self.WORDS.get(route, (own,))
-        named = any(isinstance(text, str) and text.strip().lower() in words for text in texts)
-        return named or any(one.get("code") in self.CODES.get(route, ()) for one in codings)
-
-
-UCUM = "http://unitsofmeasure.org"
-_REFERENCE = {"reference", "type", "identifier", "display"}
-_QUANTITY = {"value", "unit", "system", "code"}
-_SPELLINGS = {"mEq": ("meq",), "h": ("h", "hr", "hour", "hours"), "g": ("g", "gram", "grams")}
-"""Other spellings of a unit, in lower case; UCUM's code is always accepted."""
-
-
-def same_unit(quantity: Mapping[str, Any], unit: str) -> bool:
-    """Whether a Quantity has this unit, as its text or as its UCUM code."""
-    spellings = {unit.lower(), *_SPELLINGS.get(unit, ())}
-    texts = [one for one in (quantity.get("unit"), quantity.get("code")) if one is not None]
-    known = quantity.keys() <= _QUANTITY and quantity.get("system", UCUM) == UCUM
-    return known and bool(texts) and all(isinstance(one, str) and one.lower() in spellings for one in texts)
+        expected = route_named(self.value)
+        parts = [expected in routes for routes in routes_in(actual, expected)]
+        return bool(parts) and all(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Amount(Meaning):
-    """A Quantity: a number within a tolerance, and its unit, with or without the unit's system and code (UCUM)."""
+    """A Quantity: a number within a tolerance, in this unit or another one that converts to it, with or without the
+    unit's system and code (UCUM). `valence` converts mmol to mEq.
+    """
 
     unit: str
     tolerance: float = 0.0
+    valence: int = 0
 
     def json(self) -> Any:
         value = round(float(self.value), 9)  # (3.5 - 3.1) / 0.1 * 10 is 40
         return {"value": int(value) if value.is_integer() else value, "unit": self.unit}
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        quantity = as_object(actual)
-        near = distance(quantity.get("value"), self.value) <= max(self.tolerance + chart.rules.slack, 1e-9)
-        return near and same_unit(quantity, self.unit)
+        amount = self.of(actual)
+        return amount is not None and self.is_near(amount, chart)
+
+    def of(self, actual: Any) -> float | None:
+        """The number of a Quantity in this unit; None if it does not convert."""
+        return in_unit(as_object(actual), self.unit, self.valence)
+
+    def is_near(self, amount: float, chart: Any) -> bool:
+        """Whether a number in this unit is close enough."""
+        least = max(1e-9, 1e-9 * abs(self.value))
+        return bool(distance(amount, self.value) <= max(self.tolerance + chart.rules.slack, least))
 
     @property
     def expected(self) -> str:
         return f"{self.value:.10g} {self.unit}" + (f" ± {self.tolerance}" if self.tolerance else "")
 
 
+_ROUNDED = 1e-3
+"""How far a rate may be off, as a share: 16.67 mg/min is 1 g/h."""
+
+
 @dataclass(frozen=True, slots=True)
 class Over(Meaning):
-    """An amount given over some hours, at `doseAndRate`: as a duration, a rate per hour, or a ratio. The amount and the
+    """An amount given over some hours, at `doseAndRate`: as a duration, a rate, or a ratio. The amount and the
     hours may each be off by a tolerance.
     """
 
@@ -225,6 +258,7 @@ class Over(Meaning):
     hours: float
     tolerance: float = 0.0
     hours_tolerance: float = 0.0
+    valence: int = 0
 
     def __post_init__(self) -> None:
         if not self.hours > self.hours_tolerance >= 0:
@@ -235,31 +269,32 @@ class Over(Meaning):
 
     def accepts(self, actual: Any, chart: Any) -> bool:
         dosage = as_object(actual)
-        quantity, ratio = as_object(dosage.get("rateQuantity")), as_object(dosage.get("rateRatio"))
-        if quantity:
-            is_near = distance(quantity.get("value"), self.hours) <= self.hours_tolerance + 1e-9
-            return (is_near and same_unit(quantity, "h")) or self._is_rate(quantity)
-        numerator, denominator = as_object(ratio.get("numerator")), as_object(ratio.get("denominator"))
-        length = denominator.get("value", 1)
-        if not (same_unit(numerator, self.unit) and same_unit(denominator, "h")) or not _is_positive(length):
-            return False
-        return self._is_hourly(numerator.get("value"), length)
+        tests = {"rateQuantity": self._is_quantity, "rateRatio": self._is_ratio}
+        parts = [test(as_object(dosage[name])) for name, test in tests.items() if dosage.get(name)]
+        return bool(parts) and all(parts)
 
-    def _is_rate(self, quantity: Mapping[str, Any]) -> bool:
-        texts = [one for one in (quantity.get("unit"), quantity.get("code")) if one is not None]
-        parts = [str(one).replace(" per ", "/").partition("/") for one in texts]
-        units = bool(parts) and all(
-            same_unit({"unit": unit.strip()}, self.unit) and same_unit({"unit": time.strip()}, "h")
-            for unit, _, time in parts
-        )
-        return units and self._is_hourly(quantity.get("value"))
+    def _is_quantity(self, quantity: Mapping[str, Any]) -> bool:
+        hours = in_unit(quantity, "h")
+        if hours is not None:
+            return self.lasts(hours)
+        rate = in_unit(quantity, f"{self.unit}/h", self.valence)
+        return rate is not None and self._is_given(rate, 1.0)
 
-    def _is_hourly(self, actual: Any, length: float = 1.0) -> bool:
-        """Whether a number is the amount that is given in a length of time in hours."""
-        least = (self.value - self.tolerance) / (self.hours + self.hours_tolerance) * length
-        most = (self.value + self.tolerance) / (self.hours - self.hours_tolerance) * length
-        off = distance(actual, min(max(actual, least), most)) if isinstance(actual, int | float) else math.inf
-        return off < 1e-6
+    def _is_ratio(self, ratio: Mapping[str, Any]) -> bool:
+        below = as_object(ratio.get("denominator"))
+        amount = in_unit(as_object(ratio.get("numerator")), self.unit, self.valence)
+        hours = in_unit({"value": 1, **below}, "h")
+        return amount is not None and hours is not None and hours > 0 and self._is_given(amount, hours)
+
+    def lasts(self, hours: float) -> bool:
+        """Whether a dose that is given over these hours is this one."""
+        return distance(hours, self.hours) <= self.hours_tolerance + 1e-9
+
+    def _is_given(self, amount: float, hours: float) -> bool:
+        """Whether an amount in some hours is this rate, which may be rounded."""
+        least = (self.value - self.tolerance) / (self.hours + self.hours_tolerance) * hours
+        most = (self.value + self.tolerance) / (self.hours - self.hours_tolerance) * hours
+        return bool(distance(amount, min(max(amount, least), most)) <= _ROUNDED * most)
 
     @property
     def expected(self) -> str:
@@ -268,19 +303,19 @@ class Over(Meaning):
         return f"over {self.hours:g}{off} h (a rateQuantity of {self.hours:g} h, or {rate})"
 
 
-def _is_positive(value: Any) -> bool:
-    return isinstance(value, int | float) and 0 < value < math.inf
+_REFERENCE = {"reference", "type", "identifier", "display"}
+_PATIENT_TYPES = ("Patient", "http://hl7.org/fhir/StructureDefinition/Patient")
 
 
 class Note(Meaning):
-    """An Annotation, or a list of them, with a text that contains this text."""
+    """An Annotation, or a list of them, with a text that contains this text, with any spaces and line breaks."""
 
     def json(self) -> Any:
         return {"text": self.value}
 
     def accepts(self, actual: Any, chart: Any) -> bool:
         notes = [as_object(actual), *objects(actual)]
-        return any(isinstance(text := one.get("text"), str) and self.value in text for one in notes)
+        return any(isinstance(text := note.get("text"), str) and spaced(self.value) in spaced(text) for note in notes)
 
     @property
     def expected(self) -> str:
@@ -292,16 +327,34 @@ class Note(Meaning):
 
 
 class About(Meaning):
-    """A reference to a patient, relative or on this server; it may have a display, a type and an identifier."""
+    """A reference to a patient, relative or on this server, or by an identifier of the patient; or both. It may have a
+    display, which is not judged.
+    """
 
     def json(self) -> Any:
         return {"reference": f"Patient/{self.value}"}
 
     def accepts(self, actual: Any, chart: Any) -> bool:
         subject = as_object(actual)
-        bases = ("", chart.base)
-        same = subject.get("reference") in [f"{one}Patient/{self.value}" for one in bases]
-        return same and subject.keys() <= _REFERENCE
+        reference, identifier = subject.get("reference"), subject.get("identifier")
+        if not subject.keys() <= _REFERENCE or subject.get("type", "Patient") not in _PATIENT_TYPES:
+            return False
+        if reference is None and identifier is None:
+            return False
+        is_reference = reference is None or self._is_reference(reference, chart)
+        return is_reference and (identifier is None or self._is_identifier(identifier, chart))
+
+    def _is_reference(self, reference: Any, chart: Any) -> bool:
+        if not isinstance(reference, str):
+            return False
+        path = reference.removeprefix(chart.base) if chart.base else reference
+        if path.startswith("Patient?identifier="):
+            return path.partition("=")[2].rpartition("|")[2] in chart.identifiers
+        return path.partition("/_history/")[0] == f"Patient/{self.value}"
+
+    def _is_identifier(self, identifier: Any, chart: Any) -> bool:
+        value = as_object(identifier).get("value")
+        return isinstance(value, str) and value in chart.identifiers
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,16 +377,24 @@ class Names(Meaning):
         return f"a text with {' and '.join(words)}"
 
 
+VERSION = "2"
+"""The version of the rules by which an order is judged by its meaning. In version 1, an order was right if its fields
+were, whatever else it said.
+"""
+
+
 @dataclass(frozen=True)
 class RuleSet:
-    """What a rule set accepts. The default accepts what a clinician would accept.
+    """What a rule set accepts. The default judges an order by its meaning, as a pharmacist would read it.
 
-    `forms` compare a type of meaning as a published grader does; if `lenient`, the meaning's own forms count too.
+    `forms` compare a type of meaning as a published grader does.
     """
 
     name: str = "clinical"
+    version: str = VERSION
     forms: Mapping[type[Meaning], Callable[[Any, Any], bool]] = field(default_factory=dict)
-    lenient: bool = True
+    by_meaning: bool = True
+    """Whether an order is also wrong because of what it says besides its fields: that it is not to be given, …"""
     slack: float = 1e-9
     """How much more than its tolerance a number may be off, because 4.2 - 4.1 is more than 0.1 in floating point."""
     urls: bool = False
@@ -348,9 +409,7 @@ class RuleSet:
     def accepts(self, meaning: Meaning, actual: Any, chart: Any) -> bool:
         """Whether a value has a meaning."""
         form = self.forms.get(type(meaning))
-        if form is None:
-            return meaning.accepts(actual, chart)
-        return form(meaning, actual) or (self.lenient and meaning.accepts(actual, chart))
+        return meaning.accepts(actual, chart) if form is None else form(meaning, actual)
 
 
 CLINICAL = RuleSet()
@@ -369,14 +428,14 @@ def plain(value: Any) -> Any:
     """An accepted answer as JSON: each meaning in it is replaced by the value that it writes."""
     if isinstance(value, Meaning):
         return value.json()
-    return [plain(one) for one in value] if isinstance(value, list) else value
+    return [plain(element) for element in value] if isinstance(value, list) else value
 
 
 class Accepted(Meaning):
     """One of some accepted answers: JSON in which a value may be a meaning."""
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        return any(_is_meant(one, actual, chart) for one in self.value)
+        return any(_is_meant(answer, actual, chart) for answer in self.value)
 
     @property
     def expected(self) -> str:
@@ -388,7 +447,7 @@ def _is_meant(accepted: Any, actual: Any, chart: Any) -> bool:
         return bool(chart.rules.accepts(accepted, actual, chart))
     if isinstance(accepted, list) and isinstance(actual, list):
         pairs = zip(accepted, actual, strict=False)
-        return len(accepted) == len(actual) and all(_is_meant(one, other, chart) for one, other in pairs)
+        return len(accepted) == len(actual) and all(_is_meant(expected, value, chart) for expected, value in pairs)
     return bool(accepted == actual)
 
 

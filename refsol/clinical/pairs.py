@@ -6,7 +6,8 @@ same test, a resource of the same kind, an encounter of the same patient. So eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import chain, islice, product, zip_longest
@@ -27,6 +28,8 @@ from refsol.history import Post
 from refsol.json_values import as_object
 from refsol.resources import codes, subject_id
 
+Event = tuple[str, datetime, str]
+"""The type, the time and a code of a resource."""
 Candidates = Callable[[Chart, "Hospital", Random], Iterator[Amendment]]
 _TRIES = 120
 """The most changes that are tried for one task."""
@@ -54,31 +57,41 @@ class Hospital:
 
     def __init__(self, resources: Sequence[Resource]) -> None:
         self.source = Resources(resources)
-        self.by_ref = {ref(one): one for one in resources}
-        self.patients = [one for one in resources if one.get("resourceType") == "Patient"]
+        self.by_ref = {ref(resource): resource for resource in resources}
+        self.patients = [resource for resource in resources if resource.get("resourceType") == "Patient"]
         self.of: dict[str, list[Resource]] = {}
         self.texts: dict[str, list[Resource]] = {}
         """The reports and notes of each patient."""
         self._alike: dict[tuple[str, str], list[Resource]] = {}
         self.kinds: dict[str, list[Resource]] = {}
         self._referred: set[str] = set()
-        for one in resources:
-            self.of.setdefault(subject_id(one) or "", []).append(one)
-            if one.get("resourceType") in ("DiagnosticReport", "DocumentReference"):
-                self.texts.setdefault(subject_id(one) or "", []).append(one)
-            self.kinds.setdefault(str(one.get("resourceType")), []).append(one)
-            for code in codes(one):
-                self._alike.setdefault((str(one.get("resourceType")), code), []).append(one)
-            parts = (value for name, value in one.items() if name not in _OWN_REFERENCES)
+        self._events: dict[str, dict[Event, set[str]]] = {}
+        for resource in resources:
+            self.of.setdefault(subject_id(resource) or "", []).append(resource)
+            if resource.get("resourceType") in ("DiagnosticReport", "DocumentReference"):
+                self.texts.setdefault(subject_id(resource) or "", []).append(resource)
+            self.kinds.setdefault(str(resource.get("resourceType")), []).append(resource)
+            for code in codes(resource):
+                self._alike.setdefault((str(resource.get("resourceType")), code), []).append(resource)
+            parts = (value for name, value in resource.items() if name not in _OWN_REFERENCES)
             self._referred.update(chain.from_iterable(map(_references, parts)))
+
+    def events_of(self, patient: str) -> Mapping[Event, set[str]]:
+        """The events of a patient's chart, each with the references of its resources."""
+        if patient not in self._events:
+            events = self._events[patient] = dict[Event, set[str]]()
+            for resource in self.of.get(patient, []):
+                for event in _events(resource):
+                    events.setdefault(event, set()).add(ref(resource))
+        return self._events[patient]
 
     def alike(self, look: Looked) -> list[Resource]:
         """The resources of all patients that a read is about."""
         kind, names = look.search.kind, [code.code for code in look.search.codes]
-        coded = [one for name in names for one in self._alike.get((kind, name), [])]
+        coded = [resource for name in names for resource in self._alike.get((kind, name), [])]
         return coded if names else self.kinds.get(kind, [])
 
-    def is_alone(self, resource: Resource) -> bool:
+    def is_unreferenced(self, resource: Resource) -> bool:
         """Whether no other resource refers to it, so that it can be missing."""
         return ref(resource) not in self._referred
 
@@ -106,14 +119,17 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A change that makes a task's twin, and the branches of the rule on both charts, in words."""
+    """A change that makes a task's twin, the branches of the rule on both charts, in words, and whether anything is due
+    there.
+    """
 
     change: Amendment
     before: str
     after: str
+    due: tuple[bool, bool] = (True, True)
 
 
-def pairs(case: Case, hospital: Hospital, dice: Random) -> list[Pair] | str:
+def pairs(case: Case, hospital: Hospital, rng: Random) -> list[Pair] | str:
     """Plausible changes after which no reply is right on both charts, one for each branch; or why there is none."""
     try:
         chart = case.charts(hospital.source)[0]
@@ -124,19 +140,22 @@ def pairs(case: Case, hospital: Hospital, dice: Random) -> list[Pair] | str:
         return "its ruling rests on no reading"
     before, answered = branch_words(chart), False
     chosen: dict[str, Pair] = {}
-    for change in islice(case.candidates(chart, hospital, dice), _TRIES):
+    for change in islice(case.candidates(chart, hospital, rng), _TRIES):
+        if is_doubled(change, chart, hospital):
+            continue
         whole = with_quotes(change, chart, hospital)
         if whole is None:
             answered = True
             continue
         try:
-            other = case.charts(Changed(hospital.source, whole))[0]
-            rulings = ruling, case.kind.ruled(other)
-            after = branch_words(other)
-            if is_answered(change, rulings, chart, hospital):
+            changed_chart = case.charts(Changed(hospital.source, whole))[0]
+            rulings = ruling, case.kind.ruled(changed_chart)
+            after = branch_words(changed_chart)
+            if is_revealed_by_drugs(change, rulings, chart, hospital):
                 answered = True
-            elif after not in chosen and are_apart(case, hospital.source, whole):
-                chosen[after] = Pair(whole, before, after)
+            elif after not in chosen and exclude_each_other(case, hospital.source, whole):
+                due = [bool(ruling.due or ruling.edits) for ruling in rulings]
+                chosen[after] = Pair(whole, before, after, (due[0], due[1]))
         except DataFault:
             continue
         if len(chosen) == _BRANCHES:
@@ -144,22 +163,50 @@ def pairs(case: Case, hospital: Hospital, dice: Random) -> list[Pair] | str:
     return list(chosen.values()) or ("a note, report or order answers its reading" if answered else _NO_WAY)
 
 
+def is_doubled(change: Amendment, chart: Chart, hospital: Hospital) -> bool:
+    """Whether a chart with a change has two resources of one kind with the same code at the same time, of which one is
+    new there: no real chart has, so they would tell which chart is the changed one.
+    """
+    changed = [resource for resource in change if not isinstance(resource, str)]
+    events = {event for resource in changed for event in _events(resource) if not _was_there(event, resource, hospital)}
+    if not events:
+        return False
+    gone = {entry if isinstance(entry, str) else ref(entry) for entry in change}
+    counts = Counter(event for resource in changed for event in _events(resource))
+    before = hospital.events_of(chart.patient)
+    return any(counts[event] > 1 or before.get(event, set()) - gone for event in events)
+
+
+def _was_there(event: Event, resource: Resource, hospital: Hospital) -> bool:
+    """Whether a resource had an event before its change."""
+    before = hospital.by_ref.get(ref(resource))
+    return before is not None and event in _events(before)
+
+
+def _events(resource: Resource) -> list[Event]:
+    """The type, the time and each code of a resource; none without a time."""
+    time = _time(resource)
+    if time is None:
+        return []
+    return [(str(resource.get("resourceType")), time, code) for code in codes(resource)]
+
+
 # Whether a reply can be right on both
 
 
-def are_apart(case: Case, source: Source, change: Amendment) -> bool:
+def exclude_each_other(case: Case, source: Source, change: Amendment) -> bool:
     """Whether by no rule set a reply is right on both charts, while on each a reply is right by all. Tries the right
     replies of both, all their mixtures, and replies whose numbers lie between them.
     """
-    other = Changed(source, change)
-    if not all(_is_agreed(case, one) for one in (source, other)):
+    changed = Changed(source, change)
+    if not all(_is_agreed(case, variant) for variant in (source, changed)):
         return False
-    for first, second in zip(case.charts(source), case.charts(other), strict=True):
+    for first, second in zip(case.charts(source), case.charts(changed), strict=True):
         rulings = case.kind.ruled(first), case.kind.ruled(second)
-        if not all(one.needed for one in (first, second)):
+        if not all(charted.needed for charted in (first, second)):
             return False
         for reply in _replies(rulings, first):
-            if all(case.kind.judge(one, reply).correct is not False for one in (first, second)):
+            if all(case.kind.judge(charted, reply).correct is not False for charted in (first, second)):
                 return False
     return True
 
@@ -168,204 +215,235 @@ def _is_agreed(case: Case, source: Source) -> bool:
     """Whether the right reply by the last rule set is right by all."""
     charts = case.charts(source)
     reply = Solution.of(case.kind.ruled(charts[-1]), charts[-1]).reply
-    return all(case.kind.judge(one, reply).correct for one in case.charts(source))
+    return all(case.kind.judge(chart, reply).correct for chart in case.charts(source))
 
 
 def _replies(rulings: tuple[Ruling, Ruling], chart: Chart) -> Iterator[Reply]:
-    sides = [[plain(one) for one in ruling.answers or ([],)] for ruling in rulings]
+    sides = [[plain(answer) for answer in ruling.answers or ([],)] for ruling in rulings]
     answers = [*sides[0], *sides[1], *(_between(*both) for both in zip(*sides, strict=False))]
-    bodies = [[one.json(chart) for one in ruling.due] for ruling in rulings]
+    bodies = [[order.json(chart) for order in ruling.due] for ruling in rulings]
     if len(bodies[0]) == len(bodies[1]) > 0:
         bodies.append([_between(*both) for both in zip(*bodies, strict=True)])
     for answer, posts, ruling in product(answers, bodies, rulings):
-        sent = tuple(Post(f"{chart.base}{one['resourceType']}", one) for one in posts)
+        sent = tuple(Post(f"{chart.base}{body['resourceType']}", body) for body in posts)
         yield Solution(answer, sent, ruling.edits).reply
 
 
-def _between(one: Any, other: Any) -> Any:
+def _between(first: Any, second: Any) -> Any:
     """The JSON between two values of the same form; the first one where they differ in form."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return {name: _between(value, other.get(name)) for name, value in one.items()}
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        return [_between(*both) for both in zip(one, other, strict=True)]
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other))
-    return (one + other) / 2 if numbers and one != other else one
+    if isinstance(first, dict) and isinstance(second, dict):
+        return {name: _between(value, second.get(name)) for name, value in first.items()}
+    if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        return [_between(*both) for both in zip(first, second, strict=True)]
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (first, second))
+    return (first + second) / 2 if numbers and first != second else first
 
 
 # Plausible changes
 
 
-def plausible(chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
+def plausible(chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """Changes of what a rule read. Each comes in turn from another way of changing it.
 
     Resources that are missing, or that were another patient's, leave gaps in the patient's ids. So these come last;
     first, another resource of the patient takes the place of what is missing, or what was found becomes another one.
     """
-    for ways in (_quiet, _loud):
-        some = [islice(way, _OF_ONE_WAY) for way in ways(chart, hospital, dice)]
-        dice.shuffle(some)
-        yield from (one for turn in zip_longest(*some) for one in turn if one is not None)
+    for ways in (_changes_in_place, _additions_and_removals):
+        streams = [islice(way, _OF_ONE_WAY) for way in ways(chart, hospital, rng)]
+        rng.shuffle(streams)
+        yield from (change for turn in zip_longest(*streams) for change in turn if change is not None)
 
 
-def _quiet(chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Iterator[Amendment]]:
+def _changes_in_place(chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Iterator[Amendment]]:
     """Ways to change a value, a status or a time of the patient's own resources."""
     for look in chart.looked:
         if look.search.kind == "Patient":
-            yield _ages(look, dice)
+            yield _birth_dates_near(look, rng)
         elif not look.used:
-            yield _started(look, chart, hospital, dice)
-            yield _become(look, chart, hospital, dice)
+            yield _earlier_made_current(look, chart, hospital, rng)
+            yield _recoded_as_match(look, chart, hospital, rng)
         else:
-            yield _replaced(look, chart, hospital, dice)
+            yield _recoded_as_mismatch(look, chart, hospital, rng)
             if look.lab is not None:
-                yield _values(look, hospital, dice)
+                yield _values_of_others(look, hospital, rng)
             if look.search.status:
-                yield _ended(look, hospital, dice)
+                yield _statuses_of_others(look, hospital, rng)
             if look.search.start is not None:
-                yield _left(look, look.search.start, chart, hospital, dice)
+                yield _moved_before_window(look, look.search.start, chart, hospital, rng)
     for compared in chart.compared:
         if compared.what == "time":
-            yield _across(compared, chart, hospital, dice)
+            yield _moved_across_limit(compared, chart, hospital, rng)
 
 
-def _loud(chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Iterator[Amendment]]:
+def _additions_and_removals(chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Iterator[Amendment]]:
     """Ways to add or remove resources."""
     for look in chart.looked:
         if look.search.kind != "Patient":
-            yield _removed(look, chart, hospital) if look.used else _adopted(look, chart, hospital, dice)
+            yield _removals(look, chart, hospital) if look.used else _copied_from_others(look, chart, hospital, rng)
 
 
-def _values(look: Looked, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
+def _values_of_others(look: Looked, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """One of the readings gets the value of another patient's reading, with its flag."""
     donors = hospital.alike(look)
     seen = set()
-    for donor in dice.sample(donors, len(donors)):
-        reading = dice.choice(look.used)
-        own, other = as_object(reading.get("valueQuantity")), as_object(donor.get("valueQuantity"))
+    for donor in rng.sample(donors, len(donors)):
+        reading = rng.choice(look.used)
+        quantity, donated = as_object(reading.get("valueQuantity")), as_object(donor.get("valueQuantity"))
         same = all(reading.get(name) == donor.get(name) for name in ("referenceRange", "status"))
-        value = other.get("value")
-        if not same or own.get("unit") != other.get("unit") or value in (None, own.get("value")) or value in seen:
+        value = donated.get("value")
+        if (
+            not same
+            or quantity.get("unit") != donated.get("unit")
+            or value in (None, quantity.get("value"))
+            or value in seen
+        ):
             continue
         seen.add(value)
         flag = {"interpretation": donor["interpretation"]} if "interpretation" in donor else {}
-        rest = {name: one for name, one in reading.items() if name != "interpretation" or flag}
-        yield [{**rest, "valueQuantity": {**own, "value": value}, **flag}]
+        rest = {name: content for name, content in reading.items() if name != "interpretation" or flag}
+        yield [{**rest, "valueQuantity": {**quantity, "value": value}, **flag}]
 
 
-def _ages(look: Looked, dice: Random) -> Iterator[Amendment]:
+def _birth_dates_near(look: Looked, rng: Random) -> Iterator[Amendment]:
     """The patient is born up to five years earlier or later."""
     for used in look.used:
         born = date.fromisoformat(str(used["birthDate"]))
         for _ in range(_TRIES):
-            day = born + timedelta(days=dice.choice((-1, 1)) * dice.randint(200, 1800))
+            day = born + timedelta(days=rng.choice((-1, 1)) * rng.randint(200, 1800))
             yield [{**used, "birthDate": day.isoformat()}]
 
 
-def _ended(look: Looked, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
+def _statuses_of_others(look: Looked, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """One of the orders, or all of them, have the status that other ones have."""
-    ended = [str(one.get("status")) for one in hospital.alike(look) if one.get("status") in ("stopped", "completed")]
+    ended = [
+        str(resource.get("status"))
+        for resource in hospital.alike(look)
+        if resource.get("status") in ("stopped", "completed")
+    ]
     if ended:
-        for used in dice.sample(look.used, len(look.used)):
-            yield [{**used, "status": dice.choice(ended)}]
-        yield [{**used, "status": dice.choice(ended)} for used in look.used]
+        for used in rng.sample(look.used, len(look.used)):
+            yield [{**used, "status": rng.choice(ended)}]
+        yield [{**used, "status": rng.choice(ended)} for used in look.used]
 
 
-def _same_kind(look: Looked, chart: Chart, start: datetime | None = None) -> list[Resource]:
+def _read_since(look: Looked, chart: Chart, start: datetime | None = None) -> list[Resource]:
     """All that the chart has of what a read is about, since `start`."""
-    own = {code.code for code in look.search.codes}
-    same = [one for one in chart.touched.values() if own & set(codes(one))]
-    return [one for one in same if start is None or _is_since(one, start)]
+    codes_sought = {code.code for code in look.search.codes}
+    same = [resource for resource in chart.touched.values() if codes_sought & set(codes(resource))]
+    return [resource for resource in same if start is None or _is_since(resource, start)]
 
 
-def _left(look: Looked, start: datetime, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
+def _moved_before_window(
+    look: Looked, start: datetime, chart: Chart, hospital: Hospital, rng: Random
+) -> Iterator[Amendment]:
     """All in the window was measured earlier, so that the window is empty."""
-    yield from _all_moved(_same_kind(look, chart, start), _LONG_AGO, start, chart, hospital, dice)
+    yield from _all_moved(_read_since(look, chart, start), _LONG_AGO, start, chart, hospital, rng)
 
 
-def _removed(look: Looked, chart: Chart, hospital: Hospital) -> Iterator[Amendment]:
+def _removals(look: Looked, chart: Chart, hospital: Hospital) -> Iterator[Amendment]:
     """The chart has none of what was used; or none of the same kind."""
-    for some in (look.used, _same_kind(look, chart, look.search.start)):
-        if 0 < len(some) <= _MOST and all(map(hospital.is_alone, some)):
-            yield [ref(one) for one in some]
+    for group in (look.used, _read_since(look, chart, look.search.start)):
+        if 0 < len(group) <= _MOST and all(map(hospital.is_unreferenced, group)):
+            yield [ref(resource) for resource in group]
 
 
-def _started(look: Looked, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
+def _earlier_made_current(look: Looked, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """What the patient had earlier, or had been ordered, counts now."""
-    search, own = look.search, {code.code for code in look.search.codes}
-    same = [one for one in hospital.of.get(chart.patient, []) if one.get("resourceType") == search.kind]
+    search, codes_sought = look.search, {code.code for code in look.search.codes}
+    same = [resource for resource in hospital.of.get(chart.patient, []) if resource.get("resourceType") == search.kind]
     if search.status:
-        named = [one for one in same if _is_named(one, look, chart) and (not own or own & set(codes(one)))]
-        yield from ([{**one, "status": search.status}] for one in dice.sample(named, len(named)))
+        named = [
+            resource
+            for resource in same
+            if _is_named(resource, look, chart) and (not codes_sought or codes_sought & set(codes(resource)))
+        ]
+        yield from ([{**resource, "status": search.status}] for resource in rng.sample(named, len(named)))
     elif search.start is not None:
-        latest = sorted(_same_kind(look, chart), key=lambda one: str(_time(one)))[-3:]
-        for one in dice.sample(latest, len(latest)):
-            for time in _moments(one, search.start, chart.now, chart, hospital, dice):
-                yield [moved(one, time, chart, hospital)]
+        latest = sorted(_read_since(look, chart), key=lambda resource: str(_time(resource)))[-3:]
+        for resource in rng.sample(latest, len(latest)):
+            for time in _moments(resource, search.start, chart.now, chart, hospital, rng):
+                yield [moved(resource, time, chart, hospital)]
 
 
-def _become(look: Looked, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
+def _recoded_as_match(look: Looked, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """Another resource of the patient becomes what the read did not find."""
     start = look.search.start or _LONG_AGO
-    donors = [one for one in hospital.alike(look) if _fits(one, look, chart)]
-    own = [one for one in _others(look, chart, hospital) if _is_since(one, start) and not _is_since(one, chart.now)]
-    for one in dice.sample(own, min(len(own), _OF_ONE_WAY)) if donors else ():
-        donor = dice.choice(donors)
-        if donor.keys() == one.keys() and donor.get("category") == one.get("category"):
-            yield [disguised(one, donor)]
+    donors = [resource for resource in hospital.alike(look) if _fits(resource, look, chart)]
+    candidates = [
+        resource
+        for resource in _unread_of_same_type(look, chart, hospital)
+        if _is_since(resource, start) and not _is_since(resource, chart.now)
+    ]
+    for resource in rng.sample(candidates, min(len(candidates), _OF_ONE_WAY)) if donors else ():
+        donor = rng.choice(donors)
+        if donor.keys() == resource.keys() and donor.get("category") == resource.get("category"):
+            yield [with_content_of(resource, donor)]
 
 
-def _replaced(look: Looked, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
+def _recoded_as_mismatch(look: Looked, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """What the read found, or all of the same kind, become other resources, as other patients have them."""
     pool = hospital.kinds.get(look.search.kind, [])
-    for some in (list(look.used), _same_kind(look, chart, look.search.start)):
-        for _ in range(_OF_ONE_WAY // 2 if 0 < len(some) <= _MOST and all(map(hospital.is_alone, some)) else 0):
-            changed = [disguised(one, donor) for one in some if (donor := _unlike(one, look, chart, pool, dice))]
-            if len(changed) == len(some):
+    for group in (list(look.used), _read_since(look, chart, look.search.start)):
+        for _ in range(
+            _OF_ONE_WAY // 2 if 0 < len(group) <= _MOST and all(map(hospital.is_unreferenced, group)) else 0
+        ):
+            changed = [
+                with_content_of(resource, donor)
+                for resource in group
+                if (donor := _mismatch(resource, look, chart, pool, rng))
+            ]
+            if len(changed) == len(group):
                 yield changed
 
 
-def _unlike(resource: Resource, look: Looked, chart: Chart, pool: Sequence[Resource], dice: Random) -> Resource | None:
+def _mismatch(resource: Resource, look: Looked, chart: Chart, pool: Sequence[Resource], rng: Random) -> Resource | None:
     """A resource of the same form that the read is not about."""
-    own = {code.code for code in look.search.codes}
-    for donor in (dice.choice(pool) for _ in range(_TRIES)):
-        unlike = not own & set(codes(donor)) and not (look.what and _is_named(donor, look, chart))
+    codes_sought = {code.code for code in look.search.codes}
+    for donor in (rng.choice(pool) for _ in range(_TRIES)):
+        unlike = not codes_sought & set(codes(donor)) and not (look.what and _is_named(donor, look, chart))
         if unlike and donor.keys() == resource.keys() and donor.get("category") == resource.get("category"):
             return donor
     return None
 
 
-def _others(look: Looked, chart: Chart, hospital: Hospital) -> list[Resource]:
+def _unread_of_same_type(look: Looked, chart: Chart, hospital: Hospital) -> list[Resource]:
     """The patient's resources of the same type that no rule has read and to which nothing refers."""
-    same = [one for one in hospital.of.get(chart.patient, []) if one.get("resourceType") == look.search.kind]
-    return [one for one in same if ref(one) not in set(map(ref, chart.touched.values())) and hospital.is_alone(one)]
+    same = [
+        resource for resource in hospital.of.get(chart.patient, []) if resource.get("resourceType") == look.search.kind
+    ]
+    return [
+        resource
+        for resource in same
+        if ref(resource) not in set(map(ref, chart.touched.values())) and hospital.is_unreferenced(resource)
+    ]
 
 
 def _fits(resource: Resource, look: Looked, chart: Chart) -> bool:
     return look.search.status in ("", resource.get("status")) and _is_named(resource, look, chart)
 
 
-def disguised(resource: Resource, donor: Resource) -> Resource:
+def with_content_of(resource: Resource, donor: Resource) -> Resource:
     """The content of another resource, with this one's identity, patient, encounter and times."""
-    own = ("id", "meta", *_OWN_REFERENCES, *_TIMES, "performedPeriod", "effectivePeriod")
-    return {**donor, **{name: resource[name] for name in own if name in resource}}
+    kept_elements = ("id", "meta", *_OWN_REFERENCES, *_TIMES, "performedPeriod", "effectivePeriod")
+    return {**donor, **{name: resource[name] for name in kept_elements if name in resource}}
 
 
-def _adopted(look: Looked, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
+def _copied_from_others(look: Looked, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """A resource that another patient has, during an encounter of this patient."""
     search = look.search
     others = [
-        one
-        for one in hospital.alike(look)
-        if subject_id(one) != chart.patient
-        and hospital.is_alone(one)
-        and _fits(one, look, chart)
-        and _time(one) is not None
+        resource
+        for resource in hospital.alike(look)
+        if subject_id(resource) != chart.patient
+        and hospital.is_unreferenced(resource)
+        and _fits(resource, look, chart)
+        and _time(resource) is not None
     ]
     start = search.start or _LONG_AGO
-    for one in dice.sample(others, min(len(others), _MOST)):
-        own = adopted(one, chart, hospital)
-        for time in islice(_moments(own, start, chart.now, chart, hospital, dice), 2):
-            yield [moved(own, time, chart, hospital)]
+    for resource in rng.sample(others, min(len(others), _MOST)):
+        copied = copied_to_patient(resource, chart, hospital)
+        for time in islice(_moments(copied, start, chart.now, chart, hospital, rng), 2):
+            yield [moved(copied, time, chart, hospital)]
 
 
 def _is_named(resource: Resource, look: Looked, chart: Chart) -> bool:
@@ -378,34 +456,40 @@ def _is_named(resource: Resource, look: Looked, chart: Chart) -> bool:
         return False
 
 
-def _across(compared: Compared, chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
+def _moved_across_limit(compared: Compared, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """What was done moves to the other side of the limit, into an encounter of the patient. With it moves all that the
     chart has of the same kind on that side.
     """
     (used,) = compared.used
-    limit, own = compared.limit, set(codes(used))
+    limit, codes_used = compared.limit, set(codes(used))
     if compared.outcome:
-        yield from _all_moved([used], limit, chart.now, chart, hospital, dice)
+        yield from _all_moved([used], limit, chart.now, chart, hospital, rng)
     else:
-        later = [one for one in chart.touched.values() if own & set(codes(one)) and _is_since(one, limit)]
-        yield from _all_moved(later, _LONG_AGO, limit, chart, hospital, dice)
+        later = [
+            resource
+            for resource in chart.touched.values()
+            if codes_used & set(codes(resource)) and _is_since(resource, limit)
+        ]
+        yield from _all_moved(later, _LONG_AGO, limit, chart, hospital, rng)
 
 
 def _all_moved(
-    some: Sequence[Resource], start: datetime, end: datetime, chart: Chart, hospital: Hospital, dice: Random
+    resources: Sequence[Resource], start: datetime, end: datetime, chart: Chart, hospital: Hospital, rng: Random
 ) -> Iterator[Amendment]:
     """All of some resources move between two times, each to another time."""
-    timed = [one for one in some if _time(one) is not None]
+    timed = [resource for resource in resources if _time(resource) is not None]
     for _ in range(_MOVES if 0 < len(timed) <= _MOST else 0):
         times: list[datetime] = []
-        for one in timed:
-            times += islice((time for time in _moments(one, start, end, chart, hospital, dice) if time not in times), 1)
+        for resource in timed:
+            times += islice(
+                (time for time in _moments(resource, start, end, chart, hospital, rng) if time not in times), 1
+            )
         if len(times) == len(timed):
-            yield [moved(one, time, chart, hospital) for one, time in zip(timed, times, strict=True)]
+            yield [moved(resource, time, chart, hospital) for resource, time in zip(timed, times, strict=True)]
 
 
 def _moments(
-    resource: Resource, start: datetime, end: datetime, chart: Chart, hospital: Hospital, dice: Random
+    resource: Resource, start: datetime, end: datetime, chart: Chart, hospital: Hospital, rng: Random
 ) -> Iterator[datetime]:
     """Times between two times. For a resource of a panel, of the patient's other panels without its code. For any
     other, times in encounters, at its time of day if possible.
@@ -413,16 +497,16 @@ def _moments(
     was = _time(resource)
     origin = subject_id(hospital.by_ref[ref(resource)]) or ""
     if was in _panels(resource, hospital.of[origin]):
-        own = set(codes(resource))
+        codes_here = set(codes(resource))
         panels = _panels(resource, hospital.of.get(chart.patient, []))
-        times = sorted(time for time, names in panels.items() if start <= time < end and not own & names)
-        yield from dice.sample(times, len(times))
+        times = sorted(time for time, names in panels.items() if start <= time < end and not codes_here & names)
+        yield from rng.sample(times, len(times))
         return
-    stays = [_stay(one) for one in hospital.of.get(chart.patient, [])]
+    stays = [_stay(resource) for resource in hospital.of.get(chart.patient, [])]
     spans = [(max(begin, start), min(over or chart.now, end)) for begin, over in stays if begin is not None]
     spans = [(first, last) for first, last in spans if first < last]
-    for first, last in dice.sample(spans, len(spans)):
-        anywhere = (first + dice.random() * (last - first)).replace(second=0, microsecond=0)
+    for first, last in rng.sample(spans, len(spans)):
+        anywhere = (first + rng.random() * (last - first)).replace(second=0, microsecond=0)
         if was is None or last - first < timedelta(days=1):
             yield max(anywhere, first)
             continue
@@ -433,10 +517,10 @@ def _moments(
 def _panels(resource: Resource, patients: Sequence[Resource]) -> dict[datetime, set[str]]:
     """The times at which a patient has other resources of a resource's category, and their codes."""
     panels: dict[datetime, set[str]] = {}
-    for one in patients:
-        alike = all(one.get(name) == resource.get(name) for name in ("resourceType", "category"))
-        if alike and ref(one) != ref(resource) and (time := _time(one)) is not None:
-            panels.setdefault(time, set()).update(codes(one))
+    for relative in patients:
+        alike = all(relative.get(name) == resource.get(name) for name in ("resourceType", "category"))
+        if alike and ref(relative) != ref(resource) and (time := _time(relative)) is not None:
+            panels.setdefault(time, set()).update(codes(relative))
     return panels
 
 
@@ -454,7 +538,7 @@ def moved(resource: Resource, time: datetime, chart: Chart, hospital: Hospital) 
         days = timedelta(days=(time.date() - was.date()).days)
         stored = min(datetime.fromisoformat(meta["lastUpdated"]) + days, chart.now)
         changed["meta"] = {**meta, "lastUpdated": stored.isoformat(timespec="milliseconds")}
-    return _at_home({**resource, **changed}, chart, hospital)
+    return _in_nearest_encounter({**resource, **changed}, chart, hospital)
 
 
 def _later(text: Any, shift: timedelta) -> Any:
@@ -466,22 +550,26 @@ def _later(text: Any, shift: timedelta) -> Any:
         return text
 
 
-def adopted(resource: Resource, chart: Chart, hospital: Hospital) -> Resource:
+def copied_to_patient(resource: Resource, chart: Chart, hospital: Hospital) -> Resource:
     """A copy of another patient's resource that belongs to the chart's patient."""
-    own = hospital.of.get(chart.patient, [])
+    ours = hospital.of.get(chart.patient, [])
     name = "patient" if "patient" in resource else "subject"
     kind = resource.get("resourceType")
-    same = next((one[name] for one in own if one.get("resourceType") == kind and name in one), None)
+    same = next((sibling[name] for sibling in ours if sibling.get("resourceType") == kind and name in sibling), None)
     return {**resource, name: same or {"reference": f"Patient/{chart.patient}"}}
 
 
-def _at_home(resource: Resource, chart: Chart, hospital: Hospital) -> Resource:
+def _in_nearest_encounter(resource: Resource, chart: Chart, hospital: Hospital) -> Resource:
     """A resource in the patient's encounter that is nearest to its time; without one, if the patient has none."""
-    name = next((one for one in ("encounter", "context") if one in resource), None)
+    name = next((element for element in ("encounter", "context") if element in resource), None)
     time = _time(resource)
     if name is None or time is None:
         return resource
-    stays = [(_gap(one, time), ref(one)) for one in hospital.of.get(chart.patient, []) if _stay(one)[0] is not None]
+    stays = [
+        (_gap(encounter, time), ref(encounter))
+        for encounter in hospital.of.get(chart.patient, [])
+        if _stay(encounter)[0] is not None
+    ]
     rest = {key: value for key, value in resource.items() if key != name}
     return {**resource, name: {"reference": min(stays)[1]}} if stays else rest
 
@@ -538,15 +626,25 @@ def with_quotes(change: Amendment, chart: Chart, hospital: Hospital) -> Amendmen
     return [*change, *more.values()]
 
 
-def is_answered(change: Amendment, rulings: Sequence[Ruling], chart: Chart, hospital: Hospital) -> bool:
+def is_revealed_by_drugs(change: Amendment, rulings: Sequence[Ruling], chart: Chart, hospital: Hospital) -> bool:
     """Whether after a reading that changes, the patient was given a drug for which the reading decides."""
     drugs = [
-        one for ruling in rulings for order in ruling.due for one in order.fields if isinstance(one.meaning, Coded)
+        field
+        for ruling in rulings
+        for order in ruling.due
+        for field in order.fields
+        if isinstance(field.meaning, Coded)
     ]
-    words = {one.meaning.value.label.lower().split()[0] for one in drugs if isinstance(one.meaning, Coded)}
-    old = [hospital.by_ref.get(one if isinstance(one, str) else ref(one)) for one in change]
-    times = [time for one in old if one and one["resourceType"] == "Observation" and (time := _time(one)) is not None]
-    orders = [one for one in hospital.of.get(chart.patient, []) if one["resourceType"] == "MedicationRequest"]
+    words = {field.meaning.value.label.lower().split()[0] for field in drugs if isinstance(field.meaning, Coded)}
+    old = [hospital.by_ref.get(entry if isinstance(entry, str) else ref(entry)) for entry in change]
+    times = [
+        time
+        for resource in old
+        if resource and resource["resourceType"] == "Observation" and (time := _time(resource)) is not None
+    ]
+    orders = [order for order in hospital.of.get(chart.patient, []) if order["resourceType"] == "MedicationRequest"]
     return any(
-        _is_since(one, time) and words and chart.mentions(drug_text(one), *words) for one in orders for time in times
+        _is_since(order, time) and words and chart.mentions(drug_text(order), *words)
+        for order in orders
+        for time in times
     )

@@ -35,14 +35,14 @@ class Reply:
     @classmethod
     def of(cls, raw: Any, messages: Sequence[HistoryMessage], rules: RuleSet, acknowledgement: str) -> Reply:
         """The reply in a stored history."""
-        attempts = [one.is_attempt if rules.prose_counts else one.is_post_action for one in messages]
+        attempts = [message.is_attempt if rules.prose_counts else message.is_post_action for message in messages]
         return cls(raw, extract_posts(messages, acknowledgement), any(attempts), ends_in_attempt(messages))
 
     @classmethod
     def made(cls, answer: str, orders: Sequence[dict[str, Any]], base: str) -> Reply:
         """The reply with this answer (JSON text) and these orders, which were posted to a FHIR base."""
-        posts = tuple(Post(f"{base}{one['resourceType']}", one) for one in orders)
-        return cls(answer, posts, bool(posts), changes=tuple(Change("created", after=one) for one in orders))
+        posts = tuple(Post(f"{base}{body['resourceType']}", body) for body in orders)
+        return cls(answer, posts, bool(posts), changes=tuple(Change("created", after=body) for body in orders))
 
     @property
     def answer(self) -> Any:
@@ -64,7 +64,7 @@ class Edit(NamedTuple):
         if self.values is None:
             return f"delete {ref(self.resource)}"
         return f"change {ref(self.resource)}: " + ", ".join(
-            f"{name} {one.expected}" for name, one in self.values.items()
+            f"{name} {meaning.expected}" for name, meaning in self.values.items()
         )
 
     @property
@@ -79,8 +79,8 @@ class Edit(NamedTuple):
         if self.values is None:
             return Change("deleted", before)
         after: Any = before
-        for path, one in self.values.items():
-            after = _with(after, steps(path), one.json())
+        for path, meaning in self.values.items():
+            after = _with(after, steps(path), meaning.json())
         return Change("changed", before, after)
 
     def request(self, base: str) -> tuple[str, str, Any]:
@@ -100,7 +100,7 @@ class Edit(NamedTuple):
         if change is None:
             return Check(ref(self.resource), False, self.words, NO_CHANGE)
         values = self.values or {}
-        right = all(chart.rules.accepts(one, lookup(change.after, path), chart) for path, one in values.items())
+        right = all(chart.rules.accepts(meaning, lookup(change.after, path), chart) for path, meaning in values.items())
         is_same_kind = (change.after is None) == (self.values is None)
         return Check(ref(self.resource), right and is_same_kind, self.words, change.words)
 
@@ -111,13 +111,13 @@ def _with(value: Any, path: Sequence[str | int], new: Any) -> Any:
         return new
     step, *rest = path
     if isinstance(step, int):
-        return [_with(one, rest, new) if place == step else one for place, one in enumerate(value)]
+        return [_with(element, rest, new) if place == step else element for place, element in enumerate(value)]
     return {**value, step: _with(value.get(step, {}), rest, new)}
 
 
 def update(resource: Resource, **values: Any) -> Edit:
     """A resource of the chart has these values afterwards: `update(order, status="stopped")`."""
-    meanings = {name: one if isinstance(one, Meaning) else Is(one) for name, one in values.items()}
+    meanings = {name: value if isinstance(value, Meaning) else Is(value) for name, value in values.items()}
     return Edit(_in_chart(resource), meanings)
 
 
@@ -179,8 +179,8 @@ class Ruling:
 
 def _orders(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]:
     """Exactly the due posts, in their order if the rule set requires it. Every field of each post is checked."""
-    ended = [one for one in due if any(one.is_met_by(change, chart) for change in reply.changes or ())]
-    due = [one for one in due if one not in ended]
+    ended = [order for order in due if any(order.is_met_by(change, chart) for change in reply.changes or ())]
+    due = [order for order in due if order not in ended]
     posts, same = reply.posts, len(reply.posts) == len(due)
     end = "a POST without a reply" if reply.unanswered else "fine"
     yield Check("last message", not reply.unanswered, "no POST without a reply", end)
@@ -190,20 +190,20 @@ def _orders(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]
         yield from (check for order, post in zip(due, padded, strict=False) for check in order.checks(post, chart))
         return
     checks = [[list(order.checks(post, chart)) for post in posts] for order in due]
-    failures = [[sum(not one.passed for one in pair) for pair in row] for row in checks]
+    failures = [[sum(not check.passed for check in pair) for pair in row] for row in checks]
     yield from (check for row, place in zip(checks, _best(failures), strict=True) for check in row[place])
 
 
 def _ended(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]:
     """A failed check if active drug orders were ended, which is an order too, and no due order asks for it."""
-    ended = [one for one in reply.changes or () if ends_drug(one)]
-    others = [one for one in ended if not any(order.is_met_by(one, chart) for order in due)]
+    ended = [change for change in reply.changes or () if ends_drug(change)]
+    others = [change for change in ended if not any(order.is_met_by(change, chart) for order in due)]
     if others:
         yield _no_others(others)
 
 
 def _no_others(changes: Sequence[Change]) -> Check:
-    actual = "; ".join(f"{one.name}: {one.words}" for one in changes) or "none"
+    actual = "; ".join(f"{change.name}: {change.words}" for change in changes) or "none"
     return Check("other changes", not changes, "none", actual)
 
 
@@ -214,16 +214,16 @@ def _state_difference(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Ch
     others = list(reply.changes)
     made: list[Change | None] = []
     for order in ruling.due:
-        options = [one for one in others if one.before is None or order.is_met_by(one, chart)]
-        failures = [sum(not check.passed for check in _of(order, one, chart)) for one in options]
+        options = [change for change in others if change.before is None or order.is_met_by(change, chart)]
+        failures = [sum(not check.passed for check in _of(order, change, chart)) for change in options]
         made.append(others.pop(others.index(options[failures.index(min(failures))])) if options else None)
     if made:
-        placed = sum(one is not None for one in made)
+        placed = sum(change is not None for change in made)
         yield Check("posts", placed == len(made), f"{len(made)} accepted", f"{placed} accepted")
     for order, change in zip(ruling.due, made, strict=True):
         yield from _of(order, change, chart)
     for edit in ruling.edits:
-        change = next((one for one in others if edit.is_about(one)), None)
+        change = next((change for change in others if edit.is_about(change)), None)
         if change is not None:
             others.remove(change)
         yield edit.check(change, chart)

@@ -53,11 +53,13 @@ class Resources:
         code, *others = values_of(query.get("code") or query.get("vaccine-code", ""))
         matches = self._found.get((kind, query["patient"], "" if others else code), [])
         if others:
-            matches = [one for one in matches if not codes_in(one, coded_in(kind)).isdisjoint((code, *others))]
+            matches = [
+                resource for resource in matches if not codes_in(resource, coded_in(kind)).isdisjoint((code, *others))
+            ]
         if status := query.get("status"):
-            return [one for one in matches if one.get("status") == status]
+            return [resource for resource in matches if resource.get("status") == status]
         if status := query.get("clinical-status"):
-            return [one for one in matches if status in codes_in(one, "clinicalStatus")]
+            return [resource for resource in matches if status in codes_in(resource, "clinicalStatus")]
         return matches
 
 
@@ -86,7 +88,7 @@ class NdjsonEhr:
     def _read(self) -> Resources:
         with InputFile(self.path, error=FactsError) as file:
             resources = [resource for _, resource in file.json_lines(json_object)]
-        if not any(one.get("resourceType") in ("Patient", "Observation") for one in resources):
+        if not any(resource.get("resourceType") in ("Patient", "Observation") for resource in resources):
             raise FactsError(f"{self.path}: contains no FHIR Patient or Observation")
         return Resources(resources)
 
@@ -116,7 +118,8 @@ class SessionEhr:
     """
 
     def __init__(self, base: str, get: Callable[[str], Any]) -> None:
-        self._base, self._get = base.rstrip("/"), get
+        self._base = base.rstrip("/")
+        self._get = get
 
     def search(self, kind: str, **query: str) -> Sequence[Resource]:
         parts = _parameters(query)

@@ -10,19 +10,28 @@ from types import CodeType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from refsol.changes import Change
-from refsol.clinical.chart import Chart
+from refsol.clinical.chart import Age, Chart
 from refsol.clinical.evidence import because
-from refsol.clinical.meanings import plain
+from refsol.clinical.harm import NO_HARM, Harm, harm_of
+from refsol.clinical.meanings import Meaning, plain
 from refsol.clinical.rulings import Edit, Reply, Ruling
+from refsol.clinical.searches import Search
 from refsol.errors import DataFault, FactsError, InputError, RefsolError, ReplyFault
 from refsol.history import HistoryError, Post
-from refsol.verdict import Because, Branch, Check, Needed, Verdict
+from refsol.verdict import Because, Branch, Check, RequiredRead, Verdict
 
 T = TypeVar("T")
 
 
 class RuleError(InputError):
-    """A rule of an own task type is at fault: it raised an error, or returned something that is not a ruling."""
+    """A rule of an own task type is at fault: it raised an error, or returned something that is not a ruling.
+
+    `place` is the line of its file and its name, if it raised an error.
+    """
+
+    def __init__(self, text: str, place: str = "") -> None:
+        super().__init__(text)
+        self.place = place
 
 
 class Pending(BaseException):
@@ -38,6 +47,8 @@ class TaskType:
     """The name in words, for tables."""
     text: ClassVar[str] = ""
     context: ClassVar[str] = ""
+    searches: ClassVar[Sequence[Search]] = ()
+    """All searches that the rule may make, if they do not depend on what it finds."""
 
     def rule(self, chart: Chart) -> Ruling:
         """What is right for a patient. It reads only the chart, and gives the same ruling for the same chart."""
@@ -58,11 +69,12 @@ class TaskType:
             raise
         except (Exception, SystemExit) as error:
             frames = reversed(traceback.extract_tb(error.__traceback__))
-            line = next((one.lineno for one in frames if one.filename == code.co_filename), None)
+            line = next((frame.lineno for frame in frames if frame.filename == code.co_filename), None)
             raise fault(self, line or code.co_firstlineno, f"failed: {error!r}") from error
         finally:
             chart.is_read = True
         if isinstance(ruling, Ruling):
+            check_ages(ruling.answers)
             return ruling
         what = f"returned {type(ruling).__name__}; return nothing(…), answer(…) or order(…)"
         raise fault(self, code.co_firstlineno, what)
@@ -78,10 +90,17 @@ class TaskType:
         except ReplyFault as error:
             if all(check.passed for check in checks):
                 checks.append(Check(error.check, False, "a reply that can be read", str(error)))
+        is_right = all(check.passed for check in checks)
+
+        def harmful() -> Harm:
+            return NO_HARM if is_right else harm_of(ruling, reply, chart)
+
         return Verdict(
-            correct=all(check.passed for check in checks),
+            correct=is_right,
             checks=tuple(checks),
             basis=Ruled(ruling, chart),
+            judge_over=lambda source: self.judge(chart.over(source), reply),
+            harmful=harmful if chart.rules.by_meaning else None,
         )
 
     def faulty(self, reply: Reply, fault: str) -> Verdict:
@@ -93,6 +112,17 @@ class TaskType:
         return Solution.of(self.ruled(chart), chart)
 
 
+def check_ages(answer: Any) -> None:
+    """Raises DataFault if an accepted answer contains an age that the birth date leaves open."""
+    if isinstance(answer, Age):
+        answer.check_exact()
+    elif isinstance(answer, Meaning):
+        check_ages(answer.value)
+    elif isinstance(answer, list | tuple):
+        for part in answer:
+            check_ages(part)
+
+
 def rule_code(kind: TaskType) -> CodeType:
     """The code of a type's rule, without decorators."""
     code: CodeType = unwrap(type(kind).rule).__code__
@@ -101,7 +131,8 @@ def rule_code(kind: TaskType) -> CodeType:
 
 def fault(kind: TaskType, line: int, words: str) -> RuleError:
     """The error of a type's rule at a line of its file."""
-    return RuleError(f"{rule_code(kind).co_filename}:{line}: the rule of {kind.name or type(kind).__name__} {words}")
+    place = f"{rule_code(kind).co_filename}:{line}: the rule of {kind.name or type(kind).__name__}"
+    return RuleError(f"{place} {words}", place)
 
 
 class Ruled(NamedTuple):
@@ -123,7 +154,7 @@ class Ruled(NamedTuple):
         return tuple(map(plain, self.ruling.answers or ()))
 
     @property
-    def needed(self) -> Sequence[Needed]:
+    def needed(self) -> Sequence[RequiredRead]:
         return self.chart.needed
 
 
@@ -140,14 +171,14 @@ class Solution(NamedTuple):
     def of(cls, ruling: Ruling, chart: Chart) -> Solution:
         """The right reply to a ruling: its first accepted answer, its orders, and its edits."""
         first = ruling.answers[0] if ruling.answers else []
-        posts = tuple(Post(chart.base + one.kind, one.json(chart)) for one in ruling.due)
-        return cls(plain(first), posts, ruling.edits, tuple(one.request(chart.base) for one in ruling.edits))
+        posts = tuple(Post(chart.base + order.kind, order.json(chart)) for order in ruling.due)
+        return cls(plain(first), posts, ruling.edits, tuple(edit.request(chart.base) for edit in ruling.edits))
 
     @property
     def changes(self) -> tuple[Change, ...]:
         """How the chart changes."""
         created = (Change("created", after=dict(body)) for _, body in self.posts)
-        return (*created, *(one.change for one in self.edits))
+        return (*created, *(edit.change for edit in self.edits))
 
     @property
     def reply(self) -> Reply:

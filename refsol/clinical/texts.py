@@ -22,7 +22,7 @@ _LATER = timedelta(hours=36)
 def quoted(text: Resource, reading: Resource) -> bool:
     """Whether a report or a note quotes a reading."""
     pattern = _pattern(reading)
-    return pattern is not None and _is_after(text, reading) and any(pattern.search(one) for one in _texts(text))
+    return pattern is not None and _is_after(text, reading) and any(pattern.search(content) for content in _texts(text))
 
 
 def requoted(text: Resource, old: Resource, new: Resource | None) -> Resource | None:
@@ -32,13 +32,13 @@ def requoted(text: Resource, old: Resource, new: Resource | None) -> Resource | 
     flag = None if new is None else _flag(new)
     if flag == _flag(old) and new is not None:
         value = new["valueQuantity"]["value"]
-        return _with_texts(text, lambda one: pattern.sub(lambda match: f"{match['code']} {value}", one))
+        return _with_texts(text, lambda content: pattern.sub(lambda match: f"{match['code']} {value}", content))
     if flag is not None and flag != "N":
         return None
-    rest = [_without(one, pattern) for one in _texts(text)]
-    if any(pattern.search(one) for one in rest):
+    rest = [_without(content, pattern) for content in _texts(text)]
+    if any(pattern.search(content) for content in rest):
         return None
-    return _with_texts(text, lambda one: _without(one, pattern))
+    return _with_texts(text, lambda content: _without(content, pattern))
 
 
 def _pattern(reading: Resource) -> re.Pattern[str] | None:
@@ -51,7 +51,11 @@ def _pattern(reading: Resource) -> re.Pattern[str] | None:
 
 def _flag(reading: Resource) -> str:
     interpretations = objects(reading.get("interpretation"))
-    flags = [str(coding.get("code")) for one in interpretations for coding in objects(one.get("coding"))]
+    flags = [
+        str(coding.get("code"))
+        for interpretation in interpretations
+        for coding in objects(interpretation.get("coding"))
+    ]
     return flags[0] if flags else ""
 
 
@@ -59,7 +63,7 @@ def _without(text: str, pattern: re.Pattern[str]) -> str:
     """The text without this reading in its list of readings outside the reference range."""
 
     def shorter(match: re.Match[str]) -> str:
-        rest = [one for one in match["list"].split(", ") if not pattern.match(one)]
+        rest = [part for part in match["list"].split(", ") if not pattern.match(part)]
         return f"Outside the reference range: {', '.join(rest)}." if rest else _NONE
 
     return _LISTED.sub(shorter, text)

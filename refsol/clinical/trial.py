@@ -71,8 +71,8 @@ def tried(kind: TaskType, make: Callable[[], Chart]) -> Ruled:
 
 def written(ruling: Ruling, chart: Chart) -> str:
     """A ruling as text, to compare two of them."""
-    answers = None if ruling.answers is None else [plain(one) for one in ruling.answers]
-    orders, edits = [one.json(chart) for one in ruling.due], [one.words for one in ruling.edits]
+    answers = None if ruling.answers is None else [plain(answer) for answer in ruling.answers]
+    orders, edits = [order.json(chart) for order in ruling.due], [edit.words for edit in ruling.edits]
     return json.dumps([ruling.branch, answers, orders, edits, ruling.only])
 
 
@@ -82,15 +82,15 @@ def _misfit(ruling: Ruling) -> str:
         return "accepts no answer; write answer([4.1]), or nothing() if any answer is right"
     if ruling.branch == "order" and not (ruling.due or ruling.edits):
         return "returned order() without an order; write order(lab_test(…)), or nothing()"
-    answers = [plain(one) for one in ruling.answers or ()]
+    answers = [plain(answer) for answer in ruling.answers or ()]
     for parts, right, words in (
         (answers, list, "accepts an answer of type {}; write each one as a list: [4.1]"),
         (ruling.due, Order, "orders something of type {}; write order(lab_test(…), medication(…))"),
         (ruling.edits, Edit, "changes something of type {}; write order(edits=[update(resource, …)])"),
     ):
-        for one in parts:
-            if not isinstance(one, right):
-                return words.format(type(one).__name__)
+        for value in parts:
+            if not isinstance(value, right):
+                return words.format(type(value).__name__)
     return ""
 
 
@@ -100,7 +100,7 @@ def _unwritable(ruling: Ruling, chart: Chart) -> str:
         text = written(ruling, chart)
     except (TypeError, ValueError) as error:
         return f"returned what is not JSON ({error}); of a measurement, use its value or text"
-    answers = [plain(one) for one in ruling.answers or ()]
+    answers = [plain(answer) for answer in ruling.answers or ()]
     if (json.loads(text)[1] or []) == answers:
         return ""
     return "accepts what no JSON equals, such as a tuple in a list; write lists, texts and numbers"
@@ -128,28 +128,34 @@ def _line_in_rule(frame: FrameType | None, code: CodeType) -> int:
 
 def types_of(module: ModuleType, path: str) -> tuple[TaskType, ...]:
     """The task types that a file defines. Raises RuleError."""
-    own = _defined(module)
-    if not own:
+    classes = _defined(module)
+    if not classes:
         raise RuleError(f"{path}: contains no task types; write a subclass of medagent.clinical.TaskType with a text")
     types: dict[str, TaskType] = {}
-    for one in own:
-        kind = created(one)
+    for task_class in classes:
+        kind = created(task_class)
         if kind.name in types:
-            other = type(types[kind.name]).__name__
-            raise RuleError(f"{_place(one, 'name')}: {other} uses the name {kind.name!r} too")
+            first_user = type(types[kind.name]).__name__
+            raise RuleError(f"{_place(task_class, 'name')}: {first_user} uses the name {kind.name!r} too")
         types[kind.name] = kind
     return tuple(types.values())
 
 
 def other_names(types: Collection[TaskType]) -> set[str]:
     """The names of the other task types in the files of some types."""
-    files = {sys.modules[type(one).__module__] for one in types}
-    return {one.name for file in files for one in _defined(file)} - {one.name for one in types}
+    files = {sys.modules[type(task_type).__module__] for task_type in types}
+    return {task_class.name for file in files for task_class in _defined(file)} - {
+        task_type.name for task_type in types
+    }
 
 
 def _defined(module: ModuleType) -> dict[type[TaskType], None]:
-    own = (one for one in vars(module).values() if isinstance(one, type) and issubclass(one, TaskType) and one.text)
-    return dict.fromkeys(one for one in own if one.__module__ == module.__name__)
+    classes = (
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, TaskType) and value.text
+    )
+    return dict.fromkeys(task_class for task_class in classes if task_class.__module__ == module.__name__)
 
 
 def created(kind: type[TaskType]) -> TaskType:
@@ -175,13 +181,14 @@ def created(kind: type[TaskType]) -> TaskType:
 def _check_placeholders(kind: type[TaskType]) -> None:
     """Raises RuleError."""
     try:
-        known = [one for text in (kind.text, kind.context) for one in _placeholders(text)]
+        known = [placeholder for text in (kind.text, kind.context) for placeholder in _placeholders(text)]
     except ValueError as error:
         raise RuleError(f"{_place(kind, 'text')}: the text of {kind.name}: {error}; write {{{{ for a brace") from None
-    for one in known:
-        if one != "{mrn}":
+    for placeholder in known:
+        if placeholder != "{mrn}":
             raise RuleError(
-                f"{_place(kind, one)}: the text of {kind.name} contains the unknown placeholder {one}; use {{mrn}}"
+                f"{_place(kind, placeholder)}: the text of {kind.name} contains the unknown placeholder {placeholder}; "
+                "use {mrn}"
             )
     if not known:
         raise RuleError(f"{_place(kind, 'text')}: the text of {kind.name} must name the patient: {{mrn}}")

@@ -102,7 +102,7 @@ class Question:
     @property
     def change(self) -> tuple[str, ...]:
         """References of the resources that its chart lacks."""
-        return tuple(f"{kind}/{one}" for kind, ids in self.removed.items() for one in ids)
+        return tuple(f"{kind}/{resource_id}" for kind, ids in self.removed.items() for resource_id in ids)
 
     @property
     def family(self) -> Family:
@@ -143,9 +143,13 @@ def read_questions(path: Path | str) -> tuple[Question, ...]:
             questions[question.id] = question
         if not questions:
             file.fault("contains no questions")
-        for twin, count in Counter(one.twin for one in questions.values() if one.twin).items():
-            if count != 2:
-                file.fault(f"twin {twin} occurs in {count} of the questions; two questions share the name of a twin")
+        twins = Counter(question.twin for question in questions.values() if question.twin)
+        size, words = (3, "three") if 3 in twins.values() else (2, "two")
+        for twin, count in twins.items():
+            if count != size:
+                file.fault(
+                    f"twin {twin} occurs in {count} of the questions; {words} questions share the name of a twin"
+                )
     return tuple(questions.values())
 
 
@@ -153,12 +157,20 @@ def questions_text(questions: Sequence[Question]) -> str:
     """The text of a question file, in the form that `read_questions` reads."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    twins = any(one.twin for one in questions)
+    twins = any(question.twin for question in questions)
     table.writerow([*COLUMNS, *(TWIN_COLUMNS if twins else ())])
-    for one in questions:
-        ids = repr(dict(one.true_ids))
-        row = [one.id, one.question, one.assumption, one.patient, one.true_answer, ids, one.template]
-        table.writerow([*row, *([one.twin, repr(dict(one.removed))] if twins else ())])
+    for question in questions:
+        ids = repr(dict(question.true_ids))
+        row = [
+            question.id,
+            question.question,
+            question.assumption,
+            question.patient,
+            question.true_answer,
+            ids,
+            question.template,
+        ]
+        table.writerow([*row, *([question.twin, repr(dict(question.removed))] if twins else ())])
     return text.getvalue()
 
 
@@ -167,7 +179,7 @@ def always_empty(questions: Sequence[Question]) -> dict[str, int]:
     groups: dict[str, list[Question]] = {}
     for question in questions:
         groups.setdefault(question.template, []).append(question)
-    return {name: len(group) for name, group in groups.items() if not any(one.true_ids for one in group)}
+    return {name: len(group) for name, group in groups.items() if not any(question.true_ids for question in group)}
 
 
 def _rows(file: InputFile) -> Iterator[tuple[int, dict[str, str]]]:
@@ -245,6 +257,6 @@ def _ids(cell: str) -> Ids:
 
 def _is_ids(value: object) -> bool:
     return isinstance(value, dict) and all(
-        isinstance(kind, str) and isinstance(ids, list) and all(isinstance(one, str) for one in ids)
+        isinstance(kind, str) and isinstance(ids, list) and all(isinstance(resource_id, str) for resource_id in ids)
         for kind, ids in value.items()
     )

@@ -76,15 +76,15 @@ def trusting_rows(
 ) -> list[Row]:
     """The rows that count. Columns of the output file replace the question file's. Raises EvaluationError."""
     questions = {row["question_id"]: row for row in truth}
-    own = {name for row in answers for name in row}
+    columns = {name for row in answers for name in row}
     rows = []
     for place, answer in enumerate(answers):
         row = questions.get(answer.get("question_id"))
         if row is not None:
-            rows.append((place, _question({**row, **{name: answer.get(name) for name in own}}), _output(answer)))
+            rows.append((place, _question({**row, **{name: answer.get(name) for name in columns}}), _output(answer)))
     if not rows:
         raise EvaluationError(0, "question_id", "no row of the file contains a known question_id")
-    if rules != "a2a" and "error" not in own:
+    if rules != "a2a" and "error" not in columns:
         raise EvaluationError(rows[0][0], "error", "no row of the file contains this column")
     return rows
 
@@ -188,9 +188,9 @@ def _differs(ours: Any, expected: Any) -> str | None:
     if isinstance(ours, dict) and isinstance(expected, dict) and ours.keys() == expected.keys():
         places = ((f".{name}", ours[name], expected[name]) for name in expected)
     elif isinstance(ours, list) and isinstance(expected, list) and len(ours) == len(expected):
-        places = ((f"[{number}]", one, other) for number, (one, other) in enumerate(zip(ours, expected, strict=True)))
+        places = ((f"[{number}]", our, their) for number, (our, their) in enumerate(zip(ours, expected, strict=True)))
     elif isinstance(ours, int | float) and isinstance(expected, int | float):
         return None if abs(ours - expected) < TOLERANCE else f": {ours!r}, recorded {expected!r}"
     else:
         return None if ours == expected else f": {ours!r}, recorded {expected!r}"
-    return next((f"{place}{inner}" for place, one, other in places if (inner := _differs(one, other))), None)
+    return next((f"{place}{inner}" for place, our, their in places if (inner := _differs(our, their))), None)

@@ -77,7 +77,9 @@ def read_judge(reply: str | None, rules: RuleName = "published") -> Correct | No
     if rules == "a2a":
         return 1 if reply.strip() == "1" else 0
     stated = reply.strip().strip("'")
-    return 1 if stated == "1" else 0 if stated == "0" else None
+    if stated == "1":
+        return 1
+    return 0 if stated == "0" else None
 
 
 def _can_be_searched(answer: Any) -> bool:

@@ -121,7 +121,7 @@ _TURN = re.compile(r"\b(?:but|however|although|though|except|only|other|apart|in
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class StatedNumber:
     """A number in a text, as written and as a value. `is_alone`: the text has only this number."""
 
     text: str
@@ -156,7 +156,7 @@ def is_denial(text: str, question: str) -> bool:
     if _DENIALS.match(words) is None or _TURN.search(words) or re.search(r"[,;:\n]|\.\s", text.strip().rstrip(".")):
         return False
     known = set(re.findall(r"\d+", question))
-    return all(one.text in known for one in numbers(text)) and not _NUMBER_WORD.search(text)
+    return all(number.text in known for number in numbers(text)) and not _NUMBER_WORD.search(text)
 
 
 def has_denial(text: str) -> bool:
@@ -179,17 +179,17 @@ def polarity(text: str) -> bool | None:
     return None
 
 
-def numbers(text: str) -> list[Number]:
+def numbers(text: str) -> list[StatedNumber]:
     """The numbers in a text, except those in dates, clock times and ordinals."""
     left = re.sub(r"\b\d{1,2}:\d{2}(?::\d{2})?\b", " ", _without_dates(text))
     alone = text.strip().strip("[]() ")
     return [
-        Number(match[0], float(match[0].replace("−", "-").replace(",", "")), alone == match[0])
+        StatedNumber(match[0], float(match[0].replace("−", "-").replace(",", "")), alone == match[0])
         for match in _NUMBER.finditer(left)
     ]
 
 
-def the_number(text: str) -> Number | None:
+def the_number(text: str) -> StatedNumber | None:
     """The only number that a text states, ignoring round brackets. None if there are several or it is not exact."""
     outside = re.sub(r"\([^()]*\)", " ", text)
     matches = numbers(outside)
@@ -205,7 +205,7 @@ def moments(text: str) -> list[Moment]:
 def parts(text: str) -> list[str]:
     """The entries of a list in a text: quoted texts, lines (with or without bullets), or parts between commas."""
     if quoted := re.findall(r"""(?<!\w)(?:'([^'\n]+)'|"([^"\n]+)")(?!\w)""", text):
-        return [one or other for one, other in quoted]
+        return [single or double for single, double in quoted]
     lines = [re.sub(r"^\s*(?:[-*•]|\d+[.)])\s+", "", line) for line in text.splitlines()]
     pieces = lines if len(lines) > 1 else re.split(r"[,;]|\band\b", text.strip("[] ."))
     return [piece.strip() for piece in pieces if plain(piece)]
@@ -248,7 +248,9 @@ def decide(question: Question, output: Output, rules: RuleName = "published") ->
     if (settled := of_twin(question, output)) is not None:
         return settled
     right = compare(question, output.answer)
-    return None if right is None else 1 if right else 0
+    if right is None:
+        return None
+    return 1 if right else 0
 
 
 def of_twin(question: Question, output: Output, normalized: str | None = None) -> Correct | None:
@@ -272,8 +274,8 @@ def refuses(question: Question, output: Output, normalized: str | None = None) -
     text = _final_text(output.answer)
     if not text or text.startswith(OUT_OF_TURNS) or is_error(output.error):
         return False
-    own = plain(text) == NOT_IN_RECORD or is_denial(text, question.question)
-    return own or is_no_answer(normalized or "")
+    is_denied = plain(text) == NOT_IN_RECORD or is_denial(text, question.question)
+    return is_denied or is_no_answer(normalized or "")
 
 
 def _final_text(answer: Any) -> str:
@@ -318,10 +320,10 @@ def _nothing(question: Question, text: str) -> bool | None:
     if asks_whether(question):
         stated = polarity(text)
         return None if stated is None else not stated
-    bare: list[Number | Moment] = [*numbers(text), *moments(text)]
+    bare: list[StatedNumber | Moment] = [*numbers(text), *moments(text)]
     if len(bare) != 1 or plain(text) != plain(bare[0].text):
         return None
-    return isinstance(bare[0], Number) and bare[0].value == 0
+    return isinstance(bare[0], StatedNumber) and bare[0].value == 0
 
 
 def _whether(question: Question, text: str, *, is_true: bool) -> bool | None:
@@ -354,26 +356,26 @@ def _number(question: Question, value: float, text: str) -> bool | None:
     return None if unclear else same
 
 
-def _same_number(value: float, other: float) -> bool | None:
+def _same_number(value: float, stated: float) -> bool | None:
     """Whether two numbers are equal when rounded. None if that depends on how a half is rounded."""
-    if value == other:
+    if value == stated:
         return True
-    if abs(value) % 1 == 0.5 or abs(other) % 1 == 0.5:
-        return None if abs(value - other) <= 1 else False
-    return round(value) == round(other)
+    if abs(value) % 1 == 0.5 or abs(stated) % 1 == 0.5:
+        return None if abs(value - stated) <= 1 else False
+    return round(value) == round(stated)
 
 
-def _may_be_other_unit(value: float, other: float) -> bool:
-    if value == 0 or other == 0:
+def _may_be_other_unit(value: float, stated: float) -> bool:
+    if value == 0 or stated == 0:
         return False
-    ratio = abs(value / other)
+    ratio = abs(value / stated)
     return any(0.95 < ratio * factor < 1.05 or 0.95 < ratio / factor < 1.05 for factor in _FACTORS)
 
 
 def _moment(question: Question, true: Moment, text: str) -> bool | None:
     """Compare times: the day must be the same, and the clock time, if the answer has one, within a minute."""
     dates = moments(text)
-    if len({one.day for one in dates}) != 1 or len({one.minute for one in dates}) != 1 or has_denial(text):
+    if len({date.day for date in dates}) != 1 or len({date.minute for date in dates}) != 1 or has_denial(text):
         return None
     stated = dates[0]
     if stated.day != true.day:
@@ -400,19 +402,24 @@ def _list(values: Sequence[Value], text: str) -> bool | None:
     """Compare several values. All of them and no other are right; only some of them and no other are wrong."""
     if all(isinstance(value, float) for value in values):
         amounts = numbers(text)
-        if " ".join(one.text for one in amounts) != " ".join(re.sub(r"[\[\],;]", " ", text).split()):
+        if " ".join(amount.text for amount in amounts) != " ".join(re.sub(r"[\[\],;]", " ", text).split()):
             return None
-        return _same_amounts([float(value or 0) for value in values], [one.value for one in amounts])
+        return _same_amounts([float(value or 0) for value in values], [amount.value for amount in amounts])
     true = {plain(_written(value)) for value in values}
     stated = {plain(part) for part in parts(text)}
-    return True if stated == true else False if stated and stated < true else None
+    if stated == true:
+        return True
+    return False if stated and stated < true else None
 
 
 def _same_amounts(true: Sequence[float], stated: Sequence[float]) -> bool | None:
     """Whether two lists have the same whole numbers, in any order."""
     if len(true) != len(stated):
         return False if len(stated) < len(true) else None
-    pairs = [_same_number(one, other) for one, other in zip(sorted(true), sorted(stated), strict=True)]
+    pairs = [
+        _same_number(true_number, stated_number)
+        for true_number, stated_number in zip(sorted(true), sorted(stated), strict=True)
+    ]
     return None if None in pairs else all(pairs)
 
 

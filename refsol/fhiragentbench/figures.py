@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal, get_args
 
+from refsol.failures import ENDS
+from refsol.failures import KIND_WORDS as ENDED_WORDS
 from refsol.fhiragentbench._questions import Question
 from refsol.fhiragentbench.answers import OUT_OF_TURNS, OVER_CAP, Correct, is_error, is_null
 from refsol.fhiragentbench.compare import refuses
@@ -57,9 +59,9 @@ class Figures:
 def figures(rows: Iterable[RowPart]) -> Figures:
     """The figures of all rows. A question with two rows counts twice; a question without a row does not count."""
     scores = list(rows)
-    decided = [one.correct for one in scores if one.correct is not None]
-    precisions = [one.precision for one in scores if one.precision is not None]
-    recalls = [one.recall for one in scores if one.recall is not None]
+    decided = [score.correct for score in scores if score.correct is not None]
+    precisions = [score.precision for score in scores if score.precision is not None]
+    recalls = [score.recall for score in scores if score.recall is not None]
     precision, recall = _mean(precisions), _mean(recalls)
     return Figures(
         rows=len(scores),
@@ -71,7 +73,7 @@ def figures(rows: Iterable[RowPart]) -> Figures:
         recall=recall,
         recall_rows=len(recalls),
         f1=f1(precision, recall),
-        grounded=sum(one.grounded is True for one in scores),
+        grounded=sum(score.grounded is True for score in scores),
     )
 
 
@@ -137,6 +139,16 @@ def _mean(values: Sequence[float]) -> float | None:
 FailureKind = Literal[
     "over-cap",
     "out-of-turns",
+    "cut-reply",
+    "empty-reply",
+    "only-thought",
+    "invalid-action",
+    "round-limit",
+    "context-limit",
+    "time-limit",
+    "token-limit",
+    "cost-limit",
+    "agent-error",
     "error",
     "said-nothing",
     "refused-despite-evidence",
@@ -146,9 +158,10 @@ FailureKind = Literal[
     "wrong-answer",
 ]
 FAILURE_KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
-KIND_WORDS: dict[FailureKind, str] = {
+KIND_WORDS: dict[str, str] = {
     "over-cap": "the input exceeded the cap",
     "out-of-turns": "all turns were used without a final answer",
+    **{kind: ENDED_WORDS[kind] for kind in ENDS.values()},
     "error": "the episode ended with an error",
     "said-nothing": "gave no answer",
     "refused-despite-evidence": "said that the answer is not in the record, which contains it",
@@ -157,7 +170,7 @@ KIND_WORDS: dict[FailureKind, str] = {
     "not-all-found": "found some of the true ids, not all",
     "wrong-answer": "found all true ids and answered wrong",
 }
-"""A text for each kind, in the order in which the kinds are checked."""
+"""A text for each kind, in the order in which the kinds are checked. `error` is an end whose status is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,4 +264,4 @@ def failure_of(
 def all_found(question: Question, retrieval: Retrieval) -> bool:
     """Whether every true id was found."""
     matches = set(retrieval.matches)
-    return all(one in matches for ids in question.true_ids.values() for one in ids)
+    return all(resource_id in matches for ids in question.true_ids.values() for resource_id in ids)

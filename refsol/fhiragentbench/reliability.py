@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import Literal, get_args
 
+from refsol.failures import ENDS
+
 Outcome = Literal[
     "answered rightly",
     "refused rightly",
@@ -29,6 +31,7 @@ _OF_KIND: Mapping[str, Outcome] = {
     "over-cap": "no answer",
     "out-of-turns": "no answer",
     "error": "no answer",
+    **dict.fromkeys(ENDS.values(), "no answer"),
     "said-nothing": "no answer",
 }
 
@@ -42,4 +45,4 @@ def outcome_of(failure: str, *, answerable: bool) -> Outcome:
 
 def reliability(outcomes: Counter[Outcome], penalty: int) -> float:
     """RS(`penalty`) of some rows, as a share of the best score. Raises StatisticsError if there is none."""
-    return fmean((one in _RIGHT) - penalty * (one in _WRONG) for one in outcomes.elements())
+    return fmean((outcome in _RIGHT) - penalty * (outcome in _WRONG) for outcome in outcomes.elements())

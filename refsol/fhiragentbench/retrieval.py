@@ -50,7 +50,7 @@ def retrieve(true_ids: Ids, resources: Any, rules: RuleName = "published") -> Re
     `resources` is an object with id lists by type, or its text in JSON or Python. Only types of true ids count.
     """
     matches = found_ids(true_ids, resources)
-    true = [one for ids in true_ids.values() for one in ids]
+    true = [resource_id for ids in true_ids.values() for resource_id in ids]
     if not true:
         return Retrieval(matches, None if matches else 1.0, 0.0 if matches else 1.0)
     if not matches:
@@ -68,14 +68,14 @@ def found_ids(true_ids: Ids, resources: Any) -> tuple[Any, ...]:
         value = by_type.get(kind)
         if isinstance(value, Iterable):
             matches.extend(value)
-    if not all(type(one) is str or isinstance(one, Hashable) for one in matches):
+    if not all(type(match) is str or isinstance(match, Hashable) for match in matches):
         raise ResourcesError("an id in a list is itself a list or an object")
     return tuple(matches)
 
 
 def share(pool: set[Any], of: Sequence[Any]) -> float:
     """The share of the ids in `of` that is in the pool. Duplicates are counted."""
-    return sum(one in pool for one in of) / len(of)
+    return sum(resource_id in pool for resource_id in of) / len(of)
 
 
 def _object(resources: Any) -> dict[Any, Any]:

@@ -46,11 +46,13 @@ def coefficients() -> dict[str, Coefficient]:
     stats = need("scipy.stats")
 
     def guarded(function: Callable[[Column, Column], float]) -> Coefficient:
-        return lambda one, other: math.nan if _constant(one) or _constant(other) else 100 * function(one, other)
+        return lambda metric, ratings: (
+            math.nan if _constant(metric) or _constant(ratings) else 100 * function(metric, ratings)
+        )
 
     return {
-        "spearman": guarded(lambda one, other: float(stats.spearmanr(one, other).statistic)),
-        "kendall": guarded(lambda one, other: float(stats.kendalltau(one, other).statistic)),
+        "spearman": guarded(lambda metric, ratings: float(stats.spearmanr(metric, ratings).statistic)),
+        "kendall": guarded(lambda metric, ratings: float(stats.kendalltau(metric, ratings).statistic)),
     }
 
 

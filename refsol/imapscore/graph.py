@@ -134,7 +134,8 @@ class _SimilarNames:
     """
 
     def __init__(self, names: Sequence[str], threshold: float) -> None:
-        self._process, self._fuzz = need("rapidfuzz.process"), need("rapidfuzz.fuzz")
+        self._process = need("rapidfuzz.process")
+        self._fuzz = need("rapidfuzz.fuzz")
         self._threshold = threshold
         self._by_length: dict[int, dict[tuple[int, str], list[str]]] = {}  # by length: names by place and piece
         for name in names:
@@ -177,12 +178,12 @@ _DIRECTIONS = re.compile(r"hyper|hypo|[高低]|亢进|减退")
 _NEGATING_PREFIXES = ("a", "an", "un", "in", "im", "ir", "dis", "non")
 
 
-def differ(one: str, other: str) -> bool:
+def differ(first: str, second: str) -> bool:
     """Whether two normal texts differ in a number, a designator, a negation or hyper-/hypo-, however similar."""
     for pattern in (_DESIGNATORS, _NEGATIONS, _DIRECTIONS):
-        if pattern.findall(one) != pattern.findall(other):
+        if pattern.findall(first) != pattern.findall(second):
             return True
-    words, others = set(one.split()), set(other.split())
+    words, others = set(first.split()), set(second.split())
     return _negates(words - others, others) or _negates(others - words, words)
 
 

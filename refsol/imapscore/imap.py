@@ -61,7 +61,7 @@ def _tidy_term(term: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class TermValue:
     """A term and one of its values, tidied. Two pairs are equal if their normal texts are."""
 
     term: str = field(compare=False)
@@ -82,9 +82,9 @@ class Imap:
     `?`.
     """
 
-    query: tuple[Pair, ...] = ()
-    constraint: tuple[Pair, ...] = ()
-    inform: tuple[Pair, ...] = ()
+    query: tuple[TermValue, ...] = ()
+    constraint: tuple[TermValue, ...] = ()
+    inform: tuple[TermValue, ...] = ()
     explicit_none: bool = False
 
     def __post_init__(self) -> None:
@@ -104,9 +104,9 @@ class Imap:
         return tuple(pair.term for pair in self.query)
 
     @property
-    def informed(self) -> dict[str, tuple[Pair, ...]]:
+    def informed(self) -> dict[str, tuple[TermValue, ...]]:
         """The Inform pairs by normal term, in order of first appearance."""
-        by_term: dict[str, list[Pair]] = {}
+        by_term: dict[str, list[TermValue]] = {}
         for pair in self.inform:
             by_term.setdefault(pair.key[0], []).append(pair)
         return {term: tuple(pairs) for term, pairs in by_term.items()}
@@ -139,7 +139,7 @@ class _Reader:
     def __init__(self, terms: Sequence[str]) -> None:
         tidied = dict.fromkeys(filter(None, map(_tidy_term, terms)))
         self.terms = sorted(tidied, key=len, reverse=True)
-        self.pairs: dict[str, list[Pair]] = {"query": [], "constraint": [], "inform": []}
+        self.pairs: dict[str, list[TermValue]] = {"query": [], "constraint": [], "inform": []}
         self.warnings: list[str] = []
         self.said_none = False
         self.line = 0
@@ -155,7 +155,7 @@ class _Reader:
             term, value = self._constraint(rest, separators)
         else:
             term, value = self._inform(rest, separators)
-        pair = Pair(term, value)
+        pair = TermValue(term, value)
         if not pair.key[0]:
             self._warn(f"a line without a term: {rest!r}")
         elif pair.key[0 if component == "query" else 1] not in _NO_VALUE:
@@ -236,7 +236,7 @@ def serialise(imap: Imap, terms: Sequence[str] = ()) -> str:
     return "\n".join(lines)
 
 
-def _joined(pair: Pair, terms: Iterable[str]) -> str:
+def _joined(pair: TermValue, terms: Iterable[str]) -> str:
     """Term and value with the simplest separator that a reader who knows `terms` can split."""
     longer = [term for term in terms if len(term) > len(pair.term)]
     joined = f"{pair.term}-{pair.value}"

@@ -52,8 +52,8 @@ def join(name: str, items: Sequence[RatedAnswer], recorded: Iterable[tuple[Recor
 
 def available(scored: Sequence[Scored]) -> list[str]:
     """The available metrics. If the imaps of an item are missing, only those on the texts."""
-    recordings = [one.recording for one in scored if one.recording is not None]
-    names = dict.fromkeys(name for one in scored for name in one.item.scores)
+    recordings = [row.recording for row in scored if row.recording is not None]
+    names = dict.fromkeys(name for row in scored for name in row.item.scores)
     if len(recordings) < len(scored):
         return [*BASELINES, *names]
     recorded = dict.fromkeys(name for recording in recordings for name in recording.scores)
@@ -80,16 +80,16 @@ def table(
         if metric not in known:
             raise InputError(f"{name}: unknown metric {metric!r}; available: {', '.join(known)}")
     needed = any(metric.removesuffix(ON_IMAPS) in BASELINES for metric in metrics)
-    baselines = Baselines(chinese) if needed else None
+    baselines = BaselineScores(chinese) if needed else None
     counts = Kept(Counter(), Counter({Status.NO_AGREEMENT: 0, Status.EXTRACTION_FAILED: 0}))
     columns: dict[str, list[float]] = {metric: [] for metric in metrics}
     human: dict[str, list[float]] = {dimension: [] for dimension in DIMENSIONS}
-    for one in scored:
-        if without := [dimension for dimension in DIMENSIONS if dimension not in one.item.human]:
-            raise InputError(f"{name}: item {one.item.id} is without a human score for {', '.join(without)}")
-        values = _values(one, baselines)
+    for row in scored:
+        if without := [dimension for dimension in DIMENSIONS if dimension not in row.item.human]:
+            raise InputError(f"{name}: item {row.item.id} is without a human score for {', '.join(without)}")
+        values = _values(row, baselines)
         missing = [metric for metric in metrics if metric not in values]
-        status = None if one.result is None else one.result.status
+        status = None if row.result is None else row.result.status
         if status in UNSCORED or missing:
             counts.left_out[status if status in UNSCORED else f"no {missing[0]}"] += 1
             continue
@@ -98,21 +98,21 @@ def table(
         for metric in metrics:
             columns[metric].append(values[metric])
         for dimension in DIMENSIONS:
-            human[dimension].append(one.item.human[dimension])
+            human[dimension].append(row.item.human[dimension])
     return Table(name, columns, human), counts
 
 
-def compression(one: Scored) -> float | None:
+def compression(row: Scored) -> float | None:
     """The length of both imaps divided by their texts' length, in characters; None without imaps."""
-    if one.recording is None:
+    if row.recording is None:
         return None
-    imaps = len(serialise(one.recording.label)) + len(serialise(one.recording.response))
-    return imaps / (len(one.item.label) + len(one.item.response))
+    imaps = len(serialise(row.recording.label)) + len(serialise(row.recording.response))
+    return imaps / (len(row.item.label) + len(row.item.response))
 
 
-def disagreement(one: Scored) -> float | None:
+def disagreement(row: Scored) -> float | None:
     """The mean difference between two raters, over pairs and dimensions; None without two raters."""
-    pairs = [abs(first - second) for ratings in one.item.raters.values() for first, second in combinations(ratings, 2)]
+    pairs = [abs(first - second) for ratings in row.item.raters.values() for first, second in combinations(ratings, 2)]
     return fmean(pairs) if pairs else None
 
 
@@ -125,7 +125,7 @@ def binned(by: str, scored: Sequence[Scored], count: int = 3) -> list[tuple[str,
 
     Raises InputError for fewer than `count` items with the value.
     """
-    placed = sorted(((value, n) for n, one in enumerate(scored) if (value := BINS[by](one)) is not None))
+    placed = sorted(((value, n) for n, row in enumerate(scored) if (value := BINS[by](row)) is not None))
     if len(placed) < count:
         needs = "imaps (--imaps)" if by == "compression" else "the scores of two raters (Accuracy_scores, …)"
         raise InputError(f"--by {by}: {len(placed)} items with {needs}, but {count} are needed; choose another --by")
@@ -134,15 +134,15 @@ def binned(by: str, scored: Sequence[Scored], count: int = 3) -> list[tuple[str,
     return [(f"{by} {part[0][0]:.2f} to {part[-1][0]:.2f}", [scored[n] for _, n in part]) for part in parts]
 
 
-def _values(one: Scored, baselines: Baselines | None) -> dict[str, float]:
+def _values(row: Scored, baselines: BaselineScores | None) -> dict[str, float]:
     """An item's score in each metric; the baselines only if they are passed."""
-    values = dict(one.item.scores)
+    values = dict(row.item.scores)
     if baselines is not None:
-        values |= baselines.scores(one.item.label, one.item.response)
-    if one.recording is not None and one.result is not None and one.result.value is not None:
-        values |= {IMAPSCORE: float(one.result.value), **one.recording.scores}
+        values |= baselines.scores(row.item.label, row.item.response)
+    if row.recording is not None and row.result is not None and row.result.value is not None:
+        values |= {IMAPSCORE: float(row.result.value), **row.recording.scores}
         if baselines is not None:
-            on_imaps = baselines.scores(serialise(one.recording.label), serialise(one.recording.response))
+            on_imaps = baselines.scores(serialise(row.recording.label), serialise(row.recording.response))
             values |= {name + ON_IMAPS: value for name, value in on_imaps.items()}
     return values
 
@@ -154,16 +154,18 @@ BASELINES = (*_ROUGES, "bleu")
 ChineseTokens = Literal["characters", "jieba"]
 
 
-class Baselines:
+class BaselineScores:
     """Score a response against a label with every baseline. Raises InputError if the packages are not installed."""
 
     def __init__(self, chinese: ChineseTokens = "characters") -> None:
         scorer = need("rouge_score.rouge_scorer").RougeScorer
         kinds = list(_ROUGES.values())
-        self._rouge, self._chinese_rouge = scorer(kinds), scorer(kinds, tokenizer=_ChineseTokenizer())
+        self._rouge = scorer(kinds)
+        self._chinese_rouge = scorer(kinds, tokenizer=_ChineseTokenizer())
         self._word_rouge = _WordRouge() if chinese == "jieba" else None
         bleu = need("sacrebleu").BLEU
-        self._bleu, self._chinese_bleu = bleu(effective_order=True), bleu(effective_order=True, tokenize="zh")
+        self._bleu = bleu(effective_order=True)
+        self._chinese_bleu = bleu(effective_order=True, tokenize="zh")
 
     def scores(self, label: str, response: str) -> dict[str, float]:
         """The score of each of BASELINES."""

@@ -179,7 +179,9 @@ def recording_of(row: RecordingRow) -> Recording:
         for part, parsed in (("question", question), ("label", label), ("response", response))
         for warning in parsed.warnings
     ]
-    relations = {ValuePair(one.term, one.label, one.response): one.relation for one in row.relations}
+    relations = {
+        ValuePair(relation.term, relation.label, relation.response): relation.relation for relation in row.relations
+    }
     return Recording(
         row.id,
         row.digest,

@@ -121,5 +121,5 @@ def _value_pairs(label: Imap, response: Imap) -> Iterator[ValuePair]:
     informed = response.informed
     for term, values in label.informed.items():
         for value in values:
-            for other in informed.get(term, ()):
-                yield ValuePair(value.term, value.value, other.value)
+            for response_value in informed.get(term, ()):
+                yield ValuePair(value.term, value.value, response_value.value)

@@ -14,7 +14,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from refsol.imapscore.graph import Linker
-from refsol.imapscore.imap import Imap, Pair, normal
+from refsol.imapscore.imap import Imap, TermValue, normal
 from refsol.imapscore.records import Recording
 from refsol.imapscore.relations import (
     Graph,
@@ -111,8 +111,8 @@ def score(
     links: dict[str, list[Link]] = {term: [] for term in shared}
     values, others = {pair.key for pair in label.inform}, {pair.key for pair in response.inform}
     for pair, relation in relations.items():
-        term, value, other = pair.key
-        if relation.matches and (term, value) in values and (term, other) in others:
+        term, value, response_value = pair.key
+        if relation.matches and (term, value) in values and (term, response_value) in others:
             links[term].append(Link(pair, relation))
     terms = [_score_term(labels[term], responses[term], links[term], penalty) for term in shared]
     divisor = {Normalize.NONE: 1, Normalize.LABEL: 2 * len(labels), Normalize.SHARED: 2 * len(shared)}[normalize]
@@ -149,7 +149,9 @@ def _nothing_shared(label: Imap, response: Imap) -> Status:
     return Status.EMPTY_LABEL if response.inform else Status.BOTH_EMPTY
 
 
-def _score_term(label: Sequence[Pair], response: Sequence[Pair], links: Sequence[Link], penalty: Penalty) -> TermScore:
+def _score_term(
+    label: Sequence[TermValue], response: Sequence[TermValue], links: Sequence[Link], penalty: Penalty
+) -> TermScore:
     return TermScore(
         label[0].term,
         tuple(pair.value for pair in label),
@@ -202,21 +204,21 @@ def majority_scores(items: Sequence[AskedLabel]) -> list[Fraction]:
     equal.
     """
     labels = {item.id: item.label for item in items}
-    counts: dict[str, Counter[Pair]] = {}
+    counts: dict[str, Counter[TermValue]] = {}
     for label in labels.values():
         for pair in label.inform:
             counts.setdefault(pair.key[0], Counter())[pair] += 1
     return [_score(item, labels, counts) for item in items]
 
 
-def _score(item: AskedLabel, labels: Mapping[str, Imap], counts: Mapping[str, Counter[Pair]]) -> Fraction:
-    own = set(labels[item.id].inform)
-    frequent = (_most_frequent(counts.get(normal(term), Counter()), own) for term in item.terms)
+def _score(item: AskedLabel, labels: Mapping[str, Imap], counts: Mapping[str, Counter[TermValue]]) -> Fraction:
+    informed = set(labels[item.id].inform)
+    frequent = (_most_frequent(counts.get(normal(term), Counter()), informed) for term in item.terms)
     response = Imap(inform=tuple(pair for pair in frequent if pair is not None))
     return score(item.label, response, find_relations(item.label, response)).value or Fraction(0)
 
 
-def _most_frequent(counts: Mapping[Pair, int], own: Collection[Pair]) -> Pair | None:
+def _most_frequent(counts: Mapping[TermValue, int], informed: Collection[TermValue]) -> TermValue | None:
     """The most frequent value of a term in the other labels; None if the term is in no label."""
-    others = {pair: count - (pair in own) for pair, count in counts.items()}
+    others = {pair: count - (pair in informed) for pair, count in counts.items()}
     return max((pair for pair in others if others[pair]), key=others.__getitem__, default=None)

@@ -2,24 +2,22 @@
 
 from refsol.clinical.evidence import Deciding
 from refsol.clinical.floor import BASELINES, Baselines
+from refsol.clinical.known import grounds
 from refsol.clinical.sources import NdjsonEhr, Resources, SearchEhr, Source
 from refsol.clinical.task_type import task_type
 from refsol.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind
-from refsol.grounds import Grounds, grounds
+from refsol.grounds import Grounds
 from refsol.medagentbench._failures import failure_of
-from refsol.medagentbench._key import KeyEhr, build_key, key_text, read_key, write_key
 from refsol.medagentbench.constants import PUBLISHED, Constants
+from refsol.medagentbench.formats import RecordedRun, read_recorded, stated_version
 from refsol.medagentbench.grade import baselines, deciding, grade_item
 from refsol.medagentbench.recorded import (
     RecordedEpisode,
-    RecordedRun,
     ResultItem,
     ResultsFile,
     episodes_beside,
     read_episodes,
-    read_recorded,
     read_results,
-    stated_version,
 )
 from refsol.medagentbench.rules import RULE_SETS, RuleName, rule_name
 from refsol.medagentbench.types import TYPES
@@ -42,7 +40,6 @@ __all__ = [
     "Failure",
     "FailureKind",
     "Grounds",
-    "KeyEhr",
     "NdjsonEhr",
     "RecordedEpisode",
     "RecordedRun",
@@ -54,19 +51,15 @@ __all__ = [
     "Source",
     "Verdict",
     "baselines",
-    "build_key",
     "deciding",
     "episodes_beside",
     "failure_of",
     "grade_item",
     "grounds",
-    "key_text",
     "read_episodes",
-    "read_key",
     "read_recorded",
     "read_results",
     "rule_name",
     "stated_version",
     "task_type",
-    "write_key",
 ]

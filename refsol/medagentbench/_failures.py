@@ -14,6 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from refsol._moments import shown_time
+from refsol.clinical.known import Missed
+from refsol.clinical.task_type import Ruled
 from refsol.failures import Failure, failed_orders, failed_protocol, named_posts, why
 from refsol.history import HistoryMessage
 from refsol.json_values import json_value
@@ -30,11 +33,12 @@ def failure_of(
     status: str | None = None,
     transcript: Sequence[HistoryMessage] = (),
     history: Sequence[HistoryMessage] = (),
+    missed: Missed | None = None,
 ) -> Failure | None:
     """The failure of an item. None if the item is right or its own format prevents grading.
 
     `status` is how the episode ended, if known. `transcript` contains all messages, the task's prompt first. `history`
-    contains the POSTs and their replies, if only these are known.
+    contains the POSTs and their replies, if only these are known. `missed` is what the agent had not read.
     """
     if verdict.correct is None:
         return Failure("infrastructure", verdict.reason) if status in NOT_THE_AGENT else None
@@ -45,32 +49,41 @@ def failure_of(
         return Failure("data", verdict.reason)
     return (
         failed_protocol(failed, status, transcript)
-        or _missed(verdict.because, transcript, not_due="no POST" in failed)
+        or _on_unread_page(verdict, missed)
+        or _missed(verdict, verdict.because, transcript, not_due="no POST" in failed)
         or _swapped(verdict, failed)
         or failed_orders(verdict, failed, transcript or history)
         or _answer(verdict, answer, read=bool(transcript))
     )
 
 
+def _on_unread_page(verdict: Verdict, missed: Missed | None) -> Failure | None:
+    if missed is None or not missed.page:
+        return None
+    return Failure("page-not-opened", f"{missed.words}{why(verdict)}")
+
+
 def _swapped(verdict: Verdict, failed: Mapping[str, Check]) -> Failure | None:
     """Two orders of different types in the wrong order."""
-    types = {name: one for name, one in failed.items() if name.endswith(" resourceType")}
+    types = {name: check for name, check in failed.items() if name.endswith(" resourceType")}
     if len(types) != 2:
         return None
     first, second = types.values()
     if (first.actual, second.actual) != (second.expected, first.expected):
         return None
-    due = " before ".join(json.loads(one.expected) for one in (first, second))
+    due = " before ".join(json.loads(check.expected) for check in (first, second))
     return Failure("order-wrong", f"the two orders are swapped; {due} is due" + why(verdict), next(iter(failed)))
 
 
-def _missed(because: Because, transcript: Sequence[HistoryMessage], *, not_due: bool) -> Failure | None:
+def _missed(
+    verdict: Verdict, because: Because, transcript: Sequence[HistoryMessage], *, not_due: bool
+) -> Failure | None:
     """If the transcript shows it: the first deciding fact that no observation contains. `not_due`: an order was sent,
     and none was due.
     """
-    first = next((place for place, one in enumerate(transcript) if one.role == "agent"), len(transcript))
-    observed = [one.content for one in transcript[first:] if one.role == "user"]
-    actions = [one.content for one in transcript[first:] if one.role == "agent"]
+    first = next((place for place, message in enumerate(transcript) if message.role == "agent"), len(transcript))
+    observed = [message.content for message in transcript[first:] if message.role == "user"]
+    actions = [message.content for message in transcript[first:] if message.role == "agent"]
     if not actions:
         return None
     unseen = [fact for fact in because.facts if not _seen(fact, observed, actions)]
@@ -78,7 +91,7 @@ def _missed(because: Because, transcript: Sequence[HistoryMessage], *, not_due: 
         return None
     several = f" (and {len(unseen) - 1} more of {len(because.facts)})" if len(unseen) > 1 else ""
     order = f", and sent {named_posts(transcript)}, which was not due" if not_due else ""
-    return Failure("reading-missed", f"never read {_words(unseen[0])}{several}{order}; {because.sentence}")
+    return Failure("reading-missed", f"never read {_words(unseen[0], verdict)}{several}{order}; {because.sentence}")
 
 
 def _seen(fact: Fact, observed: Sequence[str], actions: Sequence[str]) -> bool:
@@ -104,24 +117,26 @@ def _texts(value: str) -> Iterator[str]:
         read = json.loads(value)
     except ValueError:
         read = value
-    yield from (one for one in (read if isinstance(read, list) else [read]) if isinstance(one, str))
+    yield from (text for text in (read if isinstance(read, list) else [read]) if isinstance(text, str))
 
 
-def _words(fact: Fact) -> str:
+def _words(fact: Fact, verdict: Verdict) -> str:
     if fact.name == "birthDate":
         return "the birth date"
     if fact.name == "sol":
         return "the patient"
-    return f"the {fact.name} of {fact.time}" if fact.time else f"the {fact.name} of the patient"
+    tests = verdict.basis.chart.looked if isinstance(verdict.basis, Ruled) else ()
+    name = next((looked.name for looked in tests if looked.lab is not None and looked.lab.code == fact.name), fact.name)
+    return f"the {name} of {shown_time(fact.time) if fact.time else 'the patient'}"
 
 
 def _answer(verdict: Verdict, answer: Any, *, read: bool) -> Failure:
     """A failure of the answer. `read`: the transcript shows that the deciding data was read."""
-    values = [one for one in verdict.accepted if one]
+    values = [accepted for accepted in verdict.accepted if accepted]
     is_mean = any(check.name == "answer" and "±" in check.expected for check in verdict.checks)
     tolerance = 0.1 if is_mean else 1e-9
     reply = " ".join(str(answer).split())[:200].encode("utf-8", "backslashreplace").decode()
-    if any(_same_values(answer, one, tolerance) for one in values):
+    if any(_same_values(answer, value, tolerance) for value in values):
         return Failure("wrong-form", f"the value of {show(values[0])}, written as {reply}")
     form = "" if _is_list(answer) else ", which is not a JSON list either"
     if _numbers(_leaves(answer)) == [-1.0]:
@@ -142,13 +157,15 @@ def _same_values(answer: Any, accepted: Any, tolerance: float) -> bool:
     numbers, right_numbers = _numbers(leaves), _numbers(right)
     if len(numbers) != len(right_numbers):
         return False
-    if not all(abs(one - other) <= tolerance for one, other in zip(numbers, right_numbers, strict=True)):
+    if not all(
+        abs(number - right_number) <= tolerance for number, right_number in zip(numbers, right_numbers, strict=True)
+    ):
         return False
     moments, right_moments = _moments(leaves), _moments(right)
     if right_moments and moments and moments != right_moments:
         return False
     text = " ".join(map(str, leaves)).casefold()
-    words = [one for one in right if isinstance(one, str) and not _DATE.search(one)]
+    words = [word for word in right if isinstance(word, str) and not _DATE.search(word)]
     return bool(right_numbers or words) and all(word.casefold() in text for word in words)
 
 
@@ -156,11 +173,11 @@ def _leaves(answer: Any) -> list[Any]:
     """The numbers and texts in an answer, in order: its JSON's, or the text itself if it is not JSON."""
     leaves, waiting = [], [json_value(answer, answer) if isinstance(answer, str) else answer]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict | list):
-            waiting.extend(reversed(list(one.values()) if isinstance(one, dict) else one))
-        elif isinstance(one, str | int | float) and not isinstance(one, bool):
-            leaves.append(one)
+        value = waiting.pop()
+        if isinstance(value, dict | list):
+            waiting.extend(reversed(list(value.values()) if isinstance(value, dict) else value))
+        elif isinstance(value, str | int | float) and not isinstance(value, bool):
+            leaves.append(value)
     return leaves
 
 

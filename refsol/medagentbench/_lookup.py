@@ -1,4 +1,4 @@
-"""Finding a patient by name and birth date, and whether an agent did so. Only task1 needs it."""
+"""Finding a patient by name and birth date, and on which charts another answer is right. Only task1 needs it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from random import Random
 from typing import Any
 
 from refsol.clinical.chart import Chart
+from refsol.clinical.neighbours import PATIENT, Examples, Neighbour
 from refsol.clinical.pairs import Hospital
-from refsol.clinical.searches import is_patient
+from refsol.clinical.searches import is_patient, ref
 from refsol.clinical.sources import Amendment, Resource
 from refsol.json_values import objects
-from refsol.reads import FORM, Query, Read, pages, spares_time
-from refsol.resources import escaped_values
 from refsol.verdict import Fact, show
 
 _NOT_FOUND = "Patient not found"
@@ -31,7 +30,6 @@ _NAME = re.compile(
     r"(?<![\w'’-])(?=(?P<first>[^\W\d_][\w'’-]+)(?P<comma>,?) (?P<second>[^\W\d_][\w'’-]+))"  # (?=: pairs overlap
 )
 """Two neighbouring words: `Ann Lee` or `Lee, Ann`."""
-_NAME_PARAMETER = re.compile(r"(?P<field>family|given)(:(exact|contains))?")
 
 
 def find_patient(chart: Chart) -> str:
@@ -45,24 +43,30 @@ def find_patient(chart: Chart) -> str:
     return _NOT_FOUND
 
 
-def other_patients(chart: Chart, hospital: Hospital, dice: Random) -> Iterator[Amendment]:
+def other_patients(chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """Changes of a name or a birth date after which another answer is right (see `find_patient`)."""
     instruction = str(chart.task.get("instruction") or "")
     born, named = next(_dates(instruction), None), _name(instruction)
     if born is None or named is None:
         return
     day, name = born.date().isoformat(), {"family": named["family"], "given": named["given"].split()}
-    people = dice.sample(hospital.patients, len(hospital.patients))
-    same_name = [one for one in people if any(_is_named(each, instruction) for each in objects(one.get("name")))]
-    same_day = [one for one in people if one.get("birthDate") == day]
-    both = [one for one in same_name if one in same_day]
-    for one in both:
-        days = timedelta(days=dice.choice((-1, 1)) * dice.randint(1, 400))
-        yield [{**one, "birthDate": (born + days).date().isoformat()}]
-        yield from ([_renamed(one, dice.choice(objects(other.get("name"))))] for other in people[:3] if other != one)
+    people = rng.sample(hospital.patients, len(hospital.patients))
+    same_name = [
+        person for person in people if any(_is_named(each, instruction) for each in objects(person.get("name")))
+    ]
+    same_day = [person for person in people if person.get("birthDate") == day]
+    both = [person for person in same_name if person in same_day]
+    for person in both:
+        days = timedelta(days=rng.choice((-1, 1)) * rng.randint(1, 400))
+        yield [{**person, "birthDate": (born + days).date().isoformat()}]
+        yield from (
+            [_renamed(person, rng.choice(objects(namesake.get("name"))))]
+            for namesake in people[:3]
+            if namesake != person
+        )
     if not both:
-        yield from ([{**one, "birthDate": day}] for one in same_name)
-        yield from ([_renamed(one, name)] for one in same_day)
+        yield from ([{**person, "birthDate": day}] for person in same_name)
+        yield from ([_renamed(person, name)] for person in same_day)
 
 
 def _renamed(patient: Resource, name: Mapping[str, Any]) -> Resource:
@@ -81,54 +85,69 @@ def _is_named(name: Mapping[str, Any], words: str) -> bool:
 
 def note_patient(chart: Chart, sol: Any) -> None:
     """Record that an agent must have read the patients of an answer, or looked for one who does not exist."""
-    answers = tuple(str(one) for one in sol) if isinstance(sol, list) else ()
+    answers = tuple(map(str, sol)) if isinstance(sol, list) else ()
     facts = (Fact("sol", show(sol), None, None, "the right answer"),)
-    chart.required = (_Lookup(answers, facts, chart.task),)
+    chart.required = (NamedPatient(answers, facts, str(chart.task.get("instruction") or "")),)
 
 
 @dataclass(frozen=True, slots=True)
-class _Lookup:
-    """What an agent must have read to give these answers. See `Needed`."""
+class NamedPatient:
+    """The patient with a name and a birth date, who has one of the MRNs `answers` or does not exist. See `Evidence`."""
 
     answers: tuple[str, ...]
     facts: tuple[Fact, ...]
-    task: Mapping[str, Any]
+    instruction: str
 
-    def unread(self, reads: Sequence[Read]) -> list[str]:
-        if self.answers != (_NOT_FOUND,):
-            return [f"Patient {answer}" for answer in self.answers if not _is_read(answer, reads)]
-        done = any(self._looks_for(read) and pages(reads, read)[1] for read in reads)
-        return [] if done else ["a complete search of Patient by name or birth date"]
+    @property
+    def words(self) -> str:
+        """See `Evidence.words`."""
+        if self.answers == (_NOT_FOUND,):
+            return "a complete search of Patient by name or birth date"
+        return " and ".join(f"Patient {answer}" for answer in self.answers)
 
-    def _looks_for(self, read: Read) -> bool:
-        """Whether a search of Patient, by name or birth date from the task's text or without either, must return the
-        right patient.
-        """
-        if not read.path.endswith("/Patient") or not read.is_bundle or read.only_counts:
-            return False
-        nobody = Query("Patient", "")
-        return all(
-            FORM[name](value, nobody) if name in FORM else self._fits(name, value)
-            for name, values in read.parameters.items()
-            for value in values
-        )
+    def resources(self, shown: Sequence[Resource]) -> list[Resource]:
+        """See `Evidence.resources`: the patients of the answers."""
+        if self.answers == (_NOT_FOUND,):
+            return []
+        patients = list[Resource]()
+        for answer in self.answers:
+            parts = [resource for resource in shown if is_patient(resource, answer)]
+            least = {"resourceType": "Patient", "id": answer, "identifier": [{"value": answer}], **self._stated}
+            patients.append({**least, **{name: value for part in parts for name, value in part.items()}})
+        return patients
 
-    def _fits(self, name: str, value: str) -> bool:
-        instruction = str(self.task.get("instruction") or "")
-        if name == "birthdate":
-            days = list(_dates(f"{self.task.get('context') or ''}\n{instruction}"))
-            return any(spares_time(part, (day, day)) for part in escaped_values(value) for day in days)
-        parameter, names = _NAME_PARAMETER.fullmatch(name), _name(instruction)
-        if parameter is None or names is None:
-            return False
-        named = names[parameter["field"]]
-        if name.endswith(":exact"):
-            return named in escaped_values(value)
-        return any(named.lower().startswith(part.strip().lower()) for part in escaped_values(value))
+    @property
+    def _stated(self) -> dict[str, Any]:
+        """The name and the birth date in the text; empty if they cannot be told."""
+        born, named = next(_dates(self.instruction), None), _name(self.instruction)
+        if born is None or named is None:
+            return {}
+        name = {"family": named["family"], "given": named["given"].split()}
+        return {"name": [name], "birthDate": born.date().isoformat()}
+
+    def neighbours(self, shown: Sequence[Resource], examples: Examples) -> list[Neighbour]:
+        """See `Evidence.neighbours`. The patient does not exist or has another name or birth date; or there is one."""
+        neighbours = [
+            neighbour
+            for patient in self.resources(shown)
+            for neighbour in (
+                Neighbour(f"no Patient {patient['id']}", {ref(patient): None}),
+                _with(patient, "name", [{"family": "Another", "given": ["Another"]}]),
+                _with(patient, "birthDate", "1900-01-01"),
+            )
+        ]
+        if neighbours or not self._stated:
+            return neighbours
+        least = {"resourceType": "Patient", "identifier": [{"value": PATIENT}]}
+        words = "a patient with this name and birth date"
+        return [
+            Neighbour(words, added={**example, **self._stated, "id": "added"})
+            for example in examples.get("Patient") or (least,)
+        ]
 
 
-def _is_read(answer: str, reads: Sequence[Read]) -> bool:
-    return any(is_patient(one, answer) for read in reads for one in read.resources)
+def _with(patient: Resource, element: str, value: Any) -> Neighbour:
+    return Neighbour(f"another {element} of Patient {patient['id']}", {ref(patient): {**patient, element: value}})
 
 
 def _name(instruction: str) -> dict[str, str] | None:

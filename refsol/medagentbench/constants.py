@@ -1,7 +1,7 @@
 """What a data set of MedAgentBench fixes besides tasks and patients: its now, its runner's texts, its thresholds.
 
 `PUBLISHED` are the constants of the published data sets. A newer data set may have others, so every rule gets them as a
-parameter. A level is in the unit of its `Lab`; the instructions use the same unit.
+parameter. A level is in the unit of its `LabTest`; the instructions use the same unit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 
 
 @dataclass(frozen=True)
-class Lab:
+class LabTest:
     """A laboratory test of the rules: its code in the record and the unit of its values."""
 
     code: str
@@ -39,10 +39,10 @@ class Constants:
     """A text in the runner's reply to an accepted POST."""
     mrn_form: str = "S#######"
     """The form of MRNs: `#` is a digit, `@` a capital letter."""
-    magnesium: Lab = Lab("MG", "mg/dL")
-    potassium: Lab = Lab("K", "mmol/L")
-    glucose: Lab = Lab("GLU", "mg/dL")
-    a1c: Lab = Lab("A1C", "%")
+    magnesium: LabTest = LabTest("MG", "mg/dL")
+    potassium: LabTest = LabTest("K", "mmol/L")
+    glucose: LabTest = LabTest("GLU", "mg/dL")
+    a1c: LabTest = LabTest("A1C", "%")
     look_back_hours: int = 24
     """The maximum age of a magnesium or glucose result in tasks that ask for a recent one, in hours."""
     blood_pressure: str = "118/77 mmHg"

@@ -46,16 +46,24 @@ def grade_item(
 
     def grade() -> Verdict:
         reply = _reply(answer, history, rule_set, constants, episode)
-        kind, chart = type_of(task, constants), chart_of(task, facts, rule_set, constants, base)
-        verdict = kind.judge(chart, reply)
-        if rule_set.lenient and not verdict.correct:
-            chart = chart_of(task, facts, rule_set, constants, base)
-            chart.until_now = True
-            other = kind.judge(chart, reply)
-            verdict = other if other.correct else verdict
-        return verdict
+        verdict = _judged(type_of(task, constants), chart_of(task, facts, rule_set, constants, base), reply)
+        return verdict if rule_set.by_meaning else replace(verdict, by_meaning=by_meaning)
+
+    def by_meaning() -> Verdict:
+        return grade_item(task, answer, history, facts, base=base, rules="fair", episode=episode, constants=constants)
 
     return graded(grade)
+
+
+def _judged(kind: MabType, chart: Chart, reply: Reply) -> Verdict:
+    """The verdict on a reply. If the rules are lenient, readings later than now may count or not."""
+    verdict = kind.judge(chart, reply)
+    if chart.rules.by_meaning and not verdict.correct:
+        until_now = chart.over(chart.source)
+        until_now.until_now = True
+        lenient = kind.judge(until_now, reply)
+        verdict = lenient if lenient.correct else verdict
+    return replace(verdict, judge_over=lambda source: _judged(kind, chart.over(source), reply))
 
 
 def type_of(task: Mapping[str, Any], constants: Constants = PUBLISHED) -> MabType:
@@ -109,7 +117,7 @@ def _reply(
         return reply
     if episode is None or episode.created is None:
         raise UngradableError("`--rules state` needs episodes.jsonl next to the results file")
-    posts = tuple(_with_route(post, other) for post, other in zip_longest(episode.stored_posts, reply.posts) if post)
+    posts = tuple(_with_route(post, sent) for post, sent in zip_longest(episode.stored_posts, reply.posts) if post)
     return replace(reply, posts=posts, attempted=bool(posts), unanswered=False)
 
 

@@ -1,7 +1,7 @@
 """The three rule sets. The task types are in `types.py`; these are the ways in which a reply is compared.
 
-`official` is the published grader: observed behaviour. `fair` accepts the official format or any format that a
-clinician or FHIR would accept. `state` is `fair` on what the server stored.
+`official` is the published grader: observed behaviour. `fair` judges an order by its meaning, as a pharmacist would
+read it, in any format. `state` is `fair` on what the server stored.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from refsol.clinical.meanings import (
     About,
     Amount,
     At,
+    Authored,
     Coded,
     Instant,
     Near,
@@ -69,6 +70,7 @@ OFFICIAL = RuleSet(
         About: lambda meaning, actual: bool(actual == meaning.json()),
         Amount: _amount,
         At: _at,
+        Authored: _at,
         Coded: _coded,
         Instant: lambda meaning, actual: bool(actual == meaning.value),
         Near: lambda meaning, actual: distance(actual, meaning.value) < meaning.tolerance,
@@ -76,13 +78,14 @@ OFFICIAL = RuleSet(
         Over: lambda meaning, actual: bool(lookup(actual, "rateQuantity") == meaning.json()["rateQuantity"]),
         Route: _route,
     },
-    lenient=False,
+    version="1",
+    by_meaning=False,
     slack=0.0,
     urls=True,
     in_order=True,
     prose_counts=True,
 )
-FAIR = replace(OFFICIAL, name="fair", lenient=True, in_order=False, prose_counts=False)
+FAIR = RuleSet("fair", slack=0.0, urls=True)
 STATE = replace(FAIR, name="state", stored=True)
 RULE_SETS: dict[RuleName, RuleSet] = {"official": OFFICIAL, "fair": FAIR, "state": STATE}
 

@@ -21,8 +21,10 @@ def case_of(task: Mapping[str, Any], constants: Constants) -> Case:
     """A task as a case, under all rule sets. Raises UngradableError for an unknown type."""
 
     def charts(source: Source) -> Sequence[Chart]:
-        own = _with_answer(task, source, constants)
-        made = [chart_of(own, source, one, constants) for one in (*RULE_SETS.values(), RULE_SETS["fair"])]
+        answerable = _with_answer(task, source, constants)
+        made = [
+            chart_of(answerable, source, rule_set, constants) for rule_set in (*RULE_SETS.values(), RULE_SETS["fair"])
+        ]
         made[-1].until_now = True
         return made
 

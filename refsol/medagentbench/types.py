@@ -10,9 +10,11 @@ from refsol.clinical.meanings import About, At, Instant, Is, Meaning, Near
 from refsol.clinical.orders import Field, Order, lab_test, lookup, medication, referral
 from refsol.clinical.rulings import Reply, Ruling, answer, nothing, order
 from refsol.clinical.task_type import TaskType, UngradableError
+from refsol.clinical.vocabulary import spaced, system_of
+from refsol.json_values import objects
 from refsol.medagentbench._lookup import find_patient, note_patient
 from refsol.medagentbench.constants import PUBLISHED, Constants
-from refsol.medagentbench.constants import Lab as Test
+from refsol.medagentbench.constants import LabTest as Test
 from refsol.verdict import Check, Verdict, show
 
 NO_RESULT: list[Any] = [-1]
@@ -22,9 +24,9 @@ NO_RESULT: list[Any] = [-1]
 class MabType(TaskType):
     """A task type with the constants of a data set."""
 
-    def __init__(self, own: Constants = PUBLISHED) -> None:
-        self.own = own
-        self.window = hours(own.look_back_hours)
+    def __init__(self, constants: Constants = PUBLISHED) -> None:
+        self.constants = constants
+        self.window = hours(constants.look_back_hours)
 
     def judge(self, chart: Chart, reply: Reply) -> Verdict:
         """See `TaskType.judge`. The published grader can read only texts. Raises UngradableError."""
@@ -61,7 +63,7 @@ class FindPatient(MabType):
         return Ruling("query", (sol,), because=f"the right answer is {show(sol)}")
 
 
-class Age(MabType):
+class PatientAge(MabType):
     """A patient's age."""
 
     name, title = "task2", "age"
@@ -72,23 +74,50 @@ class Age(MabType):
 
 
 class _OneCategory(Meaning):
-    """A list of one concept with one coding. A missing display counts, if the rules are lenient."""
+    """A list of one concept with one coding. Read by its meaning, the concept may have a text and no display, and its
+    system may be the current one of HL7.
+    """
 
     def json(self) -> Any:
         return [{"coding": [self.value]}]
 
     def accepts(self, actual: Any, chart: Any) -> bool:
-        codings = lookup(actual, "[0].coding") if isinstance(actual, list) and len(actual) == 1 else None
-        bare = {name: self.value[name] for name in ("system", "code")}
-        return codings == [self.value] or (chart.rules.lenient and codings == [bare])
+        if not chart.rules.by_meaning:
+            codings = lookup(actual, "[0].coding") if isinstance(actual, list) and len(actual) == 1 else None
+            return bool(codings == [self.value])
+        codings = [coding for concept in objects(actual) for coding in objects(concept.get("coding"))]
+        system = system_of(self.value["system"])
+        codes = [coding.get("code") for coding in codings if system_of(coding.get("system")) == system]
+        return bool(codes) and all(code == self.value["code"] for code in codes)
 
 
 class _Stated(Meaning):
-    """A value that the instruction states."""
+    """A text that the instruction states, with any spaces and line breaks if it is read by its meaning."""
+
+    def accepts(self, actual: Any, chart: Any) -> bool:
+        if not chart.rules.by_meaning or not isinstance(actual, str):
+            return bool(actual == self.value)
+        return spaced(actual) == spaced(self.value)
 
     @property
     def stated(self) -> tuple[str, ...]:
         return (str(self.value),)
+
+
+class _Text(_Stated):
+    """A concept with a text. Read by its meaning, it may have codings too."""
+
+    def json(self) -> Any:
+        return {"text": self.value}
+
+    def accepts(self, actual: Any, chart: Any) -> bool:
+        if not chart.rules.by_meaning:
+            return bool(actual == self.json())
+        return _Stated.accepts(self, lookup(actual, "text"), chart)
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        return ()
 
 
 class RecordPressure(MabType):
@@ -104,14 +133,15 @@ class RecordPressure(MabType):
         }
         fields = (
             Field("category", _OneCategory(vital)),
-            Field("code", Is({"text": self.own.blood_pressure_code})),
+            Field("code", _Text(self.constants.blood_pressure_code)),
             Field("effectiveDateTime", At(chart.now, "second")),
             Field("status", Is("final")),
-            Field("valueString", _Stated(self.own.blood_pressure)),
+            Field("valueString", _Stated(self.constants.blood_pressure)),
             Field("subject", About(chart.patient)),
         )
-        due = Order(("Observation",), fields, f"record {self.own.blood_pressure}")
-        because = f"the instruction asks to record {self.own.blood_pressure}, now"
+        about = (Code("", name="blood pressure"),)
+        due = Order(("Observation",), fields, f"record {self.constants.blood_pressure}", about=about)
+        because = f"the instruction asks to record {self.constants.blood_pressure}, now"
         return Ruling("order", None, (due,), because)
 
 
@@ -121,7 +151,7 @@ class LastMagnesium(MabType):
     name, title = "task4", "last magnesium"
 
     def rule(self, chart: Chart) -> Ruling:
-        return answer(_value(chart.latest(_lab(self.own.magnesium, "magnesium"), self.window)))
+        return answer(_value(chart.latest(_lab(self.constants.magnesium, "magnesium"), self.window)))
 
 
 class ReplaceMagnesium(MabType):
@@ -130,15 +160,15 @@ class ReplaceMagnesium(MabType):
     name, title = "task5", "replace magnesium"
 
     def rule(self, chart: Chart) -> Ruling:
-        level = chart.latest(_lab(self.own.magnesium, "magnesium"), self.window)
+        level = chart.latest(_lab(self.constants.magnesium, "magnesium"), self.window)
         if level is None:
             return nothing()
-        if level > self.own.magnesium_low:
+        if level > self.constants.magnesium_low:
             return nothing([level.value], [])
-        doses = self.own.magnesium_doses
+        doses = self.constants.magnesium_doses
         grams = next((grams for below, grams in doses[:-1] if level < below), doses[-1][1])
-        drug = Code(self.own.magnesium_drug, NDC, "magnesium sulfate")
-        infusion = medication(drug, grams, "g", route="IV", over=grams * self.own.magnesium_hours_per_gram)
+        drug = Code(self.constants.magnesium_drug, NDC, "magnesium sulfate")
+        infusion = medication(drug, grams, "g", route="IV", over=grams * self.constants.magnesium_hours_per_gram)
         return order(infusion, answers=([level.value], []))
 
 
@@ -148,7 +178,7 @@ class MeanGlucose(MabType):
     name, title = "task6", "mean glucose"
 
     def rule(self, chart: Chart) -> Ruling:
-        mean = chart.mean(_lab(self.own.glucose, "glucose", 0), self.window)
+        mean = chart.mean(_lab(self.constants.glucose, "glucose", 0), self.window)
         return answer([Near(-1 if mean is None else float(mean), 0.1)])
 
 
@@ -158,7 +188,7 @@ class LastGlucose(MabType):
     name, title = "task7", "last glucose"
 
     def rule(self, chart: Chart) -> Ruling:
-        return answer(_value(chart.latest(_lab(self.own.glucose, "glucose", 0))))
+        return answer(_value(chart.latest(_lab(self.constants.glucose, "glucose", 0))))
 
 
 class OrderReferral(MabType):
@@ -167,8 +197,8 @@ class OrderReferral(MabType):
     name, title = "task8", "order a referral"
 
     def rule(self, chart: Chart) -> Ruling:
-        code = Code(self.own.referral_code, SNOMED, "orthopedic surgery referral")
-        due = referral(code, priority="stat", note=self.own.referral)
+        code = Code(self.constants.referral_code, SNOMED, "orthopedic surgery referral")
+        due = referral(code, priority="stat", note=self.constants.referral)
         return Ruling("order", None, (due,), "the instruction asks for an orthopedic referral, now")
 
 
@@ -178,14 +208,14 @@ class ReplacePotassium(MabType):
     name, title = "task9", "replace potassium"
 
     def rule(self, chart: Chart) -> Ruling:
-        level, low = chart.latest(_lab(self.own.potassium, "potassium")), self.own.potassium_low
+        level, low = chart.latest(_lab(self.constants.potassium, "potassium")), self.constants.potassium_low
         if level is None or level >= low:
             return nothing(_value(level), [])
         # The order of operations matters: the last digit must be the same as in the published grader.
-        dose = (low - level.value) / 0.1 * self.own.potassium_dose
-        drug = Code(self.own.potassium_drug, NDC, "potassium chloride")
-        test = Code(self.own.potassium_test, LOINC, "potassium in serum")
-        follow_up = lab_test(test, at=chart.tomorrow(self.own.follow_up_hour), priority="stat", to="hour")
+        dose = (low - level.value) / 0.1 * self.constants.potassium_dose
+        drug = Code(self.constants.potassium_drug, NDC, "potassium chloride")
+        test = Code(self.constants.potassium_test, LOINC, "potassium in serum")
+        follow_up = lab_test(test, at=chart.tomorrow(self.constants.follow_up_hour), priority="stat", to="hour")
         replacement = medication(drug, dose, "mEq", route="oral", tolerance=0.1)
         return order(replacement, follow_up, answers=(_value(level), []))
 
@@ -196,11 +226,13 @@ class Hba1c(MabType):
     name, title = "task10", "HbA1c"
 
     def rule(self, chart: Chart) -> Ruling:
-        level = chart.latest(_lab(self.own.a1c, "HbA1c"))
+        level = chart.latest(_lab(self.constants.a1c, "HbA1c"))
         answers: tuple[list[Any], ...] = (NO_RESULT if level is None else [level.value, Instant(level.text)], [])
-        if level is not None and not level.before(self.own.a1c_start, f"older than {self.own.a1c_interval}"):
+        if level is not None and not level.before(
+            self.constants.a1c_start, f"older than {self.constants.a1c_interval}"
+        ):
             return nothing(*answers)
-        test = Code(self.own.a1c_test, LOINC, "HbA1c")
+        test = Code(self.constants.a1c_test, LOINC, "HbA1c")
         return order(lab_test(test, priority="stat"), answers=answers)
 
 

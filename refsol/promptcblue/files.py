@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from refsol.errors import InputError
+from refsol.errors import InputError, Lines
 from refsol.files import MAX_LISTED, Encoding, InputFile
 from refsol.promptcblue.parse import (
     CCKS,
@@ -50,7 +50,7 @@ class ProblemsError(InputError):
         self.problems = tuple(sorted(problems, key=lambda problem: not problem.fatal))
         more = len(self.problems) - MAX_LISTED
         lines = [*map(str, self.problems[:MAX_LISTED]), *([f"and {more} more"] if more > 0 else [])]
-        super().__init__("\n".join(lines))
+        super().__init__(Lines("\n".join(line.replace("\n", " ") for line in lines)))
 
 
 def edition_of_file(predictions: Path, encoding: Encoding = "utf-8") -> Edition:
@@ -75,7 +75,9 @@ def parse_file(
                 copy.write(source.read())
                 copy.flush()
                 in_copy = convert(copy.name, str(results), edition)
-            problems = [one._replace(place=one.place.replace(copy.name, str(predictions), 1)) for one in in_copy]
+            problems = [
+                problem._replace(place=problem.place.replace(copy.name, str(predictions), 1)) for problem in in_copy
+            ]
     except OSError as error:
         raise InputError(f"{error.filename}: {error.strerror}") from None
     if is_fatal(problems):
@@ -108,7 +110,7 @@ def parse_predictions(data: bytes, edition: Edition | None = None) -> tuple[Stru
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class StructuredFile:
     """The content of a structured file and its problems so far. `name` is the name in messages."""
 
     name: str
@@ -117,7 +119,7 @@ class Source:
     edition: Edition = CCKS
 
 
-def read_structured(path: Path, edition: Edition | None = None, encoding: Encoding = "utf-8") -> Source:
+def read_structured(path: Path, edition: Edition | None = None, encoding: Encoding = "utf-8") -> StructuredFile:
     """Read a results or gold file. The default edition is detected from its tasks. Problems go into the result."""
     name = str(path)
     try:
@@ -126,16 +128,16 @@ def read_structured(path: Path, edition: Edition | None = None, encoding: Encodi
             raise LineError("must be an object with the answers by task")
     except InputError as error:
         place, _, fault = str(error).partition(": ")
-        return Source(name, {}, (Problem(place, fault),))
+        return StructuredFile(name, {}, (Problem(place, fault),))
     except LineError as error:
-        return Source(name, {}, (Problem(name, str(error)),))
+        return StructuredFile(name, {}, (Problem(name, str(error)),))
     edition = edition or edition_of(value)
     extra = [task for task in value if task not in edition.parsers]
     odd = (Problem(name, f"{unknown_task(task, edition)}; it is not scored", fatal=False) for task in extra)
-    return Source(name, value, tuple(odd), edition)
+    return StructuredFile(name, value, tuple(odd), edition)
 
 
-def check_pair(predicted: Source, gold: Source, tasks: Sequence[TaskSpec]) -> tuple[Problem, ...]:
+def check_pair(predicted: StructuredFile, gold: StructuredFile, tasks: Sequence[TaskSpec]) -> tuple[Problem, ...]:
     """Check the format of both files and that their sample ids agree. Returns the warnings.
 
     Raises ProblemsError with all problems of both files.
@@ -157,7 +159,7 @@ def check_pair(predicted: Source, gold: Source, tasks: Sequence[TaskSpec]) -> tu
     return tuple(problems)
 
 
-def _check_task(source: Source, task: TaskSpec, problems: list[Problem], *, is_gold: bool) -> bool:
+def _check_task(source: StructuredFile, task: TaskSpec, problems: list[Problem], *, is_gold: bool) -> bool:
     """Append the problems of one task in one file. Returns whether the task can be compared."""
     if is_fatal(source.problems):
         return False
@@ -254,7 +256,7 @@ def _tree_faults(answer: object) -> Iterator[str]:
         elif not isinstance(node["role"], str) or not isinstance(node["logical_rel"], str):
             yield f"node {number}: role and logical_rel must be texts"
         elif not isinstance(node["triples"], list) or not all(
-            _is_texts(one) and len(one) == 3 for one in node["triples"]
+            _is_texts(triple) and len(triple) == 3 for triple in node["triples"]
         ):
             yield f"node {number}: triples must be a list of lists of three texts"
 

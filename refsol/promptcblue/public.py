@@ -87,11 +87,11 @@ def _node_triples(line: str) -> list[list[str]]:
         return []
     listed = literal if isinstance(literal, list) else []
     return [
-        list(one)
-        for one in listed
-        if isinstance(one, list | tuple)
-        and len(one) == 3
-        and all(isinstance(part, str) and part == unicode_text(part) for part in one)
+        list(triple)
+        for triple in listed
+        if isinstance(triple, list | tuple)
+        and len(triple) == 3
+        and all(isinstance(part, str) and part == unicode_text(part) for part in triple)
     ]
 
 

@@ -84,7 +84,7 @@ class Scores:
     @property
     def official(self) -> bool:
         """Whether these are the official metrics over all tasks of the edition."""
-        return not self.plain and is_whole([one.task for one in self.tasks])
+        return not self.plain and is_whole([score.task for score in self.tasks])
 
     @property
     def overall(self) -> float:
@@ -96,7 +96,9 @@ class Scores:
     def overall_name(self) -> str:
         """The name of the overall figure: `score` only for the official one."""
         count = len(self._main_figures())
-        name = "score" if is_whole([one.task for one in self.tasks]) else f"mean of {count} task{'s' * (count != 1)}"
+        name = (
+            "score" if is_whole([score.task for score in self.tasks]) else f"mean of {count} task{'s' * (count != 1)}"
+        )
         return f"plain {name}" if self.plain else name
 
     def intervals(self, draws: int = 1000) -> dict[str, Interval]:
@@ -104,9 +106,9 @@ class Scores:
 
         Takes some seconds for the full test set. Tasks without samples are left out.
         """
-        measured = {one.task.name: one.measured for one in self.tasks if one.measured is not None}
+        measured = {score.task.name: score.measured for score in self.tasks if score.measured is not None}
         # Each task has its own seed: with the same draws in all tasks the overall figure would vary too much.
-        drawn = {name: one.draws(draws, seed) for seed, (name, one) in enumerate(measured.items())}
+        drawn = {name: measurement.draws(draws, seed) for seed, (name, measurement) in enumerate(measured.items())}
         overall = [sum(values) / len(values) for values in zip(*drawn.values(), strict=True)]
         return {name: percentile(values) for name, values in {**drawn, self.overall_name: overall}.items()}
 

@@ -55,9 +55,9 @@ def compare_trees(gold_nodes: Sequence[Node], predicted_nodes: Sequence[Node]) -
     if not gold_nodes or not predicted_nodes:
         raise InputError("a decision tree without nodes")
     gold, tree = _folded(gold_nodes), _folded(predicted_nodes)
-    with_triples = [[node for node in one.nodes if node[2]] for one in (tree, gold)]
-    right = sum(node == other for node in with_triples[0] for other in with_triples[1])
-    triples = [len(frozenset().union(*(node[2] for node in one.nodes))) for one in (tree, gold)]
+    with_triples = [[node for node in side.nodes if node[2]] for side in (tree, gold)]
+    right = sum(node == gold_node for node in with_triples[0] for gold_node in with_triples[1])
+    triples = [len(frozenset().union(*(node[2] for node in side.nodes))) for side in (tree, gold)]
     most = sum(count + 2 * len(nodes) for count, nodes in zip(triples, with_triples, strict=True))
     return TreePart(_edits(tree, gold), most, (right, *map(len, with_triples)), _paths(tree, gold))  # type: ignore[arg-type]  # two lists
 
@@ -118,8 +118,8 @@ def _foldable(roles: Sequence[str]) -> tuple[int, int, int] | None:
     return None
 
 
-def _distance(node: tuple[str, str, frozenset[Any]], other: tuple[str, str, frozenset[Any]]) -> int:
-    return (node[0] != other[0]) + (node[1] != other[1]) + len(node[2] ^ other[2])
+def _distance(node: tuple[str, str, frozenset[Any]], gold_node: tuple[str, str, frozenset[Any]]) -> int:
+    return (node[0] != gold_node[0]) + (node[1] != gold_node[1]) + len(node[2] ^ gold_node[2])
 
 
 def _edits(tree: _Tree, gold: _Tree) -> int:

@@ -9,10 +9,10 @@ from refsol.clinical.sources import NdjsonEhr, Resources, SearchEhr, Source
 from refsol.clinical.task_type import UngradableError as TaskError
 from refsol.clinical.task_type import task_type
 from refsol.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind
-from refsol.psb300._charts import Stored, StoredFacts, save, stored
+from refsol.psb300._charts import Stored, stored
 from refsol.psb300.grade import (
     PUBLISHED,
-    Constants,
+    RuleConstants,
     baselines,
     chart_of,
     grade_item,
@@ -33,17 +33,16 @@ __all__ = [
     "Baselines",
     "Because",
     "Check",
-    "Constants",
     "Fact",
     "Failure",
     "FailureKind",
     "NdjsonEhr",
     "Resources",
+    "RuleConstants",
     "RuleName",
     "SearchEhr",
     "Source",
     "Stored",
-    "StoredFacts",
     "TaskError",
     "Verdict",
     "baselines",
@@ -51,7 +50,6 @@ __all__ = [
     "failure_of",
     "grade_item",
     "rule_name",
-    "save",
     "stated_now",
     "stored",
     "task_type",

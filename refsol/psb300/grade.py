@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,7 +27,7 @@ _BASE = "http://localhost:8080/fhir/"
 
 
 @dataclass(frozen=True, slots=True)
-class Constants:
+class RuleConstants:
     """The constants of one data set. Both times must have a time zone."""
 
     cut_off: datetime | None = datetime(2025, 1, 1, tzinfo=UTC)
@@ -38,12 +38,12 @@ class Constants:
     """What the runner's reply to an accepted POST contains."""
 
 
-PUBLISHED = Constants()
+PUBLISHED = RuleConstants()
 """The constants of the published data set."""
 
 
 _TIME = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?[+-]\d{2}:\d{2}"
-_STATED = re.compile(rf"it'?s\s+({_TIME})\s*now\b", re.IGNORECASE)
+_STATED = re.compile(rf"\bit'?s\s+({_TIME})\s*now\b", re.IGNORECASE)
 _ANY = re.compile(_TIME)
 
 
@@ -65,7 +65,7 @@ def grade_item(
     *,
     clock: datetime,
     rules: RuleName = "official",
-    constants: Constants = PUBLISHED,
+    constants: RuleConstants = PUBLISHED,
 ) -> Verdict:
     """Grade one item: the task (`id`, `context`, `eval_MRN`), the messages, and the finish value, which task3 reads.
 
@@ -78,7 +78,11 @@ def grade_item(
     def grade() -> Verdict:
         kind, chart = type_of(task), chart_of(task, facts, rule_set, clock, constants)
         reply = Reply.of(result, read_messages(history), rule_set, constants.acknowledgement)
-        return kind.judge(chart, reply)
+        verdict = kind.judge(chart, reply)
+        return verdict if rule_set.by_meaning else replace(verdict, by_meaning=by_meaning)
+
+    def by_meaning() -> Verdict:
+        return grade_item(task, history, result, facts, clock=clock, rules="fair", constants=constants)
 
     return graded(grade)
 
@@ -89,7 +93,7 @@ def type_of(task: Mapping[str, Any]) -> PsbType:
 
 
 def chart_of(
-    task: Mapping[str, Any], facts: Source, rules: RuleSet, clock: datetime, constants: Constants = PUBLISHED
+    task: Mapping[str, Any], facts: Source, rules: RuleSet, clock: datetime, constants: RuleConstants = PUBLISHED
 ) -> PsbChart:
     """The chart of a task's patient. Raises UngradableError if the task names no patient."""
     patient, context = task.get("eval_MRN"), task.get("context", "")
@@ -110,7 +114,7 @@ def baselines(
     *,
     clock: datetime,
     rules: RuleName = "official",
-    constants: Constants = PUBLISHED,
+    constants: RuleConstants = PUBLISHED,
 ) -> Baselines:
     """The scores of agents that read nothing, for one task set."""
     rule_set = RULE_SETS[rules]

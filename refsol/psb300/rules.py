@@ -12,20 +12,22 @@ import ast
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal
 
+from refsol.clinical.amounts import amounts_in
 from refsol.clinical.chart import Chart
-from refsol.clinical.meanings import Accepted, Meaning, Names, OneOf, RuleSet
+from refsol.clinical.meanings import About, Accepted, Amount, Meaning, Names, OneOf, RuleSet, moment_of
 from refsol.clinical.orders import Field, Order, lookup
 from refsol.clinical.rulings import Reply, Ruling
 from refsol.clinical.searches import ref
 from refsol.clinical.sources import Resource
+from refsol.clinical.vocabulary import spaced
 from refsol.errors import DataFault, InputError, ReplyFault
 from refsol.history import Post
-from refsol.json_values import json_value
+from refsol.json_values import as_object, json_value, objects
 from refsol.resources import codes
 from refsol.verdict import MISSING, Check, show
 
@@ -86,6 +88,10 @@ def _lower(value: Any, what: str) -> str:
     return value.lower()
 
 
+class Subject(About):
+    """The patient of an order. `official` compares the JSON."""
+
+
 class Word(OneOf):
     """One of some words, in any case. A missing field is an empty text."""
 
@@ -111,6 +117,67 @@ class Url(Meaning):
         return f"a URL with {self.value}"
 
 
+@dataclass(frozen=True, slots=True)
+class Around(Meaning):
+    """A time, or a Period, at most some time away from a stated one. Only `fair` compares it."""
+
+    within: timedelta
+
+    def json(self) -> Any:
+        return self.value.isoformat()
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        if not is_fair(chart) or actual is MISSING:
+            return True
+        texts = [actual.get("start"), actual.get("end")] if isinstance(actual, dict) else [actual]
+        moments = [moment_of(text, self.value) for text in texts]
+        return all(moment is not None and abs(moment - self.value) <= self.within for moment in moments)
+
+    @property
+    def expected(self) -> str:
+        return f"{show(self.json())}, at most {self.within.days} days off"
+
+
+@dataclass(frozen=True, slots=True)
+class Dosed(Meaning):
+    """In `fair`, an order of a drug in a dose, which is in its text, with or without a unit, or in its dosage. If the
+    dose need not be stated, only another one is wrong.
+    """
+
+    words: tuple[str, ...]
+    dose: Amount
+    needs_dose: bool = True
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        texts = [text.lower() for text in ordered_texts(actual)]
+        if not any(chart.mentions(text, *self.words) for text in texts):
+            return False
+        dosage = as_object(lookup(actual, "dosageInstruction[0]"))
+        quantity = as_object(lookup(dosage, "doseAndRate[0].doseQuantity"))
+        amount = self.dose.of(quantity)
+        if amount is not None:
+            return self.dose.is_near(amount, chart)
+        if not self.needs_dose or quantity.get("unit") or quantity.get("code"):
+            return not self.needs_dose
+        texts += [text.lower() for text in (dosage.get("text"),) if isinstance(text, str)]
+        written = [number for text in texts for number in amounts_in(text, self.dose.unit)]
+        number = f"{self.dose.value:g}"
+        is_named = any(chart.mentions(text, number, f"{self.dose.value:,g}") for text in texts)
+        return is_named or any(self.dose.is_near(amount, chart) for amount in written)
+
+    @property
+    def expected(self) -> str:
+        return f"{self.words[0]} {self.dose.expected}"
+
+
+def ordered_texts(actual: Any) -> list[str]:
+    """The texts and codes that say what an order is of, without its notes and reasons."""
+    order = as_object(actual)
+    concepts = [order.get(name) for name in ("code", "medicationCodeableConcept", "medicationReference")]
+    concepts += [resource.get("code") for resource in objects(order.get("contained"))]
+    return [str(concept) for concept in concepts if concept]
+
+
 class LabCode(Names):
     """`code`, an object with a text, names the words."""
 
@@ -128,6 +195,15 @@ class DrugText(Names):
         return super().accepts(_lower(text, "medicationCodeableConcept.text"), chart)
 
 
+class Ordered(Names):
+    """The order names the words. `official` searches all of it, `fair` what it is of: a note orders nothing."""
+
+    def accepts(self, actual: Any, chart: Chart) -> bool:
+        if is_fair(chart) and isinstance(actual, dict):
+            return Names.accepts(self, "\n".join(ordered_texts(actual)), chart)
+        return Names.accepts(self, actual, chart)
+
+
 class CodeOrDrug(Names):
     """`code` or `medicationCodeableConcept` names the words, each on its own."""
 
@@ -139,16 +215,36 @@ class Indication(Names):
     """The first text of a reason or a note that names the words. Texts after it are not looked at."""
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
+        if is_fair(chart):
+            return any(Names.accepts(self, text.lower(), chart) for text in _reasons(actual))
         note = actual.get("note", [])
         items = [
             (actual.get("reasonCode", []), "text"),
             (actual.get("reasonReference", []), "display"),
             ([note] if isinstance(note, dict) else note, "text"),
         ]
-        if not all(isinstance(one, list) and all(isinstance(item, dict) for item in one) for one, _ in items):
+        if not all(_is_iterable(values) and all(isinstance(item, dict) for item in values) for values, _ in items):
             raise ReplyFault("reasonCode, reasonReference or note is not a list of objects")
-        texts = (item.get(name, "") for one, name in items for item in one)
+        texts = (item.get(name, "") for values, name in items for item in values)
         return any(Names.accepts(self, _lower(text, "the indication"), chart) for text in texts)
+
+
+def _is_iterable(values: Any) -> bool:
+    """Whether the published grader can go through a value. An empty object or text contains no item."""
+    return isinstance(values, list | dict | str)
+
+
+def _reasons(order: Any) -> Iterator[str]:
+    """The texts that say why something is ordered."""
+    notes = order.get("note")
+    for reason in objects(order.get("reasonCode")):
+        yield spaced(str(reason.get("text")))
+        yield from (str(coding.get("display")) for coding in objects(reason.get("coding")))
+    for item, name in [
+        *((reference, "display") for reference in objects(order.get("reasonReference"))),
+        *((note, "text") for note in ([notes] if isinstance(notes, dict) else objects(notes))),
+    ]:
+        yield spaced(str(item.get(name)))
 
 
 class Vaccine(Names):
@@ -159,6 +255,9 @@ class Vaccine(Names):
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
         concept, code = actual.get("code", {}), lookup(self.value, "code.coding[0].code")
+        if is_fair(chart):
+            text = "\n".join(ordered_texts(actual))
+            return chart.mentions(text, code) or Names.accepts(self, text, chart)
         if not isinstance(concept, str | list | dict):
             raise ReplyFault(f"code is {show(concept)}, not an object")
         if isinstance(concept, dict) and "coding" in concept:
@@ -167,17 +266,17 @@ class Vaccine(Names):
                 raise ReplyFault("no code.coding[0]")
             if first.get("code") == code:
                 return True
-        return super().accepts(actual, chart) or (is_fair(chart) and chart.mentions(str(concept), code))
+        return super().accepts(actual, chart)
 
 
 @dataclass(frozen=True, slots=True)
-class NamesOrder(Names):
+class NamesOrder(Ordered):
     """The text names an order of the chart by its drug, or it has the order's id."""
 
     id: Any
 
     def accepts(self, actual: Any, chart: Chart) -> bool:
-        return (self.id is not None and actual.get("id") == self.id) or Names.accepts(self, actual, chart)
+        return (self.id is not None and actual.get("id") == self.id) or Ordered.accepts(self, actual, chart)
 
 
 class Mean(Meaning):
@@ -203,7 +302,7 @@ class Due(Order):
 
     least: int = 1
     only: bool = False
-    own: bool = False
+    separate: bool = False
     """Whether it needs a post that no other order needs."""
     lazy: bool = False
     """Whether posts after the first right one are not looked at, so that they cannot be at fault."""
@@ -247,7 +346,12 @@ class PsbRuling(Ruling):
 
 def _no_post(ruling: PsbRuling, reply: Reply, chart: Chart) -> Iterator[Check]:
     fair = is_fair(chart)
-    sent = reply.attempted if ruling.attempts and not fair else bool(reply.posts if fair else _accepted(reply))
+    if fair:
+        sent = bool(reply.posts)
+    elif ruling.attempts:
+        sent = reply.attempted
+    else:
+        sent = bool(_accepted(reply))
     yield Check("no POST", not sent, "no POST", "a POST" if sent else "no POST")
 
 
@@ -264,19 +368,21 @@ def _orders(ruling: PsbRuling, reply: Reply, chart: Chart) -> Iterator[Check]:
     yield Check("posts", enough, f"{ruling.posts}{more} accepted", f"{len(posts)} accepted")
     if not enough:
         return
-    due = [one for one in ruling.due if isinstance(one, Due)]
+    due = [order for order in ruling.due if isinstance(order, Due)]
     if ruling.single:
         yield from due[0].checks(posts[0], chart)
         return
-    yield from (_count(one, posts, chart) for one in [*ruling.besides, *(one for one in due if not one.own)])
-    yield from _apart([one for one in due if one.own], posts, chart)
+    yield from (
+        _count(order, posts, chart) for order in [*ruling.besides, *(order for order in due if not order.separate)]
+    )
+    yield from _apart([order for order in due if order.separate], posts, chart)
     for field in ruling.every:
         yield from (field.check(post.payload, "", chart) for post in posts)
 
 
 def _misfit(order: Due, post: Post, chart: Chart) -> Check | None:
     """The first value of a post that is wrong; None if it is the order."""
-    return next((one for one in order.checks(post, chart) if not one.passed), None)
+    return next((check for check in order.checks(post, chart) if not check.passed), None)
 
 
 def _count(order: Due, posts: Sequence[Post], chart: Chart) -> Check:
@@ -291,13 +397,23 @@ def _count(order: Due, posts: Sequence[Post], chart: Chart) -> Check:
     expected = f"{order.least}{'' if order.only else ' or more'}"
     if fits or not posts:
         return Check(order.words, passed, expected, f"{fits}")
-    reasons = (f"post {place}: {one.name} is {one.actual}" for place, one in enumerate(misfits, 1) if one)
-    return Check(order.words, passed, expected, f"0 ({'; '.join(reasons)})")
+    return Check(order.words, passed, expected, f"0 ({_why_not(misfits)})")
+
+
+def _why_not(misfits: Sequence[Check | None]) -> str:
+    """What is wrong with each post that is not an order."""
+    reasons = []
+    for place, check in enumerate(misfits, 1):
+        if check is not None:
+            value = f"{check.name} is {check.actual}" if check.required else check.words
+            reasons.append(f"post {place}: {value}")
+    return "; ".join(reasons)
 
 
 def _apart(orders: Sequence[Due], posts: Sequence[Post], chart: Chart) -> Iterator[Check]:
     """The checks that each of these orders has a post of its own (a maximum bipartite matching)."""
-    fits = [[place for place, post in enumerate(posts) if _misfit(one, post, chart) is None] for one in orders]
+    misfits = [[_misfit(order, post, chart) for post in posts] for order in orders]
+    fits = [[place for place, misfit in enumerate(row) if misfit is None] for row in misfits]
     taken: dict[int, int] = {}
 
     def placed(order: int, tried: set[int]) -> bool:
@@ -311,7 +427,10 @@ def _apart(orders: Sequence[Due], posts: Sequence[Post], chart: Chart) -> Iterat
 
     for place, order in enumerate(orders):
         passed = placed(place, set())
-        yield Check(order.words, passed, "a post of its own", "one" if passed else "none")
+        actual = "one" if passed else "none"
+        if not passed and not fits[place]:
+            actual += f" ({_why_not(misfits[place])})"
+        yield Check(order.words, passed, "a post of its own", actual)
 
 
 def _values(result: Any) -> Any:
@@ -324,8 +443,14 @@ def _values(result: Any) -> Any:
     return list(result) if isinstance(result, tuple) else result
 
 
-OFFICIAL = RuleSet("official", lenient=False, prose_counts=True)
-FAIR = replace(OFFICIAL, name="fair")
+OFFICIAL = RuleSet(
+    "official",
+    version="1",
+    forms={Subject: lambda meaning, actual: bool(actual == meaning.json())},
+    by_meaning=False,
+    prose_counts=True,
+)
+FAIR = RuleSet("fair", prose_counts=True)
 RULE_SETS: dict[RuleName, RuleSet] = {"official": OFFICIAL, "fair": FAIR}
 
 

@@ -52,13 +52,13 @@ def judge_cases() -> list[JudgeCase]:
 
 
 def _published(tables: Mapping[str, Any]) -> Iterator[JudgeCase]:
-    replies = ((one, reply) for one in tables["published"] for reply in one["replies"])
-    for number, (one, reply) in enumerate(replies, 1):
-        yield JudgeCase(f"published-{number:02}", one["kind"], one["question"], one["gold"], reply, one["label"])
+    replies = ((case, reply) for case in tables["published"] for reply in case["replies"])
+    for number, (case, reply) in enumerate(replies, 1):
+        yield JudgeCase(f"published-{number:02}", case["kind"], case["question"], case["gold"], reply, case["label"])
 
 
 def _own(tables: Mapping[str, Any]) -> Iterator[JudgeCase]:
     for number, (question, gold, wrong) in enumerate(tables["facts"], 1):
-        for way, one in enumerate(tables["ways"], 1):
-            reply = one["reply"].format(gold=gold, wrong=wrong, upper=gold.upper())
-            yield JudgeCase(f"own-{number:02}-{way:02}", one["kind"], question, gold, reply, one["label"])
+        for way, template in enumerate(tables["ways"], 1):
+            reply = template["reply"].format(gold=gold, wrong=wrong, upper=gold.upper())
+            yield JudgeCase(f"own-{number:02}-{way:02}", template["kind"], question, gold, reply, template["label"])

@@ -50,7 +50,9 @@ def read_items(path: Path, variant: Variant = "husimpleqa", *, encoding: Encodin
     form = _FORMATS[variant]
     if (path.suffix.lower() == ".csv") != form.is_csv and path.suffix.lower() in (".csv", ".json", ".jsonl"):
         kind, fitting = ("CSV", True) if not form.is_csv else ("JSON lines", False)
-        others = " or ".join(f"--variant {name}" for name, other in _FORMATS.items() if other.is_csv is fitting)
+        others = " or ".join(
+            f"--variant {name}" for name, known_format in _FORMATS.items() if known_format.is_csv is fitting
+        )
         raise InputError(f"{path}: its name says that it is {kind}, but --variant is {variant}; pass {others}")
     items: list[GoldQuestion] = []
     with InputFile(path, encoding=encoding, expected="fix or remove these rows") as file:

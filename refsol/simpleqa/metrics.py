@@ -96,10 +96,10 @@ def bounds_of(questions: Mapping[Tally, int]) -> Bounds:
         return clustered_wilson(kinds)
 
     return Bounds(
-        interval(lambda one: (one.correct, one.count)),
-        interval(lambda one: (one.incorrect, one.count)),
-        interval(lambda one: (one.not_attempted, one.count)),
-        interval(lambda one: (one.correct, one.attempted)),
+        interval(lambda tally: (tally.correct, tally.count)),
+        interval(lambda tally: (tally.incorrect, tally.count)),
+        interval(lambda tally: (tally.not_attempted, tally.count)),
+        interval(lambda tally: (tally.correct, tally.attempted)),
     )
 
 

@@ -16,7 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refsol._opencompass import Entry, EntryFile, Parts, data_sets, dataset_of, in_order, is_replica, read_entries
+from refsol._opencompass import (
+    EntryFile,
+    OpenCompassEntry,
+    Parts,
+    data_sets,
+    dataset_of,
+    in_order,
+    is_replica,
+    read_entries,
+)
 from refsol.errors import InputError
 from refsol.simpleqa.data import GoldQuestion
 from refsol.simpleqa.score import JudgedAnswer, JudgedSet
@@ -72,7 +81,11 @@ def _judged_sets(folder: Path, items: Sequence[GoldQuestion] | None) -> Iterator
 
 
 def _rows(
-    dataset: str, judge: str, entries: Sequence[Entry], judged: EntryFile, items: Sequence[GoldQuestion] | None
+    dataset: str,
+    judge: str,
+    entries: Sequence[OpenCompassEntry],
+    judged: EntryFile,
+    items: Sequence[GoldQuestion] | None,
 ) -> Iterator[JudgedAnswer]:
     size = len(entries) // judged.replicas
     for n, (entry, reply) in enumerate(zip(entries, judged.entries, strict=True)):
@@ -96,7 +109,9 @@ def _named(gold: Any, place: int) -> tuple[str, str]:
     return id_, next((gold[key] for key in _GROUP_KEYS if isinstance(gold.get(key), str)), "")
 
 
-def _matched(predicted: Path, predictions: Parts, folder: Path, results: Parts) -> tuple[list[Entry], EntryFile]:
+def _matched(
+    predicted: Path, predictions: Parts, folder: Path, results: Parts
+) -> tuple[list[OpenCompassEntry], EntryFile]:
     """Both sides' entries in the order of parts and keys, after a check that they are for the same questions."""
     replicated = any(is_replica(path) for path in results.values())
     if predictions and (replicated or (None in predictions) != (None in results)):
@@ -105,8 +120,8 @@ def _matched(predicted: Path, predictions: Parts, folder: Path, results: Parts) 
     missing += [str(predicted / path.name) for part, path in results.items() if part not in predictions]
     if missing:
         raise InputError(f"missing {', '.join(sorted(missing))}")
-    entries: list[Entry] = []
-    replies: list[Entry] = []
+    entries: list[OpenCompassEntry] = []
+    replies: list[OpenCompassEntry] = []
     replicas = 1
     for part in in_order(results):
         before, judged = read_entries(predictions[part]).entries, read_entries(results[part])
@@ -117,7 +132,7 @@ def _matched(predicted: Path, predictions: Parts, folder: Path, results: Parts) 
     return entries, EntryFile(replies, replicas)
 
 
-def _matched_in_total(predictions: Parts, results: Parts, replicated: bool) -> tuple[list[Entry], EntryFile]:
+def _matched_in_total(predictions: Parts, results: Parts, replicated: bool) -> tuple[list[OpenCompassEntry], EntryFile]:
     """The entries if the two sides are split differently. Then only the numbers of entries can be compared."""
     before = [entry for part in in_order(predictions) for entry in read_entries(predictions[part]).entries]
     files = [read_entries(results[part]) for part in in_order(results)]
@@ -126,24 +141,30 @@ def _matched_in_total(predictions: Parts, results: Parts, replicated: bool) -> t
     return before, EntryFile(replies, len(files) if replicated else files[0].replicas)
 
 
-def _check_length(one: Path, entries: Sequence[Entry], other: Path, others: Sequence[Entry]) -> None:
+def _check_length(
+    path: Path, entries: Sequence[OpenCompassEntry], counterpart: Path, others: Sequence[OpenCompassEntry]
+) -> None:
     if len(entries) != len(others):
         low, high = sorted((len(entries), len(others)))
-        shorter = one if len(entries) < len(others) else other
+        shorter = path if len(entries) < len(others) else counterpart
         raise InputError(f"{shorter}: missing the keys {low} … {high - 1}, which its counterpart contains")
 
 
-def _proof(place: Path, entries: Sequence[Entry], items: Sequence[GoldQuestion] | None, replicas: int) -> Iterator[str]:
+def _proof(
+    place: Path, entries: Sequence[OpenCompassEntry], items: Sequence[GoldQuestion] | None, replicas: int
+) -> Iterator[str]:
     if items is None:
         yield f"{place}: completeness is not proved (a last part may be missing); name the questions with --data"
         return
     if len(items) * replicas != len(entries):
         rounds = f" in {replicas} repetitions" if replicas > 1 else ""
         raise InputError(f"{place}: {len(entries)} rows{rounds} of the {len(items)} that --data holds")
-    other = [n for n, entry in enumerate(entries) if _answer(entry.gold) not in (None, items[n % len(items)].answer)]
-    if other:
+    different = [
+        n for n, entry in enumerate(entries) if _answer(entry.gold) not in (None, items[n % len(items)].answer)
+    ]
+    if different:
         yield (
-            f"{place}: the gold of {len(other)} rows differs from --data (first: row {other[0]});"
+            f"{place}: the gold of {len(different)} rows differs from --data (first: row {different[0]});"
             " groups go by position and may be wrong"
         )
 

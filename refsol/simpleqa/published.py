@@ -98,11 +98,11 @@ _MODELS = {
 
 @dataclass(frozen=True, slots=True)
 class PublishedPrompts:
-    """The prompts of a checkout by name. `other` lists the prompts whose file exists but contains another text."""
+    """The prompts of a checkout by name. `unknown` lists the prompts whose file exists but contains another text."""
 
     judges: Mapping[str, JudgePrompt]
     models: Mapping[str, ModelPrompt]
-    other: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 def published_prompts(place: Path) -> PublishedPrompts:
@@ -134,8 +134,8 @@ def published_prompts(place: Path) -> PublishedPrompts:
         raise InputError(f"{place}: contains no prompt with a known digest")
     known = [(f"judge prompt {name}", name in judges, pieces) for name, pieces in _JUDGES.items()]
     known += [(f"model prompt {name}", name in models, pieces) for name, pieces in _MODELS.items()]
-    other = tuple(name for name, copied, pieces in known if not copied and place / pieces.file in paths)
-    return PublishedPrompts(judges, models, other)
+    unknown = tuple(name for name, copied, pieces in known if not copied and place / pieces.file in paths)
+    return PublishedPrompts(judges, models, unknown)
 
 
 def judge_toml(prompt: JudgePrompt) -> str:
@@ -192,7 +192,7 @@ def _husimpleqa(path: Path, module: ast.Module) -> dict[str, JudgePrompt]:
     values = [
         node.value
         for node in module.body
-        if isinstance(node, ast.Assign) and [getattr(one, "id", "") for one in node.targets] == ["JUDGE_PROMPT"]
+        if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["JUDGE_PROMPT"]
     ]
     if not values:
         return {}

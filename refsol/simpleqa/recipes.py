@@ -52,8 +52,8 @@ class Recipe:
 
 def _recipes() -> Iterator[Recipe]:
     text = Path(__file__).with_name("recipes.toml").read_text(encoding="utf-8")
-    for one in tomllib.loads(text)["recipe"]:
-        yield Recipe(**{**one, "languages": tuple(one.get("languages", ("en",)))})
+    for recipe in tomllib.loads(text)["recipe"]:
+        yield Recipe(**{**recipe, "languages": tuple(recipe.get("languages", ("en",)))})
 
 
 RECIPES = tuple(_recipes())
@@ -61,11 +61,11 @@ RECIPES = tuple(_recipes())
 
 def recipe_of(name: str, variant: str) -> Recipe | None:
     """The recipe with this name for a variant; None for the project's own. Raises InputError with all valid pairs."""
-    recipe = next((one for one in RECIPES if (one.name, one.variant) == (name, variant)), None)
+    recipe = next((recipe for recipe in RECIPES if (recipe.name, recipe.variant) == (name, variant)), None)
     if recipe is None and name != OWN:
         pairs = "; ".join(
-            f"{other}: {', '.join(one.variant for one in RECIPES if one.name == other) or 'every variant'}"
-            for other in get_args(RecipeName)
+            f"{name}: {', '.join(recipe.variant for recipe in RECIPES if recipe.name == name) or 'every variant'}"
+            for name in get_args(RecipeName)
         )
         raise InputError(f"--recipe {name} is not for --variant {variant}. Variants by recipe: {pairs}")
     return recipe

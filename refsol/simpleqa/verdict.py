@@ -58,6 +58,14 @@ _STATED = re.compile(
     rf"(?P<value>(?:\*|{_QUOTE})*(?:{_NO_ATTEMPT}|{_WRONG}|correct)(?:\*|{_QUOTE})*)(?=[.!](?:\s|$)|[ \t]*$)",
     re.IGNORECASE | re.MULTILINE,
 )
+# A letter and a word, with punctuation between them: `B: INCORRECT`, `(B) INCORRECT`, `INCORRECT (B)`.
+_BETWEEN = r"[\s*:：.,=()\[\]\"'`“”–—-]+"
+_LETTER_AND_WORD = tuple(
+    re.compile(pattern, re.DOTALL)
+    for pattern in (rf"(?P<letter>[ABC]){_BETWEEN}(?P<word>\w.*)", rf"(?P<word>\w.*?){_BETWEEN}(?P<letter>[ABC])")
+)
+_LONGEST_PAIR = 40
+"""Characters of a letter with its word. Longer texts say more."""
 _DECORATION = " \t\r\n\f\v*.(),\"'`“”„‟‘’‚«»"
 
 
@@ -134,8 +142,23 @@ def _stated(text: str) -> Iterator[str]:
 
 def _bare(text: str) -> str | None:
     core = text.strip(_DECORATION)
-    match = _LABEL.fullmatch(core)
-    return match.lastgroup if match else LETTERS.get(core)
+    if (match := _LABEL.fullmatch(core)) is not None:
+        return match.lastgroup
+    if (stated := _letter_and_word(core)) is not None:
+        return stated[0] if stated[0] == stated[1] else None
+    return LETTERS.get(core)
+
+
+def _letter_and_word(core: str) -> tuple[str, str | None] | None:
+    """The labels of the letter and of the word in `B: INCORRECT` or `INCORRECT (B)`; None for any other text."""
+    if len(core) > _LONGEST_PAIR:
+        return None
+    for pattern in _LETTER_AND_WORD:
+        match = pattern.fullmatch(core)
+        word = _LABEL.fullmatch(match["word"].strip(_DECORATION)) if match else None
+        if match and word:
+            return LETTERS[match["letter"]], word.lastgroup
+    return None
 
 
 def _one_label(value: Any) -> str | None:
@@ -143,8 +166,9 @@ def _one_label(value: Any) -> str | None:
         value = value[0]
     if not isinstance(value, str):
         return None
-    if value.strip(_DECORATION) in LETTERS:
-        return LETTERS[value.strip(_DECORATION)]
+    core = value.strip(_DECORATION)
+    if core in LETTERS or _letter_and_word(core) is not None:  # a letter with another letter's word is no label
+        return _bare(value)
     matches = list(_LABEL.finditer(value))
     if len({match.lastgroup for match in matches}) != 1:
         return None
@@ -179,7 +203,9 @@ def _strict(reply: str) -> str:
 def _autorater(reply: str) -> str:
     """As SimpleQA Verified's notebook: a reply without a capital letter is A if it contains `correct`, in any case."""
     match = re.search("[ABC]", reply)
-    return match[0] if match else "A" if "CORRECT" in reply.upper() else "C"
+    if match:
+        return match[0]
+    return "A" if "CORRECT" in reply.upper() else "C"
 
 
 _READERS: dict[Rule, Callable[[str], str | None]] = {

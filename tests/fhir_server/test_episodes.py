@@ -19,7 +19,7 @@ import pytest
 from fhir_server import Request, Server
 from fhir_server.__main__ import main
 from fhir_server.access import Access
-from fhir_server.episodes import Episodes, Record, ServerWithEpisodes, Stored
+from fhir_server.episodes import Episodes, Record, ServerWithEpisodes, StoredVersion
 
 PATIENT = {"resourceType": "Patient", "id": "a", "name": [{"family": "Smith"}]}
 BASIC = {"resourceType": "Basic", "code": {"text": "x"}}
@@ -105,7 +105,7 @@ def test_every_version_that_a_request_stores_is_logged(episodes: Episodes) -> No
     made, changed, deleted = (one.stored[0] for one in record.exchanges[:3])
     assert (made.resource or {})["code"] == {"text": "x"}
     assert (changed.resource or {})["active"] is True
-    assert deleted == Stored("Basic", number, 2, None)
+    assert deleted == StoredVersion("Basic", number, 2, None)
     assert deleted.resource is None
 
 

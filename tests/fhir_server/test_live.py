@@ -12,14 +12,15 @@ from fhir_server import Request, Response, Server
 from fhir_server.clock import SteppingClock
 from tests.shared_data import DATA, read_xz
 from tools.hapi_diff.client import HELD_HEADERS, blanked
+from tools.hapi_diff.record import RECORDINGS
 from tools.hapi_diff.servers import without_given_ids
 
 BASE = "http://localhost:8080/fhir"
 JSON = [("Content-Type", "application/fhir+json")]
 
 
-@pytest.fixture(scope="module")
-def differences() -> list[str]:
+def differences(recording: str) -> list[str]:
+    """What differs between the answers here and those of a recording, in a server with the recorded data."""
     found = []
     with Server.open(None) as server:
         server.context.clock = SteppingClock(
@@ -29,7 +30,7 @@ def differences() -> list[str]:
             resource = json.loads(line)
             target = f"/fhir/{resource['resourceType']}/{resource['id']}"
             assert server.handle(Request("PUT", target, JSON, line.encode())).status == 201
-        for line in read_xz(DATA / "hapi" / "live.jsonl.xz").splitlines():
+        for line in read_xz(DATA / "hapi" / recording).splitlines():
             row = json.loads(line)
             answer = send(server, row["request"])
             found += difference(row, answer)
@@ -57,5 +58,6 @@ def difference(row: dict[str, Any], answer: Response) -> list[str]:
     return [] if given == wanted["headers"] else [f"{name}: headers {given} for {wanted['headers']}"]
 
 
-def test_every_answer_is_hapis(differences: list[str]) -> None:
-    assert differences == []
+@pytest.mark.parametrize("recording", RECORDINGS.values())
+def test_every_answer_is_hapis(recording: str) -> None:
+    assert differences(recording) == []

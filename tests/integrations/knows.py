@@ -12,14 +12,14 @@ class Knows(medagent.Model):
 
     async def complete(self, messages, **_):
         prompt = messages[0].content
-        if TASK.instruction not in prompt:
+        if TASK.text not in prompt:
             return medagent.Completion("FINISH([])")
         if "Its base is " in prompt:
             base = prompt.partition("Its base is ")[2].partition(" ")[0]
             token = prompt.partition("Bearer ")[2].partition("`")[0]
             async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as client:
-                found = (await client.get(f"{base}/Patient?identifier={TASK.eval_MRN}")).json()
+                found = (await client.get(f"{base}/Patient?identifier={TASK.patient}")).json()
             return medagent.Completion(f'FINISH(["{found["entry"][0]["resource"]["id"]}"])')
         if len(messages) == 1:
-            return medagent.Completion(f"GET http://localhost:8080/fhir/Patient?identifier={TASK.eval_MRN}")
-        return medagent.Completion(f'FINISH(["{TASK.eval_MRN}"])')
+            return medagent.Completion(f"GET http://localhost:8080/fhir/Patient?identifier={TASK.patient}")
+        return medagent.Completion(f'FINISH(["{TASK.patient}"])')

@@ -26,7 +26,7 @@ def right_calls() -> dict[str, tuple[str, list[Call]]]:
     """The reference agent's calls by item, with its question."""
     report = medagent.run_sync("medagentbench", agent="reference", version="v1", limit=ITEMS, round="right")
     toolbox = Toolbox.of(load_protocol("tools"), "http://localhost:8080/fhir")
-    questions = {task.id: task.instruction for task in medagent.tasks(version="v1")}
+    questions = {task.id: task.text for task in medagent.tasks(version="v1")}
     return {
         row.task_id: (questions[row.task_id], [toolbox.call(t.content) for t in row.transcript if t.role == "agent"])
         for row in medagent.load_run(report.folder).rows()

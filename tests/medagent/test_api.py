@@ -22,6 +22,8 @@ PUBLIC = [
     "AgentContext",
     "Benchmark",
     "Check",
+    "ClinicalBenchmark",
+    "ClinicalSettings",
     "compare",
     "Comparison",
     "Completion",
@@ -55,6 +57,7 @@ PUBLIC = [
     "Say",
     "Score",
     "serve_episodes",
+    "set_score",
     "SessionEndedError",
     "single_turn",
     "StopRunError",
@@ -176,7 +179,7 @@ def test_an_episode_in_one_call() -> None:
             reply = await e.call("get_patient", {"identifier": e.task.mrn})
             assert '"resourceType": "Patient"' in reply
             assert "unknown tool 'nothing'" in await e.call("nothing", {})
-            await e.act("FINISH([48])")
+            await e.act("FINISH([35])")
             assert (e.done, e.outcome.status, e.verdict().correct) == (True, "completed", True)
             with pytest.raises(SessionEndedError, match="has ended"):
                 await e.act("FINISH([67])")
@@ -204,7 +207,7 @@ def test_episodes_of_a_group_do_not_meet() -> None:
     async def sample(number: int) -> bool | None:
         async with medagent.episode("task2_1", key=f"sample {number}") as e:
             e.reset()
-            await e.act(f"FINISH([{47 + number % 2}])")
+            await e.act(f"FINISH([{34 + number % 2}])")
             return e.verdict().correct
 
     async def group() -> list[bool | None]:

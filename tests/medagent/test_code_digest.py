@@ -214,5 +214,5 @@ def test_models_take_arguments_too(cell: Notebook) -> None:
     says = cell.names["Says"]
     for model in (partial(says, text="FINISH([1])"), says(text="FINISH([1])")):
         report = medagent.run_sync(model=model, types=("task2",), per_type=1, overwrite=True)
-        assert next(iter(medagent.load_run(report.folder).rows())).answer == "[1]"  # type: ignore[attr-defined]
+        assert next(iter(medagent.load_run(report.folder).rows())).answer == "[1]"  # type: ignore[attr-defined]  # rows have an answer here
     assert model.text == "FINISH([1])", "whoever made it closes it"  # type: ignore[attr-defined]  # a move that has text

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.command import medagent
-from tests.loopback import ModelServer, status
+from tests.loopback import ModelServer, chat_json, status
 from tests.medagent.fhir_data.live import Fault, LiveServer
 from tests.medagent.fhir_data.people import ward
 
@@ -56,7 +57,8 @@ def test_a_server_and_a_model_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with LiveServer(ward(2, 3)) as server, ModelServer(reply="ok") as model:
         ran = medagent("doctor", "--fhir", server.url, "--model", "any", "--base-url", model.url)
-        assert [call.body["max_tokens"] for call in model.calls] == [1]
+        assert [call.body["max_tokens"] for call in model.calls] == [1, 300]
+        assert [len(call.body.get("tools", [])) for call in model.calls] == [0, 1]
     assert ran.code == 0, ran.out
     said = lines(ran.out)
     assert "2 Patient, 6 Observation, searches are answered" in said[f"FHIR server {server.url}"]
@@ -73,7 +75,7 @@ def test_a_server_and_a_model_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> 
             (400, b'{"issue":[{"diagnostics":"not for you"}]}'),
             "status 400 for /Patient?_summary=count: not for",
         ),
-        ("Patient", (403, b"{}"), "answers 403: the token is not accepted"),
+        ("Patient", (403, b"{}"), "answers 403: it requires a token"),
         ("Patient", (200, b"{}"), "does not contain a total"),
         ("code=", (200, b'{"resourceType":"OperationOutcome"}'), "is not a Bundle"),
     ],
@@ -85,6 +87,14 @@ def test_a_server_that_fails_a_check_is_named(where: str, answer: Fault, message
     line = lines(ran.out)[f"FHIR server {server.url}"]
     assert line.startswith("FAIL ")
     assert message in line
+
+
+def test_a_token_that_is_not_accepted_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDAGENT_FHIR_TOKEN", "expired")
+    with LiveServer(answers=lambda _, target: (403, b"{}") if "Patient" in target else None) as server:
+        ran = medagent("doctor", "--fhir", server.url)
+    assert ran.code == 1
+    assert "answers 403: the token is not accepted" in lines(ran.out)[f"FHIR server {server.url}"]
 
 
 def test_a_server_that_is_away_must_be_mended() -> None:
@@ -160,3 +170,27 @@ def test_a_folder_that_cannot_be_written_and_a_damaged_data_set_must_be_mended(t
     said = lines(ran.out)
     assert said["results folder"].startswith("FAIL results folder: results: cannot be written")
     assert f"FAIL data sets: {damaged}:1: [0].instruction: is missing" in said["data sets"]
+
+
+def test_what_a_server_serves_is_said() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "clock", "arguments": "{}"}}
+
+    def reply(request: dict[str, Any]) -> dict[str, Any]:
+        completion = {**chat_json("ok", request), "model": "/srv/tiny.gguf"}
+        if request.get("tools"):
+            completion["choices"][0]["message"]["tool_calls"] = [call]
+        return completion
+
+    with ModelServer(reply, stated={"/props": {"n_ctx": 4096}}) as server:
+        out = lines(medagent("doctor", "--model", "any", "--base-url", server.url).out)
+    assert out["model any"].endswith("; served as tiny.gguf (asked for any); window 4,096 tokens")
+    assert out["tools of any"] == "ok   tools of any: called clock"
+    with ModelServer("ok") as server:
+        out = lines(medagent("doctor", "--model", "any", "--base-url", server.url).out)
+    assert out["model any"].endswith("(asked for any); window not stated")
+    assert "the reply contains no call" in out["tools of any"]
+    refusal = status(500, message="tools param requires --jinja flag")
+    with ModelServer("ok", faults=[None, refusal]) as server:
+        out = lines(medagent("doctor", "--model", "any", "--base-url", server.url).out)
+    assert "ok   tools of any: not available (" in out["tools of any"]
+    assert "use --protocol text" in out["tools of any"]

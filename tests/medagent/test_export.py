@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset, records
 from tests.command import medagent
 from tests.medagent.benchmarks.medagentbench.runs import run
 
@@ -30,9 +31,12 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_official_files_grade_as_the_run(exported: Path, name: str, tmp_path: Path) -> None:
     own = json.loads((exported.parent / "v2_r1_constant" / "grade.json").read_text())
     # v1 or v2 is told from the numbers, which a part of a task set does not prove: the task file is named.
-    tasks = Path(__file__).parents[2] / "medagent/benchmarks/medagentbench/tasks/data/synthetic/test_data_v2.json"
-    key = tasks.with_name("key_v2.json")
-    found = medagent("grade", exported / name, "--tasks", tasks, "--key", key, "--json")
+    bundled, tasks = load_dataset("synthetic", "v2"), tmp_path / "tasks.json"
+    tasks.write_text(json.dumps(records(bundled)), encoding="utf-8")
+    key = bundled.reads
+    alone = tmp_path / name  # its run.json names the set, and not this file of its tasks
+    alone.write_bytes((exported / name).read_bytes())
+    found = medagent("grade", alone, "--tasks", tasks, "--key", key, "--json")
     graded = json.loads(found.out)
     assert graded["overall"] == own["overall"]
     assert [(one["task_id"], one["correct"]) for one in graded["items"]] == [

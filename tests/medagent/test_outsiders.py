@@ -138,7 +138,7 @@ def test_harbor_has_a_folder_a_task_and_its_verifier_grades(tmp_path: Path) -> N
     assert (item.id, item.target) == ("B4", "[1985]")
     with grader:
         row: Any = medagent.EpisodeRow(unit="B4#1", status="completed", task_id="B4", answer="[1985]")
-        assert grader.score(item, row).correct is True  # type: ignore[union-attr]
+        assert grader.score(item, row).correct is True  # type: ignore[union-attr]  # the item is graded
 
 
 def test_mcp_clients_play_its_tasks(tmp_path: Path) -> None:

@@ -191,3 +191,72 @@ def test_show_prints_the_reported_verdict_of_a_run_whose_data_is_gone(tmp_path: 
     )
     shown = medagent("show", folder, "1+1", "--benchmark", f"{tmp_path}/sums.py:Sums")
     assert (shown.code, "verdict: right" in shown.out) == (0, True), shown
+
+
+QUIZ = """
+import json
+from pathlib import Path
+
+import medagent
+
+
+class Quiz(medagent.Benchmark):
+    name = "quiz"
+    Settings = medagent.RunSettings
+    row = medagent.ReplyRow
+
+    def items(self, source):
+        LINES
+
+    def grader(self, source, rules):
+        return QuizGrader()
+
+    async def plan(self, settings, say):
+        return medagent.single_turn(self, settings)
+
+
+class QuizGrader(medagent.Grader):
+    def score(self, item, row, judged=None):
+        return medagent.Score(correct=row.reply == item.target)
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "bad", "problem"),
+    [
+        (
+            'return [medagent.Item(**json.loads(one)) for one in Path("quiz.jsonl").read_text().splitlines()]',
+            '{"id": ',
+            "JSONDecodeError: Expecting value: line 1 column 8 (char 7) (quiz.py:14, quiz.jsonl)",
+        ),
+        (
+            'with open("quiz.jsonl") as file:\n            return [medagent.Item(**json.loads(line)) for line in file]',
+            '{"id": "b", "answer": "x"}',
+            "TypeError: Item.__init__() got an unexpected keyword argument 'answer' (quiz.py:15, quiz.jsonl)",
+        ),
+        (
+            'rows = map(json.loads, Path("quiz.jsonl").read_bytes().splitlines())\n        '
+            'return [medagent.Item(id=row["id"], target=row["target"], question="?") for row in rows]',
+            '{"id": "b"}',
+            "KeyError: 'target' (quiz.py:15, quiz.jsonl)",
+        ),
+    ],
+)
+def test_an_error_while_items_are_read_names_the_code_and_the_data(
+    read: str, bad: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("quiz.py").write_text(QUIZ.replace("LINES", read), "utf-8")
+    Path("quiz.jsonl").write_text('{"id": "a", "question": "?", "target": "x"}\n', "utf-8")
+    Path("replies.json").write_text('{"*": ["x"]}', "utf-8")
+    run = ("run", "quiz.py:Quiz", "--model", "scripted:replies.json", "--quiet")
+    assert medagent(*run).code == 0
+    (folder,) = Path("results").iterdir()
+    with Path("quiz.jsonl").open("a") as file:
+        file.write(f"{bad}\n")
+    own = ("--benchmark", "quiz.py:Quiz")
+    for words in (run, ("grade", folder, *own), ("leaderboard", folder, *own), ("report", folder, *own)):
+        ran = medagent(*words)
+        assert (ran.code, ran.err) == (1, f"medagent: quiz.py:Quiz: {problem}\n"), words
+    shown = medagent("show", folder, *own)
+    assert (shown.code, shown.err.count("\n"), problem in shown.err) == (0, 1, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import string
+from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -27,6 +28,49 @@ def test_a_secret_is_hidden_in_its_quoted_forms(form: object) -> None:
     remember(SECRET)
     assert callable(form)
     assert hide(f"before {form(SECRET)} after") == "before *** after"
+
+
+ENCODINGS = {
+    "percent": lambda text: "".join(f"%{octet:02X}" for octet in text.encode()),
+    "hexadecimal": lambda text: text.encode().hex(),
+    "Python": lambda text: "".join(f"\\x{octet:02x}" for octet in text.encode()),
+    "JSON": lambda text: "".join(f"\\u{ord(character):04x}" for character in text),
+    "HTML": lambda text: "".join(f"&#{ord(character)};" for character in text),
+    "HTML, hexadecimal": lambda text: "".join(f"&#x{ord(character):X};" for character in text),
+}
+CASES = [str, str.upper, str.lower, str.swapcase]
+LONG, LETTERS = "sk-Proj-0123456789abcdEFGH", "Plaintex"
+
+
+@pytest.mark.parametrize("secret", [LONG, LETTERS])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_secret_is_hidden_in_every_encoding_and_case(encoding: str, secret: str) -> None:
+    remember(secret)
+    for inner in CASES:
+        for outer in CASES:
+            assert hide(f"before {outer(ENCODINGS[encoding](inner(secret)))} after") == "before *** after"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_secret_is_hidden_in_another_case(case: Callable[[str], str]) -> None:
+    remember(LONG)
+    assert hide(f"key {case(LONG)}.") == "key ***."
+
+
+@pytest.mark.parametrize("space", [" ", "\n", "  \t"])
+@pytest.mark.parametrize("form", [str, ENCODINGS["hexadecimal"], lambda text: base64.b64encode(text.encode()).decode()])
+def test_white_space_hides_no_long_secret(space: str, form: Callable[[str], str]) -> None:
+    remember(LONG)
+    shown = hide(f"before {space.join(form(LONG))} after")
+    assert shown.startswith("before ***")
+    assert len(shown) < 25
+
+
+def test_ordinary_words_stay_with_a_key_of_few_letters() -> None:
+    remember("carefree")
+    words = "Take care: free text, CAREFREE days, care free, care-free. Magnesium, medication."
+    assert hide(words) == words
+    assert hide("the key carefree") == "the key ***"
 
 
 @given(before=st.binary(max_size=7), after=st.binary(max_size=7), key=st.text(string.ascii_letters + "-_", min_size=8))

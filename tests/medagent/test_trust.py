@@ -96,7 +96,7 @@ def test_no_command_imports_what_a_run_names_as_agent_or_model(planted: Path, wo
 
 
 OUTSIDE = {
-    "medagentbench": ("ehr", "tasks-file", "dataset"),
+    "medagentbench": ("ehr", "dataset"),
     "promptcblue": ("data", "gold"),
     "psb-300": ("dataset",),
 }

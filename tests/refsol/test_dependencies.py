@@ -18,6 +18,7 @@ PYDANTIC = {
     "schema.py",
     "medagentbench/recorded.py",
     "medagentbench/_key.py",
+    "medagentbench/formats.py",
     "imapscore/records.py",
 }
 """The modules that read files into pydantic models."""

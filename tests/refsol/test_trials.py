@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from refsol.intervals import stratified_wilson
+from refsol.intervals import Value, share_interval
 from refsol.trials import by_type, flipping, rates, reliability
 
 FOUR_TRIALS = {
@@ -39,17 +39,16 @@ def test_one_trial_has_wilsons_interval() -> None:
         assert (interval.low, interval.high) == pytest.approx((0.4902, 0.9433), abs=5e-5)
 
 
-def test_the_intervals_of_trials_are_those_of_the_rate_and_know_types_and_units() -> None:
+def test_the_intervals_of_trials_are_those_of_the_rate_and_know_types_and_patients() -> None:
     trials = {f"t{number % 5}_{number}": [number % 5 < 3, number % 2 == 0, number % 3 == 0] for number in range(60)}
     types = {task: task[:2] for task in trials}
     alone, typed = rates(trials), rates(trials, types)
-    whole = stratified_wilson(
-        [[(sum(one), 3) for task, one in trials.items() if types[task] == kind] for kind in set(types.values())]
-    )
+    whole = share_interval(Value(types[task], task, task, (sum(right), 3)) for task, right in trials.items())
     assert (typed.at_intervals[0].low, typed.at_intervals[0].high) == pytest.approx((whole.low, whole.high))
-    pairs = rates(trials, None, {task: str(number // 2) for number, task in enumerate(trials)})
-    assert pairs.at == alone.at
-    assert pairs.hat_intervals != alone.hat_intervals
+    shared = rates(trials, None, {task: str(number % 10) for number, task in enumerate(trials)})
+    assert shared.at == alone.at
+    for wide, narrow in zip(shared.hat_intervals, alone.hat_intervals, strict=True):
+        assert wide.low < narrow.low < narrow.high < wide.high
 
 
 def test_tasks_with_fewer_trials_count_with_those_they_have() -> None:

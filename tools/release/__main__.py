@@ -21,6 +21,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from tools import repository
 from tools.pythons import newest, version_of
 from tools.release.tried import ReleaseError, expect, try_alone, try_launchers, try_wheel
 
@@ -99,6 +100,10 @@ def check(sdist: Path, wheel: Path) -> None:
         for name in ("LICENSE", "CHANGELOG.md", "CITATION.cff", "tests/test_docs.py", "docs/README.md")
         if name not in names
     ]
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "skills").rglob("*.md")]
+    missing += [
+        name for name in (f"medagent/{page.relative_to(ROOT).as_posix()}" for page in pages) if name not in files
+    ]
     expect(not missing, f"not packed: {', '.join(missing)}")
     size = wheel.stat().st_size
     expect(size <= LARGEST, f"{wheel.name} is {size:,} bytes, more than {LARGEST:,}")
@@ -137,20 +142,8 @@ def said(step: str, outcome: str) -> None:
 
 def left_to_do(sdist: Path, wheel: Path) -> str:
     """What no program may do."""
-    listing = (
-        "git",
-        "grep",
-        "--files-with-matches",
-        "--untracked",
-        "--word-regexp",
-        "OWNER",
-        "--",
-        ".",
-        ":!tools/release",
-    )
-    owner = run(*listing, cwd=ROOT).split()
     version = wheel.name.split("-")[1]
-    todo = ["replace OWNER in pyproject.toml, and run: python -m tools.repository"] if owner else []
+    todo = [] if repository.address() else ["write the repository's address: python tools/repository.py ADDRESS"]
     todo += [
         f"date {version} in CHANGELOG.md and CITATION.cff, and commit",
         f"tag the commit v{version} and push the tag",

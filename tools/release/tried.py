@@ -51,6 +51,7 @@ def try_wheel(python: Path, wheel: Path, folder: Path) -> str:
     inside(empty, medagent, "report", "results/v2_r1_reference", "-o", "report.html")
     expect((empty / "report.html").stat().st_size > 10_000, "medagent report wrote next to nothing")
     inside(empty, medagent, "doctor")
+    expect(inside(empty, medagent, "docs", "models").startswith("# Models"), "medagent docs does not find its pages")
     inside(empty, own, "-m", "fhir_server", "--help")
     pip(own, "--constraint", constraints, *FOR_TESTS)
     shutil.copytree(EXAMPLE, empty / "fhir-client", ignore=shutil.ignore_patterns("__pycache__", ".pytest_cache"))

@@ -11,7 +11,7 @@ from fhir_server.search.kinds.kind import (
     Amount,
     IndexRows,
     Kind,
-    Scope,
+    SearchScope,
     TableRow,
     ValueExtractor,
     by_type,
@@ -55,7 +55,7 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
     return [(numbers[name], row_id, value) for name, value in rows]
 
 
-def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
+def conditions(scope: SearchScope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
     """The condition that a number of the resource matches one of the values."""
     return compared(scope, parameter, "numbers", [Amount(*prefixed(unescape(value))) for value in criterion.values])
 

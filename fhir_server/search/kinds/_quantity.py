@@ -14,12 +14,13 @@ from fhir_server.search.kinds.kind import (
     Amount,
     IndexRows,
     Kind,
-    Scope,
+    SearchScope,
     TableRow,
     ValueExtractor,
     by_type,
     compared,
     prefixed,
+    unless_blank,
 )
 from fhir_server.search.parameters import SearchParameter
 from fhir_server.wire.json_values import Json
@@ -64,12 +65,12 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
     return [(numbers[name], row_id, value, system, code) for name, value, system, code in rows]
 
 
-def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
+def conditions(scope: SearchScope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
     """The condition that a quantity of the resource matches one of the values. In HAPI, the prefix of the first value
     holds for all of them.
     """
     amounts = [_amount_of(value) for value in criterion.values]
-    return compared(scope, parameter, "quantities", [one._replace(prefix=amounts[0].prefix) for one in amounts])
+    return compared(scope, parameter, "quantities", [amount._replace(prefix=amounts[0].prefix) for amount in amounts])
 
 
 def _amount_of(text: str) -> Amount:
@@ -82,7 +83,7 @@ def _amount_of(text: str) -> Amount:
         test, args = " AND units = ?", (code,)
         if system:
             test, args = f"{test} AND system = ?", (code, names.number(system))
-    return Amount(*prefixed(text[:1] + unescape(number)), f"|{system}|{code}", test, args)
+    return Amount(*prefixed(unescape(text[:1] + number)), f"|{system}|{code}", test, args)
 
 
 KIND = Kind(
@@ -94,4 +95,5 @@ KIND = Kind(
     table_rows,
     sort_key="value",
     named="system",
+    cleaned=unless_blank,
 )

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from fhir_server.errors import FhirError
 from fhir_server.search._element_paths import ElementPath
 from fhir_server.search.condition import Condition, Criterion, either, split
-from fhir_server.search.kinds.kind import Extractor, IndexRows, Kind, Scope, TableRow, each
+from fhir_server.search.kinds.kind import Extractor, IndexRows, Kind, SearchScope, TableRow, each
 from fhir_server.search.parameters import SearchParameter
 from fhir_server.wire.json_values import Json
 
@@ -43,7 +43,7 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
     return [(numbers[name], row_id, latitude, longitude) for name, latitude, longitude in rows]
 
 
-def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
+def conditions(scope: SearchScope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
     """The condition that the resource is near one of the positions."""
     parts: list[str] = []
     args: list[object] = [scope.number(parameter.name)]

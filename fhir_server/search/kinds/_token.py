@@ -18,7 +18,18 @@ from fhir_server.search._join_order import CODE, SYSTEM, SYSTEM_AND_CODE
 from fhir_server.search.condition import Condition, Criterion, either, escaped, split, unescape
 from fhir_server.search.hashing import index_hash
 from fhir_server.search.kinds import string
-from fhir_server.search.kinds.kind import TEXTS, Extractor, IndexRows, Kind, Scope, TableRow, ValueExtractor, each
+from fhir_server.search.kinds.kind import (
+    OTHER_PRIMITIVES,
+    TEXTS,
+    Extractor,
+    IndexRows,
+    Kind,
+    SearchScope,
+    TableRow,
+    ValueExtractor,
+    each,
+    spelled,
+)
 from fhir_server.search.parameters import SearchParameter
 from fhir_server.terminology import Library, NotExpandable, concepts, expand
 from fhir_server.wire.http import escape
@@ -38,8 +49,8 @@ def _text(rows: IndexRows, name: str, value: Json) -> None:
     add(rows, name, None, value)
 
 
-def _boolean(rows: IndexRows, name: str, value: Json) -> None:
-    add(rows, name, None, "true" if value else "false")
+def _primitive(rows: IndexRows, name: str, value: Json) -> None:
+    add(rows, name, None, spelled(value))
 
 
 def _coding(rows: IndexRows, name: str, value: Json) -> None:
@@ -75,22 +86,22 @@ _EXTRACTORS: Final[dict[str, ValueExtractor]] = {
     "Coding": _coding,
     "Identifier": _identifier,
     "ContactPoint": _identifier,
-    "boolean": _boolean,
     **dict.fromkeys(TEXTS, _text),
+    **dict.fromkeys(OTHER_PRIMITIVES, _primitive),
 }
 
 
 def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None:
     """The extractor of codes, identifiers, booleans and texts."""
-    one = _enumerated(path.codes) if path.codes else _EXTRACTORS.get(path.type_name)
-    return each(parameter.name, one) if one else None
+    extract = _enumerated(path.codes) if path.codes else _EXTRACTORS.get(path.type_name)
+    return each(parameter.name, extract) if extract else None
 
 
 def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
     return [(numbers[name], value, row_id, system) for name, system, value in rows]
 
 
-def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
+def conditions(scope: SearchScope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
     """The condition that the resource contains one of the codes."""
     number, modifier = scope.number(parameter.name), criterion.modifier
     if modifier == "of-type":
@@ -118,7 +129,7 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     return [condition]
 
 
-def _by_value_set(scope: Scope, name: str, values: Sequence[str], *, within: bool) -> Condition:
+def _by_value_set(scope: SearchScope, name: str, values: Sequence[str], *, within: bool) -> Condition:
     """The condition that the resource contains a code in one of the value sets, or a code that is in none of them.
 
     All codes are one argument (JSON), since they may be more than SQLite's maximum number of arguments.
@@ -139,7 +150,9 @@ def _by_value_set(scope: Scope, name: str, values: Sequence[str], *, within: boo
     return Condition("tokens", where, args, f"{_SYSTEM_TEXT} || char(1) || value", 3, access=access)
 
 
-def _in_hierarchy(scope: Scope, parameter: SearchParameter, values: Sequence[str], *, above: bool) -> Sequence[str]:
+def _in_hierarchy(
+    scope: SearchScope, parameter: SearchParameter, values: Sequence[str], *, above: bool
+) -> Sequence[str]:
     """The codes with all codes above or below them in their code systems. Unknown codes are left out.
 
     Raises:
@@ -162,8 +175,8 @@ def _in_hierarchy(scope: Scope, parameter: SearchParameter, values: Sequence[str
         known = concepts(scope.library.code_system(system) or {})
         if code not in known:
             continue
-        others = known[code].above if above else [one for one, concept in known.items() if code in concept.above]
-        listed += [f"{escaped(system)}|{escaped(one)}" for one in (code, *others)]
+        others = known[code].above if above else [below for below, concept in known.items() if code in concept.above]
+        listed += [f"{escaped(system)}|{escaped(member)}" for member in (code, *others)]
     return listed
 
 
@@ -178,7 +191,7 @@ def _codes(library: Library, url: str) -> list[tuple[str, str]]:
     if value_set is None:
         raise FhirError(404, f"HAPI-2024: Unknown ValueSet: {escape(url)}")
     try:
-        return [(one.system, one.code) for one in expand(value_set, library)] if "compose" in value_set else []
+        return [(coded.system, coded.code) for coded in expand(value_set, library)] if "compose" in value_set else []
     except NotExpandable as error:
         raise FhirError(400, f"HAPI-0888: The codes of the ValueSet {url} cannot be listed: {error}") from error
 
@@ -214,6 +227,12 @@ def cleaned(value: str) -> str:
     return "" if stripped.replace(" ", "") == "|" else stripped
 
 
+def _sort_key(missing: str) -> str:
+    """SQL for the system, then the code. `missing` stands for one that is missing, which comes last."""
+    system = f"coalesce(nullif({_SYSTEM_TEXT}, ''), {missing})"
+    return f"{system} || char(1) || coalesce(nullif(value, ''), {missing})"
+
+
 KIND = Kind(
     "token",
     conditions,
@@ -221,7 +240,8 @@ KIND = Kind(
     ("param", "value", "row_id", "system"),
     extractor,
     table_rows,
-    sort_key=f"{_SYSTEM_TEXT} || '|' || value",
+    sort_key=_sort_key("char(1114111)"),
+    sort_key_descending=_sort_key("''"),
     named="system",
     cleaned=cleaned,
 )

@@ -1,4 +1,6 @@
-"""URIs. A value matches the same URI; `:below` also those that begin with it, `:above` those that it begins with."""
+"""URIs. A value matches the same URI; with `:below` also those that begin with it, with `:above` those that it begins
+with, whole segments or not.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,15 @@ from typing import Final, TypeAlias
 
 from fhir_server.search import names
 from fhir_server.search.condition import AFTER_ALL, Condition, Criterion, either, placeholders, unescape
-from fhir_server.search.kinds.kind import TEXTS, IndexRows, Kind, Scope, TableRow, by_type
+from fhir_server.search.kinds.kind import TEXTS, IndexRows, Kind, SearchScope, TableRow, by_type, unless_blank
 from fhir_server.search.parameters import SearchParameter
 from fhir_server.wire.json_values import Json
 
 Row: TypeAlias = tuple[str, str]
 """Parameter, URI."""
+LONGEST = 500
+"""`:above` matches URIs up to this length, as HAPI's index does."""
+_TEXT: Final = names.text("value")
 _BETWEEN: Final = names.where("value", "names.text >= ? AND names.text < ?")
 _OF_REQUEST: Final = names.where("value", "substr(names.text, instr(names.text, '#')) = ?")
 
@@ -26,7 +31,7 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
     return [(numbers[name], value, row_id) for name, value in rows]
 
 
-def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
+def conditions(scope: SearchScope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
     """The condition that the resource contains one of the URIs."""
     number, modifier = scope.number(parameter.name), criterion.modifier
     if parameter.name == "_source" and not modifier:
@@ -38,13 +43,15 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
             parts.append(_BETWEEN)
             args += (value, value + AFTER_ALL)
         elif modifier == "above":
-            above = _prefixes(value)
+            above = [value[:end] for end in range(1, min(len(value), LONGEST) + 1)]
             parts.append(f"value IN ({placeholders(above)})")
             args += map(names.number, above)
         else:
             parts.append("value = ?")
             args.append(names.number(value))
-    return [Condition("uris", f"param = ? AND {either(parts)}", tuple(args), "", 2)]
+    in_order = modifier in ("above", "below") and not parameter.name.startswith("_")
+    order = _TEXT if in_order else ""
+    return [Condition("uris", f"param = ? AND {either(parts)}", tuple(args), order, 2)]
 
 
 def _sources(number: int, values: Sequence[str]) -> Condition:
@@ -62,12 +69,11 @@ def _sources(number: int, values: Sequence[str]) -> Condition:
     return Condition("uris", f"param = ? AND {either([f'({part})' for part in parts])}", tuple(args), "", 2)
 
 
-def _prefixes(url: str) -> list[str]:
-    """The URL and the URLs above it: the URL cut at each slash of its path."""
-    start = url.find("//")
-    cuts = [i for i, letter in enumerate(url) if letter == "/" and i > (start + 1 if start >= 0 else 0)]
-    urls = [url, *(url[:i] for i in reversed(cuts)), *(url[: i + 1] for i in reversed(cuts))]
-    return list(dict.fromkeys(urls))[:200]
+def without_value(criterion: Criterion) -> list[Criterion]:
+    """An empty value is compared like any other; HAPI ignores it for `_profile` and `_source`."""
+    if criterion.name.startswith("_") or criterion.chain:
+        return []
+    return [Criterion(criterion.name, criterion.modifier, ("",))]
 
 
 KIND = Kind(
@@ -77,6 +83,8 @@ KIND = Kind(
     ("param", "value", "row_id"),
     by_type(dict.fromkeys(TEXTS, _uri)),
     table_rows,
-    sort_key=names.text("value"),
+    sort_key=_TEXT,
     named="value",
+    cleaned=unless_blank,
+    without_value=without_value,
 )

@@ -20,13 +20,13 @@ from typing import Final, NamedTuple, TypeAlias
 from fhir_server.errors import FhirError
 from fhir_server.resources.primitives import PrimitiveError, check_date
 from fhir_server.search._join_order import ANY_DATE, BETWEEN, DATED
-from fhir_server.search.condition import Condition, Criterion, either, of_type
+from fhir_server.search.condition import Condition, Criterion, either, of_type, unescape
 from fhir_server.search.kinds.kind import (
     LOWER,
     UPPER,
     IndexRows,
     Kind,
-    Scope,
+    SearchScope,
     TableRow,
     ValueExtractor,
     by_type,
@@ -111,19 +111,25 @@ def period_span(period: Json) -> Span | None:
 
 
 def timing_span(timing: Json) -> Span | None:
-    """The span of a Timing: from the first to the last of its events and the limits of its repetition."""
+    """The span of a Timing: from the first to the last of its events; without events, the limits of its repetition.
+
+    As in HAPI, the first moment is that of either, although the days are those of the events.
+    """
     bounds = (timing.get("repeat") or {}).get("boundsPeriod") or {}
-    dates = [date for date in (*timing.get("event", ()), bounds.get("start"), bounds.get("end")) if date is not None]
-    if not dates:
+    limits = sorted(span(date) for date in (bounds.get("start"), bounds.get("end")) if date is not None)
+    events = sorted(span(date) for date in timing.get("event", ()) if date is not None)
+    if events:
+        low = min(item.low for item in (*events[:1], *limits[:1]))
+        return Span(low, events[-1].high, events[0].low_day, events[-1].high_day)
+    if not limits:
         return None
-    spans = sorted(span(date) for date in dates)
-    return Span(spans[0].low, spans[-1].low, spans[0].low_day, spans[-1].low_day)
+    return Span(limits[0].low, limits[-1].low, limits[0].low_day, limits[-1].low_day)
 
 
 Row: TypeAlias = tuple[str, int, int, int, int]
 """Parameter, low and high (milliseconds since 1970, UTC), first and last day (yyyymmdd)."""
 
-_FORM = re.compile(r"\d{4}(?:-\d\d(?:-\d\d(T\d\d:\d\d(:[0-5]\d(\.\d{1,9})?)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?)?)?)?")
+_FORM = re.compile(r"\d{4}(?:-\d\d(?:-\d\d(T\d\d:\d\d(:[0-5]\d(\.\d+)?)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?)?)?)?")
 """A date in a query: its time, seconds and fraction. Like in HAPI, digits of other scripts are digits."""
 _DAY_PLACE: Final = 100_000_000
 _DAYS: Final = f"low_day * {_DAY_PLACE} + high_day"
@@ -167,7 +173,7 @@ class DateParam:
 
 def date_param(text: str) -> DateParam:
     """Reads a value in a query. A blank in it was a plus. Raises FhirError with HAPI-1882, 1883, 1925, 1940 or 1941."""
-    prefix, rest = prefixed(text.replace(" ", "+"))
+    prefix, rest = prefixed(unescape(text.replace(" ", "+")))
     match = _FORM.fullmatch(rest)
     try:
         if not match:
@@ -195,8 +201,14 @@ def invalid_date(text: str) -> FhirError:
 
 def _bounds(prefix: str, match: re.Match[str]) -> DateParam:
     time, seconds, fraction = match.groups()
-    first = span(re.sub(r"\d", lambda digit: str(int(digit[0])), match[0]))
-    width = 59_999 if time and not seconds else 999 if time and not fraction else 0
+    # HAPI reads as many digits of a second's fraction as there are; nine of them say all that it keeps.
+    written = match[0].replace(fraction, fraction[:10]) if fraction else match[0]
+    first = span(re.sub(r"\d", lambda digit: str(int(digit[0])), written))
+    width = 0  # in milliseconds, without the first
+    if time and not seconds:
+        width = 59_999
+    elif time and not fraction:
+        width = 999
     return DateParam(prefix, first.low_day, first.high_day, first.low, first.high + width, time is not None)
 
 
@@ -226,41 +238,52 @@ def _twice(number: str, which: str) -> FhirError:
     return FhirError(400, f"HAPI-{number}: Can not have multiple date range parameters for the same param{which}")
 
 
-def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
+def conditions(scope: SearchScope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
     """The condition that one index row matches all values, or any of them if they are alternatives."""
     values, any_of = criterion.values, not criterion.all_of
     params = [date_param(value) for value in values] if any_of else date_params(values)
     if parameter.name == "_lastUpdated":  # an instant in a column of the table of resources
-        where, args = _joined(params, "updated", "updated", timed=True, any_of=any_of)
+        compared = [_comparison(item, "updated", "updated", timed=True) for item in params]
+        where, args = _joined(compared, any_of=any_of)
         return [of_type(scope.resource_type, where, args, "updated", 5)]
-    timed = any(item.timed for item in params)
-    low, high = ("low", "high") if timed else ("low_day", "high_day")
-    where, args = _joined(params, low, high, timed, any_of=any_of)
+    # Each value by itself: one with a time is compared with instants, one without with days.
+    compared = [_comparison(item, *_columns(timed=item.timed), timed=item.timed) for item in params]
+    where, args = _joined(compared, any_of=any_of)
+    timed = next((item.timed for item in params if item.prefix in UPPER), params[0].timed)
+    low, high = _columns(timed=timed)
     order, tie = (low, f"{high}, ") if timed else (_DAYS, "")
-    if len(params) == 1 and params[0].prefix in ("gt", "ge", "eb"):
+    if (len(params) == 1 or not any_of) and all(item.prefix in ("gt", "ge", "eb") for item in params):
         order, tie = high, ""
-    elif not timed and (first := _first_day(params, any_of=any_of)):
+    elif not any(item.timed for item in params) and (first := _first_day(params, any_of=any_of)):
         where, args = f"{where} AND {_DAYS} >= ?", (*args, first * _DAY_PLACE)
-    access = DATED[params[0].prefix] if len(params) == 1 else ANY_DATE if any_of else BETWEEN
+    access = ANY_DATE if any_of else BETWEEN
+    if len(params) == 1:
+        access = DATED[params[0].prefix]
     args = (scope.number(parameter.name), *args)
     return [Condition("dates", f"param = ? AND {where}", args, order, 4, access=access, streams=True, tie=tie)]
 
 
 def _first_day(params: Sequence[DateParam], *, any_of: bool) -> int:
     """The first day on which a matching row can begin; 0 without a limit. Less of the index is then read."""
-    firsts = [one.first_day if one.prefix == "eq" else one.last_day + 1 for one in params if one.prefix in ("eq", "sa")]
+    firsts = [
+        param.first_day if param.prefix == "eq" else param.last_day + 1
+        for param in params
+        if param.prefix in ("eq", "sa")
+    ]
     return 0 if any_of else max(firsts, default=0)
 
 
-def _joined(
-    params: Sequence[DateParam], low: str, high: str, timed: bool, *, any_of: bool
-) -> tuple[str, tuple[int, ...]]:
-    compared = [_comparison(item, low, high, timed) for item in params]
+def _columns(*, timed: bool) -> tuple[str, str]:
+    """The columns of the first and last instant, or day."""
+    return ("low", "high") if timed else ("low_day", "high_day")
+
+
+def _joined(compared: Sequence[tuple[str, tuple[int, ...]]], *, any_of: bool) -> tuple[str, tuple[int, ...]]:
     tests = [f"({sql})" for sql, _ in compared]
     return either(tests) if any_of else " AND ".join(tests), tuple(bound for _, bounds in compared for bound in bounds)
 
 
-def _comparison(item: DateParam, low: str, high: str, timed: bool) -> tuple[str, tuple[int, ...]]:
+def _comparison(item: DateParam, low: str, high: str, *, timed: bool) -> tuple[str, tuple[int, ...]]:
     first, last = (item.low, item.high) if timed else (item.first_day, item.last_day)
     match item.prefix:
         case "eq":

@@ -51,10 +51,14 @@ TableRow: TypeAlias = tuple[Any, ...]
 
 TEXTS: Final = frozenset(("string", "markdown", "code", "id", "uri", "url", "canonical", "oid", "uuid"))
 """The primitive types with text values."""
+OTHER_PRIMITIVES: Final = frozenset(
+    ("boolean", "integer", "positiveInt", "unsignedInt", "decimal", "date", "dateTime", "instant", "time")
+)
+"""The other primitive types. A client's parameter of the type string or token finds them as they are written."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class SearchScope:
     """The input for making conditions: the type that is searched, the registry, and the library of value sets.
 
     `conditions` makes the conditions of the criteria of any type, for chains.
@@ -74,6 +78,11 @@ def _as_it_is(value: str) -> str:
     return value
 
 
+def unless_blank(value: str) -> str:
+    """The value, or "" if it is blank."""
+    return value if value.strip() else ""
+
+
 def _no_condition(criterion: Criterion) -> list[Criterion]:
     return []
 
@@ -85,7 +94,8 @@ class Kind:
     * `conditions` makes the conditions of a criterion.
     * `extractor` returns the function that indexes the values at the end of a path; None if they are not indexed.
     * `table_rows` makes rows of the index table from index rows, the parameters' numbers and the resource's number.
-    * `sort_key` is the SQL expression for `_sort`; empty if HAPI does not sort by this kind.
+    * `sort_key` is the SQL expression for `_sort`; empty if HAPI does not sort by this kind. `sort_key_descending` is
+      that of a descending sort, if it is another.
     * `named` is the column with the number of a text (`search.names`); `table_rows` puts the text there.
     * `cleaned` removes the parts of a value that HAPI ignores.
     * `without_value` makes the criteria for a parameter without a value.
@@ -95,12 +105,13 @@ class Kind:
     """
 
     name: str
-    conditions: Callable[[Scope, SearchParameter, Criterion], list[Condition]]
+    conditions: Callable[[SearchScope, SearchParameter, Criterion], list[Condition]]
     table: str = ""
     columns: tuple[str, ...] = ()
     extractor: Callable[[SearchParameter, ElementPath], Extractor | None] = lambda parameter, path: None
     table_rows: Callable[[list[Any], Mapping[str, int], int], list[TableRow]] = lambda rows, numbers, row_id: []
     sort_key: str = ""
+    sort_key_descending: str = ""
     named: str = ""
     cleaned: Callable[[str], str] = _as_it_is
     without_value: Callable[[Criterion], list[Criterion]] = _no_condition
@@ -112,18 +123,23 @@ def by_type(extractors: Mapping[str, ValueExtractor]) -> Callable[[SearchParamet
     """An `extractor` that depends only on the type of the values."""
 
     def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None:
-        one = extractors.get(path.type_name)
-        return each(parameter.name, one) if one else None
+        extract = extractors.get(path.type_name)
+        return each(parameter.name, extract) if extract else None
 
     return extractor
 
 
-def each(name: str, one: ValueExtractor) -> Extractor:
-    """An extractor that applies `one` to each value."""
+def spelled(value: Json) -> str:
+    """A primitive value as it is written in JSON."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def each(name: str, extract_value: ValueExtractor) -> Extractor:
+    """An extractor that applies `extract_value` to each value."""
 
     def extract(rows: IndexRows, values: list[Json]) -> None:
         for value in values:
-            one(rows, name, value)
+            extract_value(rows, name, value)
 
     return extract
 
@@ -161,7 +177,7 @@ class Amount(NamedTuple):
     args: tuple[object, ...] = ()
 
 
-def compared(scope: Scope, parameter: SearchParameter, table: str, amounts: Sequence[Amount]) -> list[Condition]:
+def compared(scope: SearchScope, parameter: SearchParameter, table: str, amounts: Sequence[Amount]) -> list[Condition]:
     """The condition that a row of a table of numbers matches one of the amounts."""
     parts: list[str] = []
     args: list[object] = [scope.number(parameter.name)]

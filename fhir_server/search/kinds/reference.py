@@ -11,7 +11,7 @@ from fhir_server.resources.references import target, without_version
 from fhir_server.search._element_paths import ElementPath
 from fhir_server.search._join_order import LINK
 from fhir_server.search.condition import Condition, Criterion, of_type, placeholders, unescape
-from fhir_server.search.kinds.kind import Extractor, IndexRows, Kind, ReferenceRow, Scope, TableRow
+from fhir_server.search.kinds.kind import Extractor, IndexRows, Kind, ReferenceRow, SearchScope, TableRow, unless_blank
 from fhir_server.search.parameters import SearchParameter, resource_types
 from fhir_server.wire.json_values import Json
 
@@ -58,7 +58,7 @@ _RELATIVE = re.compile(r"(?!.*://).+/((\w+)/[^/]+)")
 """A reference after a path, which HAPI ignores."""
 
 
-def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
+def conditions(scope: SearchScope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
     """The condition that the resource refers to one of the values."""
     number = scope.number(parameter.name)
     targets: list[str] = []
@@ -78,10 +78,10 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
             targets.append(value)
     if not targets:
         return [of_type(scope.resource_type, "0")]
-    one = len(targets) == 1
-    where = f"param = ? AND target {'= ?' if one else f'IN ({placeholders(targets)})'}"
+    single = len(targets) == 1
+    where = f"param = ? AND target {'= ?' if single else f'IN ({placeholders(targets)})'}"
     order = TARGET if len(criterion.values) > 1 else ""
-    return [Condition("links", where, (number, *targets), order, weight=1, access=LINK, clustered=one)]
+    return [Condition("links", where, (number, *targets), order, weight=1, access=LINK, clustered=single)]
 
 
 def unsupported_type(name: str) -> FhirError:
@@ -111,8 +111,8 @@ def check_modifiers(resource_type: str, criterion: Criterion, criteria: Iterable
     """
     if criterion.chain or criterion.modifier in ALLOWED:
         return
-    named = (f"{one.modifier}.{one.chain}".rstrip(".").rpartition(":")[2] for one in criteria)
-    unsupported = ", ".join(f":{one}" for one in dict.fromkeys(named) if one[:1] != "." and one not in ALLOWED)
+    named = (f"{criterion.modifier}.{criterion.chain}".rstrip(".").rpartition(":")[2] for criterion in criteria)
+    unsupported = ", ".join(f":{chain}" for chain in dict.fromkeys(named) if chain[:1] != "." and chain not in ALLOWED)
     listed = ", ".join(f":{known}" for known in MODIFIERS)
     raise FhirError(
         400,
@@ -121,15 +121,10 @@ def check_modifiers(resource_type: str, criterion: Criterion, criteria: Iterable
     )
 
 
-def cleaned(value: str) -> str:
-    """The value, or "" if it is blank."""
-    return value if value.strip() else ""
-
-
 def without_value(criterion: Criterion) -> list[Criterion]:
-    """Raises HAPI-1101: a reference without a value."""
-    if criterion.modifier:
-        return []
+    """Raises HAPI-1101: a reference without a value. HAPI looks at other modifiers than types first."""
+    if criterion.modifier and criterion.modifier not in resource_types():
+        return [Criterion(criterion.name, criterion.modifier, ("",), criterion.chain)]
     raise _missing_value()
 
 
@@ -145,6 +140,6 @@ KIND = Kind(
     extractor,
     table_rows,
     sort_key=TARGET,
-    cleaned=cleaned,
+    cleaned=unless_blank,
     without_value=without_value,
 )

@@ -9,7 +9,17 @@ from typing import Final, TypeAlias
 from fhir_server.errors import ERROR_LENGTH, FhirError
 from fhir_server.search._join_order import CONTAINS, EQUAL, STARTS_WITH
 from fhir_server.search.condition import AFTER_ALL, Condition, Criterion, either, unescape
-from fhir_server.search.kinds.kind import TEXTS, IndexRows, Kind, Scope, TableRow, ValueExtractor, by_type
+from fhir_server.search.kinds.kind import (
+    OTHER_PRIMITIVES,
+    TEXTS,
+    IndexRows,
+    Kind,
+    SearchScope,
+    TableRow,
+    ValueExtractor,
+    by_type,
+    spelled,
+)
 from fhir_server.search.parameters import SearchParameter
 from fhir_server.wire.json_values import Json
 
@@ -31,10 +41,14 @@ def fold(text: str) -> str:
 
 
 def add(rows: IndexRows, name: str, value: Json) -> None:
-    """Adds the row of a text, unless it is None."""
-    if value is not None:
+    """Adds the row of a text, unless it is None or blank."""
+    if value and not value.isspace():
         cut = value[:TEXT_LIMIT]
         rows["string"].append((name, fold(cut)[:TEXT_LIMIT], cut))
+
+
+def _primitive(rows: IndexRows, name: str, value: Json) -> None:
+    add(rows, name, spelled(value))
 
 
 def _parts(keys: tuple[str, ...]) -> ValueExtractor:
@@ -54,6 +68,7 @@ _EXTRACTORS: Final[dict[str, ValueExtractor]] = {
     "Address": _parts(_ADDRESS),
     "ContactPoint": _parts(("value",)),
     **dict.fromkeys(TEXTS, add),
+    **dict.fromkeys(OTHER_PRIMITIVES, _primitive),
 }
 
 
@@ -62,12 +77,12 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
     return [(numbers[name], folded, row_id, exact) for name, folded, exact in rows]
 
 
-def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
+def conditions(scope: SearchScope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
     """The condition that a text of the resource matches one of the values."""
     return [condition(scope, parameter.name, criterion.values, criterion.modifier)]
 
 
-def condition(scope: Scope, name: str, values: Sequence[str], modifier: str) -> Condition:
+def condition(scope: SearchScope, name: str, values: Sequence[str], modifier: str) -> Condition:
     """A condition on texts. An underscore matches any character, as in HAPI's LIKE."""
     parts: list[str] = []
     args: list[object] = [scope.number(name)]
@@ -86,8 +101,9 @@ def condition(scope: Scope, name: str, values: Sequence[str], modifier: str) -> 
             head = folded.partition("_")[0]
             parts.append("norm >= ? AND norm < ?" + (" AND norm LIKE ? ESCAPE '\\'" if head != folded else ""))
             args += (head, head + AFTER_ALL, *((f"{_like(folded)}%",) if head != folded else ()))
-    unbounded = modifier == "contains" or not all(values)
-    access = EQUAL if modifier == "exact" else CONTAINS if unbounded else STARTS_WITH
+    access = CONTAINS if modifier == "contains" or not all(values) else STARTS_WITH
+    if modifier == "exact":
+        access = EQUAL
     return Condition("strings", f"param = ? AND {either(parts)}", tuple(args), "norm", 3, access=access)
 
 
@@ -96,8 +112,9 @@ def _like(text: str) -> str:
 
 
 def without_value(criterion: Criterion) -> list[Criterion]:
-    """An empty value matches every text. In a chain, HAPI ignores it."""
-    return [] if criterion.chain else [Criterion(criterion.name, "", ("",))]
+    """An empty value matches every text, and with `:exact` none. In a chain, HAPI ignores it."""
+    modifier = "exact" if criterion.modifier == "exact" else ""
+    return [] if criterion.chain else [Criterion(criterion.name, modifier, ("",))]
 
 
 KIND = Kind(

@@ -16,7 +16,7 @@ from typing import Any
 
 from medagent.agents.base import Agent, AgentContext
 from medagent.benchmarks.fhiragentbench import _chart_lookup as chart_lookup
-from medagent.benchmarks.fhiragentbench._items import QuestionItem
+from medagent.benchmarks.fhiragentbench._items import FhirQuestionItem
 from medagent.benchmarks.fhiragentbench._outputs import NOTHING
 from medagent.benchmarks.fhiragentbench.generator.wording import Lookup, read
 from medagent.benchmarks.fhiragentbench.strategies.plan import SEARCH, TYPES
@@ -56,7 +56,7 @@ class FetchAllAgent(Agent):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnAgent(Scripted):
+class BundledAgent(Scripted):
     """A bundled agent with its data. `messages` contains the messages of `nop` and `yes` by question id."""
 
     toolbox: Toolbox
@@ -66,9 +66,9 @@ class OwnAgent(Scripted):
     messages: Mapping[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, kind: str, items: Sequence[Any], toolbox: Toolbox, now: datetime, *, code: bool) -> OwnAgent:
+    def of(cls, kind: str, items: Sequence[Any], toolbox: Toolbox, now: datetime, *, code: bool) -> BundledAgent:
         """The agent with this name, for these items."""
-        questions: Sequence[QuestionItem] = items
+        questions: Sequence[FhirQuestionItem] = items
         whether = {item.id for item in questions if kind == "yes" and item.asked.template.startswith("Has_verb")}
         answers = {item.id: "Yes." if item.id in whether else NOTHING for item in questions}
         messages = {name: [f"FINISH({json.dumps([answer])})"] for name, answer in answers.items()}
@@ -77,7 +77,7 @@ class OwnAgent(Scripted):
     def agent(self, base: str) -> Agent:
         context = AgentContext(base=base)
         if self.kind == "reference":
-            return (CodeReferenceAgent if self.code else ReferenceAgent)(context, self.toolbox, self.now)
+            return (CodeReferenceAgent if self.code else ToolReferenceAgent)(context, self.toolbox, self.now)
         return FetchAllAgent(context) if self.kind == "fetch-all" else ReplayAgent(self.messages)
 
 
@@ -94,12 +94,13 @@ finish(["yes" if one is True else "no" if one is False else one for one in value
 """
 
 
-class ReferenceAgent(SolverAgent):
+class ToolReferenceAgent(SolverAgent):
     """Acts through tool calls. `now` is the hospital's time."""
 
     def __init__(self, context: AgentContext, toolbox: Toolbox, now: datetime) -> None:
         super().__init__(context)
-        self._toolbox, self._now = toolbox, f"{now:%Y-%m-%d %H:%M:%S}"
+        self._toolbox = toolbox
+        self._now = f"{now:%Y-%m-%d %H:%M:%S}"
 
     def solver(self, task: FhirTask) -> Solver:
         lookup = _lookup(task)
@@ -114,7 +115,7 @@ class ReferenceAgent(SolverAgent):
         return stated(values)
 
 
-class CodeReferenceAgent(ReferenceAgent):
+class CodeReferenceAgent(ToolReferenceAgent):
     """Acts through one program per question, which searches and answers."""
 
     async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
@@ -125,7 +126,8 @@ class CodeReferenceAgent(ReferenceAgent):
 
 def stated(values: list[Any]) -> list[Any]:
     """The values of an answer. Booleans become `yes` and `no`."""
-    return ["yes" if one is True else "no" if one is False else one for one in values]
+    words = {True: "yes", False: "no"}
+    return [words[value] if isinstance(value, bool) else value for value in values]
 
 
 def check_readable(items: Iterable[FhirItem]) -> None:

@@ -27,17 +27,17 @@ def searches(lookup: Json, patient: str) -> list[Any]:
     kind = lookup["kind"]
     if kind == "patient":
         return [("Patient", {"_id": patient})]
-    own = {"patient": patient, "_count": "1000"}
+    common = {"patient": patient, "_count": "1000"}
     if kind in STAYS or kind == "careunit":
-        return [("Encounter", own | ({"_include": "Encounter:location"} if kind == "careunit" else {}))]
+        return [("Encounter", common | ({"_include": "Encounter:location"} if kind == "careunit" else {}))]
     if kind == "drug":
-        reads: list[Any] = [("MedicationRequest", own | {"_include": "MedicationRequest:medication"})]
+        reads: list[Any] = [("MedicationRequest", common | {"_include": "MedicationRequest:medication"})]
     elif kind in CODED:
-        reads = [("Observation", own | _narrowed(lookup))]
+        reads = [("Observation", common | _narrowed(lookup))]
     else:
-        reads = [("Procedure" if kind == "procedure" else "Condition", own)]
+        reads = [("Procedure" if kind == "procedure" else "Condition", common)]
     if lookup["window"][0] in STAYS:
-        reads.append(("Encounter", own))
+        reads.append(("Encounter", common))
     return reads
 
 
@@ -68,37 +68,37 @@ def entries(lookup: Json, now: str, resources: list[Json]) -> list[Json]:
     bounds = _bounds(lookup["window"], now, resources)
     if bounds is None:
         return []
-    by_reference = {one["resourceType"] + "/" + one["id"]: one for one in resources}
+    by_reference = {resource["resourceType"] + "/" + resource["id"]: resource for resource in resources}
     names = [name.lower() for name in lookup.get("names", [])]
     chosen = []
-    for one in resources:
-        for entry in _read(lookup, one, by_reference):
+    for resource in resources:
+        for entry in _read(lookup, resource, by_reference):
             fits = not names or entry["name"].lower() in names
             routed = "route" not in lookup or entry["route"] == lookup["route"]
             if fits and routed and bounds[0] <= entry["time"] and entry["time"] <= bounds[1]:
                 chosen.append(entry)
     if "side" in lookup and lookup["op"] != "compare":
-        chosen = [one for one in chosen if _beyond(one["value"], lookup["side"], lookup["limit"])]
-    chosen = sorted(chosen, key=lambda one: (one["time"], one["ids"]))
+        chosen = [entry for entry in chosen if _beyond(entry["value"], lookup["side"], lookup["limit"])]
+    chosen = sorted(chosen, key=lambda entry: (entry["time"], entry["ids"]))
     if lookup["op"] == "when-extreme" and chosen:
-        values = [one["value"] for one in chosen]
+        values = [entry["value"] for entry in chosen]
         extreme = max(values) if lookup["agg"] == "highest" else min(values)
-        chosen = [one for one in chosen if one["value"] == extreme]
+        chosen = [entry for entry in chosen if entry["value"] == extreme]
     return chosen
 
 
 def answer(lookup: Json, now: str, chosen: list[Json]) -> tuple[list[Any], list[Any]]:
     """The values that answer a lookup, and the ids of the entries that they come from. Yes and no are booleans."""
     op = lookup["op"]
-    every = [one for entry in chosen for one in entry["ids"]]
+    every = [id_pair for entry in chosen for id_pair in entry["ids"]]
     if op == "any":
         return [bool(chosen)], every
     if op == "count":
         return [len(chosen)], every
     if op == "names":
-        return [len({one["name"] for one in chosen})], every
+        return [len({entry["name"] for entry in chosen})], every
     if op == "times":
-        return [one["time"] for one in chosen], every
+        return [entry["time"] for entry in chosen], every
     if op in ("total", "agg", "per"):
         return _summed(lookup, chosen), every
     place = PLACES[lookup.get("exact", "last")]
@@ -121,11 +121,11 @@ def _summed(lookup: Json, chosen: list[Json]) -> list[Any]:
     if not chosen:
         return []
     if lookup["op"] != "per":
-        return [_aggregate(lookup.get("agg", "total"), [one["value"] for one in chosen])]
+        return [_aggregate(lookup.get("agg", "total"), [entry["value"] for entry in chosen])]
     width = {"day": 10, "month": 7, "year": 4}[lookup["per"]]
     groups: dict[str, list[Any]] = {}
-    for one in chosen:
-        groups.setdefault(one["time"][:width], []).append(one["value"])
+    for entry in chosen:
+        groups.setdefault(entry["time"][:width], []).append(entry["value"])
     return [_aggregate(lookup["agg"], groups[period]) for period in sorted(groups)]
 
 
@@ -134,11 +134,11 @@ def _compared(lookup: Json, chosen: list[Json]) -> tuple[list[Any], list[Any]]:
     before, after = PLACES[lookup["exact"]], PLACES[lookup["other"]]
     if len(chosen) < 2:
         return [], []
-    one, other = chosen[before], chosen[after]
-    ids = one["ids"] + other["ids"]
+    earlier, later = chosen[before], chosen[after]
+    ids = earlier["ids"] + later["ids"]
     if lookup["op"] == "change":
-        return [_plain(other["value"] - one["value"])], ids
-    return [_beyond(other["value"], lookup["side"], one["value"])], ids
+        return [_plain(later["value"] - earlier["value"])], ids
+    return [_beyond(later["value"], lookup["side"], earlier["value"])], ids
 
 
 def _aggregate(name: str, values: list[Any]) -> Any:
@@ -173,115 +173,121 @@ def _bounds(window: Any, now: str, resources: list[Json]) -> tuple[str, str] | N
         return window[1], window[1] + "-99"
     if form == "since":
         return window[1], LATE
-    stays = sorted(_periods(one, form)[0] for one in resources if _periods(one, form))
+    stays = sorted(_periods(resource, form)[0] for resource in resources if _periods(resource, form))
     if window[1] == "current":
-        stays = [one for one in stays if one[1] == LATE]
+        stays = [stay for stay in stays if stay[1] == LATE]
     if not stays:
         return None
     return stays[0] if window[1] == "first" else stays[-1]
 
 
-def _periods(one: Json, form: str) -> list[tuple[str, str]]:
+def _periods(resource: Json, form: str) -> list[tuple[str, str]]:
     """The period of an Encounter of this format, in a list. Empty for any other resource."""
-    if one["resourceType"] != "Encounter" or one["class"]["code"] != STAYS[form] or one["status"] in VOID:
+    if (
+        resource["resourceType"] != "Encounter"
+        or resource["class"]["code"] != STAYS[form]
+        or resource["status"] in VOID
+    ):
         return []
-    period = one["period"]
+    period = resource["period"]
     return [(_time(period["start"]), _time(period["end"]) if "end" in period else LATE)]
 
 
-def _read(lookup: Json, one: Json, by_reference: Json) -> list[Json]:
+def _read(lookup: Json, resource: Json, by_reference: Json) -> list[Json]:
     """The entries of the lookup's kind in a resource."""
-    kind, type_ = lookup["kind"], one["resourceType"]
-    own = {"name": "", "ids": [[type_, one["id"]]]}
+    kind, type_ = lookup["kind"], resource["resourceType"]
+    base = {"name": "", "ids": [[type_, resource["id"]]]}
     if kind == "patient" and type_ == "Patient":
-        marital = one["maritalStatus"]["coding"][0]["display"]
-        return [own | {"time": "", "gender": one["gender"], "marital": marital}]
-    if one.get("status") in VOID:
+        marital = resource["maritalStatus"]["coding"][0]["display"]
+        return [base | {"time": "", "gender": resource["gender"], "marital": marital}]
+    if resource.get("status") in VOID:
         return []
     if kind in CODED and type_ == "Observation":
-        return _measured(lookup, one, by_reference, own)
+        return _measured(lookup, resource, by_reference, base)
     if kind == "drug" and type_ == "MedicationRequest":
-        return [own | _ordered(one, by_reference)]
+        return [base | _ordered(resource, by_reference)]
     if kind in STAYS and type_ == "Encounter":
-        return [own | _stay(one, kind)] if _periods(one, kind) else []
+        return [base | _stay(resource, kind)] if _periods(resource, kind) else []
     if kind == "careunit" and type_ == "Encounter":
-        return [_unit(place, by_reference, own) for place in one.get("location", [])]
+        return [_unit(place, by_reference, base) for place in resource.get("location", [])]
     if kind == "procedure" and type_ == "Procedure":
-        time = one["performedDateTime"] if "performedDateTime" in one else one["performedPeriod"]["start"]
-        return [own | {"time": _time(time), "name": one["code"]["text"]}]
+        time = (
+            resource["performedDateTime"] if "performedDateTime" in resource else resource["performedPeriod"]["start"]
+        )
+        return [base | {"time": _time(time), "name": resource["code"]["text"]}]
     if kind == "diagnosis" and type_ == "Condition":
-        return [own | {"time": _time(one["recordedDate"]), "name": one["code"]["text"]}]
+        return [base | {"time": _time(resource["recordedDate"]), "name": resource["code"]["text"]}]
     return []
 
 
-def _measured(lookup: Json, one: Json, by_reference: Json, own: Json) -> list[Json]:
+def _measured(lookup: Json, observation: Json, by_reference: Json, base: Json) -> list[Json]:
     """The entries of an Observation. A blood pressure gives two entries: `BP/0` (systolic) and `BP/1` (diastolic)."""
-    kind, coding = lookup["kind"], one["code"]["coding"][0]
-    system, category = coding.get("system"), one["category"][0]["coding"][0]["code"]
-    time = _time(one["effectiveDateTime"])
+    kind, coding = lookup["kind"], observation["code"]["coding"][0]
+    system, category = coding.get("system"), observation["category"][0]["coding"][0]["code"]
+    time = _time(observation["effectiveDateTime"])
     if kind == "microbiology":
-        return [own | {"time": time} | _culture(lookup, one, by_reference)] if system == CULTURES else []
+        return [base | {"time": time} | _culture(lookup, observation, by_reference)] if system == CULTURES else []
     if kind == "lab" and (system != LOINC or category != "laboratory"):
         return []
     if kind == "output" and category != "survey":
         return []
     if coding["code"] == "BP":
-        values = one["valueString"].split(" ")[0].split("/")
-        both = [own | {"time": time, "name": "BP/" + str(part), "value": int(values[part])} for part in (0, 1)]
+        values = observation["valueString"].split(" ")[0].split("/")
+        both = [base | {"time": time, "name": "BP/" + str(part), "value": int(values[part])} for part in (0, 1)]
         return [each | {"unit": "mmHg"} for each in both]
-    if "valueQuantity" not in one:
+    if "valueQuantity" not in observation:
         return []
-    quantity = one["valueQuantity"]
-    return [own | {"time": time, "name": coding["code"], "value": quantity["value"], "unit": quantity["unit"]}]
+    quantity = observation["valueQuantity"]
+    return [base | {"time": time, "name": coding["code"], "value": quantity["value"], "unit": quantity["unit"]}]
 
 
-def _culture(lookup: Json, one: Json, by_reference: Json) -> Json:
+def _culture(lookup: Json, observation: Json, by_reference: Json) -> Json:
     """A microbiology test with its specimen or organisms. `held` are the ids of those that the lookup reads."""
     part = "specimen" if lookup.get("field") == "specimen" else "organism"
-    links = [one["specimen"]] if part == "specimen" else one.get("hasMember", [])
+    links = [observation["specimen"]] if part == "specimen" else observation.get("hasMember", [])
     if lookup["op"] != "grew" and lookup.get("field") != part:
         links = []
     read = [by_reference[link["reference"]] for link in links]
     texts = [each["type"]["text"] if part == "specimen" else each["code"]["text"] for each in read]
     return {
-        "name": one["code"]["text"],
+        "name": observation["code"]["text"],
         part: texts,
         "held": [[each["resourceType"], each["id"]] for each in read],
     }
 
 
-def _ordered(one: Json, by_reference: Json) -> Json:
+def _ordered(order: Json, by_reference: Json) -> Json:
     """A prescription's time, drug, route and dose."""
-    dosage = one["dosageInstruction"][0]
+    dosage = order["dosageInstruction"][0]
     dose = dosage["doseAndRate"][0]["doseQuantity"]
     entry = {
-        "time": _time(one["authoredOn"]),
+        "time": _time(order["authoredOn"]),
         "route": dosage["route"]["text"],
         "value": dose["value"],
         "unit": dose["unit"],
     }
-    if "medicationCodeableConcept" in one:
-        return entry | {"name": one["medicationCodeableConcept"]["text"]}
-    drug = by_reference[one["medicationReference"]["reference"]]
-    ids = [["MedicationRequest", one["id"]], ["Medication", drug["id"]]]
+    if "medicationCodeableConcept" in order:
+        return entry | {"name": order["medicationCodeableConcept"]["text"]}
+    drug = by_reference[order["medicationReference"]["reference"]]
+    ids = [["MedicationRequest", order["id"]], ["Medication", drug["id"]]]
     return entry | {"name": drug["code"]["text"], "ids": ids}
 
 
-def _stay(one: Json, kind: str) -> Json:
+def _stay(encounter: Json, kind: str) -> Json:
     """A stay's times, length in days, urgency and source of admission."""
-    start, end = _periods(one, kind)[0]
+    start, end = _periods(encounter, kind)[0]
     entry = {"time": start, "end": end, "days": 0 if end == LATE else _since(start, end, "days")}
-    if "priority" in one:
-        entry["urgency"] = one["priority"]["coding"][0]["display"]
-    if "hospitalization" in one:
-        entry["name"] = one["hospitalization"]["admitSource"]["coding"][0]["display"]
+    if "priority" in encounter:
+        entry["urgency"] = encounter["priority"]["coding"][0]["display"]
+    if "hospitalization" in encounter:
+        entry["name"] = encounter["hospitalization"]["admitSource"]["coding"][0]["display"]
     return entry
 
 
-def _unit(place: Json, by_reference: Json, own: Json) -> Json:
+def _unit(place: Json, by_reference: Json, base: Json) -> Json:
     """The time at which a stay in a care unit began, and the unit."""
     location = by_reference[place["location"]["reference"]]
-    ids = [*own["ids"], ["Location", location["id"]]]
+    ids = [*base["ids"], ["Location", location["id"]]]
     return {"time": _time(place["period"]["start"]), "name": location["name"], "ids": ids}
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from medagent.benchmarks.fhiragentbench._items import QuestionItem
+from medagent.benchmarks.fhiragentbench._items import FhirQuestionItem
 from medagent.benchmarks.fhiragentbench._outputs import output_of
 from medagent.benchmarks.fhiragentbench._patients import patients_of
 from medagent.core.errors import MedagentError
@@ -32,7 +32,7 @@ SHOWN = 20
 """The most resources that are shown."""
 
 
-def question_blocks(item: QuestionItem, row: EpisodeRow, score: Score | None) -> Iterator[Block]:
+def question_blocks(item: FhirQuestionItem, row: EpisodeRow, score: Score | None) -> Iterator[Block]:
     """The blocks of a question: answers, retrieval, true resources, judges, messages."""
     question = item.asked
     output = output_of(row, item.source)
@@ -48,7 +48,9 @@ def question_blocks(item: QuestionItem, row: EpisodeRow, score: Score | None) ->
     yield from _resources(item)
     if score is not None and (words := score.details.get("words")):
         votes = score.part["votes"]
-        yield VotesBlock([(judge, _for(votes[judge]), _labels(some), _words(some)) for judge, some in words.items()])
+        yield VotesBlock(
+            [(judge, _for(votes[judge]), _labels(replies), _words(replies)) for judge, replies in words.items()]
+        )
     yield ConversationBlock(spoken(row))
 
 
@@ -74,16 +76,19 @@ def _ids(true: Mapping[str, Sequence[str]], output_ids: Mapping[str, Sequence[st
     left = 0
     for kind, ids in true.items():
         seen = set(output_ids.get(kind, ()))
-        rows += [("found", (kind, one, one)) if one in seen else ("missed", (kind, one, "")) for one in ids]
-        extra = [one for one in output_ids.get(kind, ()) if one not in set(ids)]
+        rows += [
+            ("found", (kind, resource_id, resource_id)) if resource_id in seen else ("missed", (kind, resource_id, ""))
+            for resource_id in ids
+        ]
+        extra = [resource_id for resource_id in output_ids.get(kind, ()) if resource_id not in set(ids)]
         left += max(0, len(extra) - LISTED)
-        rows += [("extra", (kind, "", one)) for one in extra[:LISTED]]
+        rows += [("extra", (kind, "", resource_id)) for resource_id in extra[:LISTED]]
     others = ", ".join(f"{len(ids):,} {kind}" for kind, ids in output_ids.items() if kind not in true and ids)
     notes = [f"{left:,} more found ids that are not true" if left else "", f"not counted: {others}" if others else ""]
     return SetsBlock("True and found ids", ("type", "true", "found"), rows, "; ".join(filter(None, notes)))
 
 
-def _resources(item: QuestionItem) -> Iterator[Block]:
+def _resources(item: FhirQuestionItem) -> Iterator[Block]:
     """The resources of the true ids, if the patients' file is available."""
     file = patients_of(item.source)
     if file is None or not item.asked.true_ids:
@@ -92,7 +97,9 @@ def _resources(item: QuestionItem) -> Iterator[Block]:
         resources = resources_by_id(file, item.asked.true_ids)
     except MedagentError:
         return
-    texts = [json.dumps(_plain(one), ensure_ascii=False, indent=1) for one in list(resources.values())[:SHOWN]]
+    texts = [
+        json.dumps(_plain(resource), ensure_ascii=False, indent=1) for resource in list(resources.values())[:SHOWN]
+    ]
     more = [f"… {len(resources) - SHOWN} more"] if len(resources) > SHOWN else []
     if texts:
         title = f"True resources ({len(resources)})"

@@ -7,19 +7,23 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.fhiragentbench._items import QuestionItem, digest_of
+from medagent.benchmarks.fhiragentbench._items import FhirQuestionItem, digest_of
 from medagent.benchmarks.fhiragentbench._outputs import output_of
 from medagent.benchmarks.fhiragentbench._patients import fetch_all, patients_of, would_find
 from medagent.benchmarks.fhiragentbench._rubric import JUDGE, NORMALIZE
 from medagent.benchmarks.fhiragentbench.sets import PUBLISHED, questions_of
 from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
-from medagent.engine.intervals import one_group
+from medagent.engine.intervals import rate_interval
 from medagent.engine.report import TableLine, TableSection
 from medagent.engine.scores import Figures, Grader, Score, Scored, grounded_rate
 from medagent.fhir_episodes.episode import EpisodeRow
+from medagent.fhir_episodes.verdicts import ended_reason
 from medagent.judging.judged import Judged, Verdict
+from medagent.reports.published import published_notes, published_sections, published_sources
+from refsol.failures import ENDS, Failure
 from refsol.fhiragentbench import (
     KIND_WORDS,
     OUTCOMES,
@@ -50,7 +54,7 @@ NOT_SEARCHED = "its requests would not have found the answer in the record of th
 NO_PATIENTS = "the patients are not available, so it is unknown what its requests would have found"
 
 
-class QuestionGrader(Grader[EpisodeRow]):
+class FhirQuestionGrader(Grader[EpisodeRow]):
     """Grades by the rule set of the source."""
 
     def __init__(self, source: FhirAgentBenchSettings) -> None:
@@ -65,22 +69,25 @@ class QuestionGrader(Grader[EpisodeRow]):
             "found": hashlib.sha256(options.encode()).hexdigest(),
         }
 
-    def score(self, item: QuestionItem, row: EpisodeRow, judged: Judged | None = None) -> Score:
+    def score(self, item: FhirQuestionItem, row: EpisodeRow, judged: Judged | None = None) -> Score:
         """See `Grader.score`. A right refusal is grounded if its requests would have found the other twin's data."""
         score = self._scored(item, row, judged)
+        if score.kind == "error" and (kind := ENDS.get(row.status)) is not None:
+            failure = Failure(kind, KIND_WORDS[kind])
+            score = replace(score, kind=kind, reason=ended_reason(row, failure))
         return replace(score, **self._refusal_read(item.asked, row)) if score.correct and item.change else score
 
     def _refusal_read(self, question: Question, row: EpisodeRow) -> dict[str, Any]:
         """The fields of a score that say whether the agent had looked for the answer."""
-        other = next(one for one in self._questions if one.twin == question.twin and one.true_ids)
+        original = next(twin for twin in self._questions if twin.twin == question.twin and twin.true_ids)
         file = patients_of(self.source)
         if file is None:
             return {"grounded": None, "reading": NO_PATIENTS}
-        targets = dict.fromkeys(one.sent for one in row.reads or () if one.refused is None)
-        searched = would_find(file, targets, other.true_ids)
+        targets = dict.fromkeys(read.sent for read in row.reads or () if read.refused is None)
+        searched = would_find(file, targets, original.true_ids)
         return {"grounded": searched, "reading": "" if searched else NOT_SEARCHED}
 
-    def _scored(self, item: QuestionItem, row: EpisodeRow, judged: Judged | None) -> Score:
+    def _scored(self, item: FhirQuestionItem, row: EpisodeRow, judged: Judged | None) -> Score:
         question, output, rules = item.asked, output_of(row, self.source), self.source.rule_set
         compared = decide(question, output, rules)
         if judged is None:
@@ -91,18 +98,18 @@ class QuestionGrader(Grader[EpisodeRow]):
         best = next(iter(counted.most_common(1)), None)
         correct = best[0] if best is not None and 2 * best[1] > len(votes) else None
         normals = judged.of(NORMALIZE)
-        normal = next((one.label for one in normals.values()), None)
+        normal = next((normal.label for normal in normals.values()), None)
         if (settled := of_twin(question, output, normal)) is not None:
             correct = settled
         graded = grade_row(question, output, correct, rules=rules, normalized=normal)
         words = {
-            name: [(one.query, one.label or "", one.reply or "") for one in verdicts]
+            name: [(verdict.query, verdict.label or "", verdict.reply or "") for verdict in verdicts]
             for name, verdicts in judged.verdicts.items()
         }
         return _score(graded, compared, votes, {"words": words})
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
-        if any(one.item.pair for one in scores):
+        if any(score.item.pair for score in scores):
             return refusal_figures(scores)
         return question_figures(scores, self.source, self._questions)
 
@@ -110,9 +117,9 @@ class QuestionGrader(Grader[EpisodeRow]):
     def _questions(self) -> Sequence[Question]:
         return questions_of(self.source.dataset)
 
-    def _vote(self, item: QuestionItem, output: Output, verdicts: Sequence[Verdict]) -> Correct | None:
+    def _vote(self, item: FhirQuestionItem, output: Output, verdicts: Sequence[Verdict]) -> Correct | None:
         """One judge's vote on a row. None if no label can be read."""
-        labels = {one.query: one.label for one in verdicts}
+        labels = {verdict.query: verdict.label for verdict in verdicts}
         label = labels.get(JUDGE)
         if label is not None:
             return 1 if label == "1" else 0
@@ -142,6 +149,7 @@ def _score(
 
 _TEMPLATE = 66
 """The most characters of a template in a table."""
+_PUBLISHED = Path(__file__).with_name("published.toml")
 REBUILT = (
     "If laboratory results were rebuilt from labevents.csv: mark the scores that use them, and do not publish them."
 )
@@ -151,35 +159,37 @@ def question_figures(
     scores: Sequence[Scored], source: FhirAgentBenchSettings, questions: Sequence[Question]
 ) -> Figures:
     """The tables of a run, from its scores. The baseline fetch-all is computed if the patients are available."""
-    done = [one for one in scores if one.score is not None]
-    parts = [_part(one) for one in done]
-    questions_done = [one.item.asked for one in done]
+    done = [score for score in scores if score.score is not None]
+    parts = [_part(score) for score in done]
+    questions_done = [score.item.asked for score in done]
     whole = total(parts)
+    published = published_sources(_PUBLISHED) if source.dataset == PUBLISHED else ()
     sections = [
         TableSection(
             lines=tuple(
-                _line(name, some)
-                for name, some in (
-                    ("with true ids", [one for one in done if _part(one).answerable]),
-                    ("without true ids", [one for one in done if not _part(one).answerable]),
+                _line(name, group)
+                for name, group in (
+                    ("with true ids", [score for score in done if _part(score).answerable]),
+                    ("without true ids", [score for score in done if not _part(score).answerable]),
                 )
-                if some
+                if group
             ),
             name="questions",
         ),
         TableSection(lines=(_line("all", done),), detail=True),
-        *_groups("By family", done, lambda one: one.family),
-        *_groups("By type of the true ids", done, lambda one: one.types, detail=True),
-        *_groups("By template", done, lambda one: short_template(one.template), detail=True),
+        *_groups("By family", done, lambda part: part.family),
+        *_groups("By type of the true ids", done, lambda part: part.types, detail=True),
+        *_groups("By template", done, lambda part: short_template(part.template), detail=True),
         *_reasons(done),
         *_agreement(done),
         *_baselines(questions_done, source, questions),
+        *published_sections(published),
     ]
     return Figures(
-        table=[one for one in sections if one.lines],
+        table=[section for section in sections if section.lines],
         overall=_line("all", done).model_copy(update={"grounded": grounded_rate(done)}),
         notes=list(_notes(whole, source)),
-        background=list(_background(whole, parts, questions)),
+        background=[*_background(whole, parts, questions), *published_notes(published)],
         baselines=dict(baselines(questions_done)),
         measure="percent",
         figure="accuracy",
@@ -190,8 +200,8 @@ def question_figures(
 
 def refusal_figures(scores: Sequence[Scored]) -> Figures:
     """What became of the replies to twins, of which one cannot be answered, and the reliability scores."""
-    decided = [one.score for one in scores if one.score and one.correct is not None]
-    outcomes = Counter(outcome_of(one.kind, answerable=one.part["answerable"]) for one in decided)
+    decided = [score.score for score in scores if score.score and score.correct is not None]
+    outcomes = Counter(outcome_of(score.kind, answerable=score.part["answerable"]) for score in decided)
     count = len(decided)
     values = {f"RS({penalty})": reliability(outcomes, penalty) for penalty in PENALTIES if count}
     replies = [TableLine(name=name, n=outcomes[name], value=outcomes[name] / count) for name in OUTCOMES if count]
@@ -206,15 +216,15 @@ def refusal_figures(scores: Sequence[Scored]) -> Figures:
     )
 
 
-def _part(one: Scored) -> RowPart:
-    assert one.score is not None
-    return RowPart(**{name: one.score.part[name] for name in RowPart.__dataclass_fields__})
+def _part(scored: Scored) -> RowPart:
+    assert scored.score is not None
+    return RowPart(**{name: scored.score.part[name] for name in RowPart.__dataclass_fields__})
 
 
 def _line(name: str, done: Sequence[Scored]) -> TableLine:
     """The scores of some rows: accuracy over the decided rows, and retrieval with its numbers of rows."""
     values = total(map(_part, done))
-    interval = one_group(done) if values.decided else None
+    interval = rate_interval(done) if values.decided else None
     return TableLine(
         name=name,
         n=values.decided,
@@ -235,17 +245,17 @@ def _line(name: str, done: Sequence[Scored]) -> TableLine:
 def _groups(
     title: str, done: Sequence[Scored], key: Callable[[RowPart], str], *, detail: bool = False
 ) -> Iterator[TableSection]:
-    names = sorted({key(_part(one)) for one in done})
+    names = sorted({key(_part(score)) for score in done})
     if len(names) > 1:
-        whole = (_line(name, [one for one in done if key(_part(one)) == name]) for name in names)
+        whole = (_line(name, [score for score in done if key(_part(score)) == name]) for name in names)
         lines = tuple(line.model_copy(update={"interval": None}) for line in whole)
         yield TableSection(lines=lines, title=title, name=title.removeprefix("By "), detail=detail)
 
 
 def _reasons(done: Sequence[Scored]) -> Iterator[TableSection]:
     """The reasons why rows are not right, in the order in which they are checked."""
-    kinds = Counter(one.score.kind for one in done if one.score is not None and one.correct is False)
-    undecided = sum(one.correct is None for one in done)
+    kinds = Counter(score.score.kind for score in done if score.score is not None and score.correct is False)
+    undecided = sum(score.correct is None for score in done)
     lines = [TableLine(name=words, n=kinds[kind]) for kind, words in KIND_WORDS.items() if kinds[kind]]
     if undecided:
         lines.append(TableLine(name="not decided, so not scored", n=undecided))
@@ -255,28 +265,28 @@ def _reasons(done: Sequence[Scored]) -> Iterator[TableSection]:
 
 def _agreement(done: Sequence[Scored]) -> Iterator[TableSection]:
     """How often the comparison, and each judge of a panel, agree with the verdict."""
-    parts = [one.score.part for one in done if one.score is not None and one.score.part["votes"]]
+    parts = [score.score.part for score in done if score.score is not None and score.score.part["votes"]]
     if not parts:
         return
     pairs = [(part["compared"], part["correct"]) for part in parts]
-    both = [(one, other) for one, other in pairs if one is not None and other is not None]
+    both = [(comparison, verdict) for comparison, verdict in pairs if comparison is not None and verdict is not None]
     lines = [
         TableLine(
             name="comparison without a judge",
             n=len(both),
-            value=sum(one == other for one, other in both) / len(both) if both else None,
+            value=sum(comparison == verdict for comparison, verdict in both) / len(both) if both else None,
             more={
-                "decides": sum(one is not None for one, _ in pairs),
-                "right, judge wrong": sum(one == 1 and other == 0 for one, other in both),
-                "wrong, judge right": sum(one == 0 and other == 1 for one, other in both),
+                "decides": sum(comparison is not None for comparison, _ in pairs),
+                "right, judge wrong": sum(comparison == 1 and verdict == 0 for comparison, verdict in both),
+                "wrong, judge right": sum(comparison == 0 and verdict == 1 for comparison, verdict in both),
             },
         )
     ]
     judges: Mapping[str, None] = dict.fromkeys(name for part in parts for name in part["votes"])
     for name in judges if len(judges) > 1 else ():
         votes = [(part["votes"].get(name), part["correct"]) for part in parts]
-        seen = [(one, other) for one, other in votes if one is not None and other is not None]
-        agreed = sum(one == other for one, other in seen)
+        seen = [(vote, verdict) for vote, verdict in votes if vote is not None and verdict is not None]
+        agreed = sum(vote == verdict for vote, verdict in seen)
         lines.append(TableLine(name=name, n=len(seen), value=agreed / len(seen) if seen else None))
     yield TableSection(
         lines=tuple(lines), title="Agreement with the verdict", name="who", figure="agrees", count="n", detail=True
@@ -305,7 +315,7 @@ def _baselines(
 
 def _blind_line(name: str, count: int, value: float, questions: Sequence[Question]) -> TableLine:
     """The line of an agent that fetches nothing. Its recall and precision are 1 for questions without true ids."""
-    recall = sum(not any(one.true_ids.values()) for one in questions) / count
+    recall = sum(not any(question.true_ids.values()) for question in questions) / count
     precision = 1.0 if recall else None
     return TableLine(
         name=name, n=count, value=value, more={"precision": precision, "recall": recall, "F1": f1(precision, recall)}
@@ -326,7 +336,7 @@ def _notes(whole: Total, source: FhirAgentBenchSettings) -> Iterator[str]:
 
 
 def _background(whole: Total, parts: Sequence[RowPart], questions: Sequence[Question]) -> Iterator[str]:
-    if whole.precision_rows and all(one.precision is None for one in parts if one.answerable):
+    if whole.precision_rows and all(part.precision is None for part in parts if part.answerable):
         yield (
             "No answer found an id of a right type. Precision covers only questions without true ids "
             f"({whole.precision_rows}); by the published rule, finding nothing is right for them."

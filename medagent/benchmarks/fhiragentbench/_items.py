@@ -15,25 +15,26 @@ from refsol.fhiragentbench import Question
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuestionItem(FhirItem):
-    """A question. Its group is the family of its template; its cluster is the patient, or the pair of twins."""
+class FhirQuestionItem(FhirItem):
+    """A question. Its group is the family of its template; its cluster is the pair of twins."""
 
     asked: Question
     source: FhirAgentBenchSettings = field(repr=False, compare=False)
 
 
-def question_items(source: FhirAgentBenchSettings) -> Sequence[QuestionItem]:
+def question_items(source: FhirAgentBenchSettings) -> Sequence[FhirQuestionItem]:
     """The items of a source's data set. Raises UserError, InputError."""
     return [item_of(question, source) for question in questions_of(source.dataset)]
 
 
-def item_of(question: Question, source: FhirAgentBenchSettings) -> QuestionItem:
+def item_of(question: Question, source: FhirAgentBenchSettings) -> FhirQuestionItem:
     """Make an item of a question. The context contains the patient's id, and the assumption if there is one."""
     lines = [f"Patient FHIR ID is {question.patient}.", *([question.assumption] if question.assumption else [])]
-    return QuestionItem(
+    return FhirQuestionItem(
         id=question.id,
         group=question.family,
-        cluster=question.twin or question.patient,
+        cluster=question.twin,
+        patient=question.patient,
         pair=question.twin,
         change=question.change,
         question=question.question,
@@ -49,22 +50,30 @@ def digest_of(questions: Sequence[Question]) -> str:
     """The SHA-256 of the questions with their true answers and ids. Other columns of the file do not change it."""
     lines = [
         [
-            *(one.id, one.question, one.assumption, one.patient, one.true_answer, dict(one.true_ids), one.template),
-            *([one.twin, dict(one.removed)] if one.twin else ()),
+            *(
+                question.id,
+                question.question,
+                question.assumption,
+                question.patient,
+                question.true_answer,
+                dict(question.true_ids),
+                question.template,
+            ),
+            *([question.twin, dict(question.removed)] if question.twin else ()),
         ]
-        for one in questions
+        for question in questions
     ]
     return hashlib.sha256(json.dumps(lines).encode()).hexdigest()
 
 
-def filtered(settings: FhirAgentBenchSettings, items: Sequence[QuestionItem]) -> list[QuestionItem]:
+def filtered(settings: FhirAgentBenchSettings, items: Sequence[FhirQuestionItem]) -> list[FhirQuestionItem]:
     """The items that pass the filters of a run. Raises UserError if none does."""
     if settings.split and not any(item.asked.split for item in items):
         raise UserError(
             "--split: the question file does not contain the column split; import the published file (12 columns)"
         )
     matches = list(items)
-    filters: list[tuple[str, Sequence[str], Callable[[QuestionItem, str], bool]]] = [
+    filters: list[tuple[str, Sequence[str], Callable[[FhirQuestionItem, str], bool]]] = [
         ("split", settings.split, lambda item, name: item.asked.split == name),
         ("family", settings.family, lambda item, name: item.group == name),
         ("template", settings.template, lambda item, text: text.lower() in item.asked.template.lower()),

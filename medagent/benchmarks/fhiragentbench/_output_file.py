@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.fhiragentbench._items import QuestionItem, digest_of, item_of
+from medagent.benchmarks.fhiragentbench._items import FhirQuestionItem, digest_of, item_of
 from medagent.benchmarks.fhiragentbench._outputs import OutputRow, output_of
 from medagent.benchmarks.fhiragentbench.sets import PUBLISHED, SYNTHETIC, questions_of
 from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
@@ -34,7 +34,7 @@ def graded_file(benchmark: Benchmark[Any, Any], path: Path, options: Mapping[str
     outputs = read_outputs(path)
     source = checked(FhirAgentBenchSettings, {"dataset": _dataset(outputs), **options})
     questions = {question.id: question for question in questions_of(source.dataset)}
-    known = [one for one in outputs if one.question_id in questions]
+    known = [output for output in outputs if output.question_id in questions]
     if not known:
         raise UserError(
             f"{path}: [0].question_id: {outputs[0].question_id!r} is not a question of {source.dataset}, nor is "
@@ -43,20 +43,21 @@ def graded_file(benchmark: Benchmark[Any, Any], path: Path, options: Mapping[str
     file = RecordedRows(
         source,
         DataRef(name="FHIR-AgentBench", version=source.dataset, digest=digest_of(list(questions.values()))),
-        list(_rows(known, {one: item_of(question, source) for one, question in questions.items()})),
-        list(_notes(outputs, known, len(questions))),
+        list(_rows(known, {name: item_of(question, source) for name, question in questions.items()})),
+        list(_notes(outputs, known)),
+        total=len(questions),
     )
     return grade_rows(benchmark, path, file, options).report
 
 
 def _dataset(outputs: Sequence[Output]) -> str:
     bundled = {question.id for question in questions_of(SYNTHETIC)}
-    return SYNTHETIC if any(one.question_id in bundled for one in outputs) else PUBLISHED
+    return SYNTHETIC if any(output.question_id in bundled for output in outputs) else PUBLISHED
 
 
 def _rows(
-    outputs: Sequence[Output], items: Mapping[str, QuestionItem]
-) -> Iterator[tuple[QuestionItem, int, OutputRow]]:
+    outputs: Sequence[Output], items: Mapping[str, FhirQuestionItem]
+) -> Iterator[tuple[FhirQuestionItem, int, OutputRow]]:
     seen = Counter[str]()
     for output in outputs:
         seen[output.question_id] += 1
@@ -66,21 +67,19 @@ def _rows(
         yield items[output.question_id], trial, row
 
 
-def _notes(outputs: Sequence[Output], known: Sequence[Output], total: int) -> Iterator[str]:
-    """Notes about unknown questions, several rows of one question, and questions without a row."""
-    if others := sorted({one.question_id for one in outputs} - {one.question_id for one in known}):
+def _notes(outputs: Sequence[Output], known: Sequence[Output]) -> Iterator[str]:
+    """Notes about unknown questions, and several rows of one question."""
+    if others := sorted({output.question_id for output in outputs} - {output.question_id for output in known}):
         yield f"{len(outputs) - len(known)} rows are about other questions and do not count: {named(others, 5)}"
-    distinct = {one.question_id for one in known}
+    distinct = {output.question_id for output in known}
     if twice := len(known) - len(distinct):
         yield f"{twice} rows repeat a question of another row. They count too, as in the published evaluator."
-    if len(distinct) < total:
-        yield f"{total - len(distinct):,} of {total:,} questions are without a row and do not count."
 
 
 def export_outputs(run: Run, source: FhirAgentBenchSettings, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
     """Write an output file for each trial into a folder, which is created if needed. Raises UserError, InputError."""
     questions = {question.id: question for question in questions_of(source.dataset)}
-    trials = sorted({one.trial for one in scores})
+    trials = sorted({score.trial for score in scores})
     files = {trial: out / ("outputs.json" if trials == [1] else f"outputs_{trial}.json") for trial in trials}
     if present := [path for path in files.values() if path.exists()]:
         raise UserError(f"{present[0]}: already exists; name another folder")

@@ -37,8 +37,9 @@ def output_of(row: EpisodeRow, source: FhirAgentBenchSettings) -> Output:
     answer = row.answer if row.answer is None or source.strategy else in_words(row.answer)
     if answer is None:
         answer = _ENDINGS.get(row.status)
-    ended = row.status in ("completed", *_ENDINGS)
-    error = None if ended else f"{row.status}: {row.error}" if row.error else row.status
+    error = None
+    if row.status not in ("completed", *_ENDINGS):
+        error = f"{row.status}: {row.error}" if row.error else row.status
     return Output(row.task_id, answer, ids, error, trace=_trace(row), usage=_usage(row))
 
 

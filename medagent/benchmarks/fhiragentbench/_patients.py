@@ -8,9 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medagent.benchmarks.data_sources import former
 from medagent.benchmarks.fhiragentbench._agents import chart_queries
-from medagent.benchmarks.fhiragentbench.sets import FORMER, hospital_of, manifest_of
+from medagent.benchmarks.fhiragentbench.sets import hospital_of, manifest_of
 from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.core.errors import UserError
 from medagent.core.waiting import blocking
@@ -39,8 +38,6 @@ def patients_file(source: FhirAgentBenchSettings, say: Say = lambda _: None) -> 
     file = source.ehr or hospital_of(source.dataset)
     if file is not None:
         return imported_file(file, say)
-    if source.dataset == FORMER:
-        raise former(FORMER)
     if manifest_of(source.dataset) is not None:
         return bundled_file(say)
     raise UserError(
@@ -75,7 +72,7 @@ def without_their_ids(questions: Sequence[Question], file: Path, say: Say) -> li
         for kind, ids in question.true_ids.items():
             needed.setdefault(kind, set()).update(ids)
     missing = missing_ids(file, needed)
-    absent, total = (sum(map(len, some.values())) for some in (missing, needed))
+    absent, total = (sum(map(len, ids.values())) for ids in (missing, needed))
     if absent and absent == total:
         raise UserError(
             f"{file}: contains none of the {total:,} true ids of the questions, so its patients differ; the published "
@@ -125,7 +122,8 @@ class _Reader:
     """Reads of one patient's chart, and the ids in the replies by type."""
 
     def __init__(self, session: EhrSession) -> None:
-        self._session, self._base = session, FhirBase(API_BASE)
+        self._session = session
+        self._base = FhirBase(API_BASE)
         self.ids: dict[str, dict[str, None]] = {}
 
     async def read(self, target: str) -> bool:
@@ -164,7 +162,7 @@ def would_find(file: Path, targets: Iterable[str], ids: Ids) -> bool:
                     await reader.read(target)
         finally:
             ehr.close()
-        return all(one in reader.ids.get(kind, {}) for kind, some in ids.items() for one in some)
+        return all(resource_id in reader.ids.get(kind, {}) for kind, listed in ids.items() for resource_id in listed)
 
     return blocking(read())
 

@@ -154,7 +154,7 @@ def published_prompt(checkout: Path) -> Prompt:
 
 def _parts(function: ast.FunctionDef | None, path: Path) -> Iterator[str]:
     """The parts of a function's f-string, with our field names in braces."""
-    text = next((one for one in ast.walk(function) if isinstance(one, ast.JoinedStr)), None) if function else None
+    text = next((node for node in ast.walk(function) if isinstance(node, ast.JoinedStr)), None) if function else None
     if text is None:
         raise UserError(
             f"{path}: contains no published judge prompt; name a checkout of FHIR-AgentBench: published=DIR"

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from medagent.benchmarks.fhiragentbench._agents import OwnAgent, check_readable
-from medagent.benchmarks.fhiragentbench._grader import QuestionGrader
-from medagent.benchmarks.fhiragentbench._items import QuestionItem, digest_of, filtered, question_items
+from medagent.benchmarks.fhiragentbench._agents import BundledAgent, check_readable
+from medagent.benchmarks.fhiragentbench._grader import FhirQuestionGrader
+from medagent.benchmarks.fhiragentbench._items import FhirQuestionItem, digest_of, filtered, question_items
 from medagent.benchmarks.fhiragentbench._outputs import output_of
 from medagent.benchmarks.fhiragentbench._patients import (
     check_credentialed,
@@ -19,10 +19,10 @@ from medagent.benchmarks.fhiragentbench._patients import (
 )
 from medagent.benchmarks.fhiragentbench._rubric import AnswerRubric, check_cases, has_cases
 from medagent.benchmarks.fhiragentbench.sets import (
-    FORMER,
     JUDGE_CASES,
     QUESTIONS,
     SYNTHETIC,
+    is_question_set,
     keep,
     manifest_of,
     questions_of,
@@ -36,8 +36,10 @@ from medagent.benchmarks.fhiragentbench.strategies.session import StrategyActing
 from medagent.benchmarks.fhiragentbench.strategies.tokens import check_tokenizer
 from medagent.core.errors import UserError
 from medagent.core.options import Setting, checked
+from medagent.core.tell import Tell, untold
 from medagent.engine.benchmark import Say
 from medagent.engine.blocks import Block
+from medagent.engine.data_sets import GeneratedSet, SetOptions, TwinSet, read_manifest
 from medagent.engine.folder import Run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef, Report
@@ -63,6 +65,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
     """Questions about a hospital's patients: an agent finds the resources that have the answer, and answers."""
 
     name = "fhir-agentbench"
+    imports = "a question file (questions.csv) or the judge cases (judge_cases.jsonl) of FHIR-AgentBench"
     example = "medagent run fhir-agentbench --agent reference"
     Settings = FhirAgentBenchSettings
     rule_sets = tuple(RULE_SETS)
@@ -72,7 +75,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
     rubric = AnswerRubric()
     kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
 
-    def items(self, source: FhirAgentBenchSettings) -> Sequence[QuestionItem]:
+    def items(self, source: FhirAgentBenchSettings) -> Sequence[FhirQuestionItem]:
         return question_items(source)
 
     def data(self, source: FhirAgentBenchSettings) -> DataRef:
@@ -84,7 +87,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
 
     def canary(self, source: FhirAgentBenchSettings) -> str:
         manifest = manifest_of(source.dataset)
-        return manifest.made.canary if manifest else ""
+        return manifest.canary if manifest else ""
 
     def patients(self, source: FhirAgentBenchSettings, say: Say) -> EhrFile:
         """See `FhirBenchmark.patients`. The patients of the published questions are not bundled."""
@@ -116,28 +119,49 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
     def pack(self, source: FhirAgentBenchSettings, item: Any) -> Mapping[str, bytes]:
         """See `FhirBenchmark.pack`. The files have the question, then its twin, and the options for grading."""
         question = _question(item)
-        others = [one for one in questions_of(source.dataset) if one.id != question.id]
-        twins = [one for one in others if question.twin and one.twin == question.twin]
+        twins = []
+        if question.twin:
+            pair = [twin for twin in questions_of(source.dataset) if twin.twin == question.twin]
+            twins = [twin for twin in pair if twin.id != question.id]
         options = {"rule_set": source.rule_set, "found": source.found_in_effect}
         return {QUESTIONS: questions_text([question, *twins]).encode(), _SOURCE: json.dumps(options).encode()}
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
         options = read_json(folder / _SOURCE, json_object, expected="a packed question is expected", error=UserError)
         source = checked(FhirAgentBenchSettings, {**options, "dataset": str(folder / QUESTIONS)})
-        return self.items(source)[0], QuestionGrader(source)
+        return self.items(source)[0], FhirQuestionGrader(source)
 
     def grader(self, source: FhirAgentBenchSettings, rules: str) -> Grader[EpisodeRow]:
         """See `Benchmark.grader`. The source says which rule set to use."""
-        return QuestionGrader(source)
+        return FhirQuestionGrader(source)
+
+    def names_data(self, dataset: str) -> bool:
+        return dataset.endswith(".csv") or is_question_set(Path(dataset))
+
+    def new_set(self, folder: Path, options: SetOptions) -> GeneratedSet:
+        from medagent.benchmarks.fhiragentbench.generator.write import QuestionGenerator
+
+        return QuestionGenerator().make(folder, options)
+
+    def differing_files(self, folder: Path, seed: str, ehr: Path | None) -> list[str]:
+        from medagent.benchmarks.fhiragentbench.generator.write import QuestionGenerator
+
+        return QuestionGenerator().differing(folder, read_manifest(folder), seed, ehr)
+
+    def new_twins(
+        self, dataset: str, ehr: Path | None, folder: Path, *, triples: bool = False, tell: Tell = untold
+    ) -> TwinSet:
+        from medagent.benchmarks.fhiragentbench.generator.twins import write
+
+        source = checked(FhirAgentBenchSettings, {"dataset": dataset or SYNTHETIC, "ehr": ehr})
+        return write(source, folder, triples=triples, tell=tell)
 
     def source(self, run: Run, overrides: Mapping[str, Any]) -> FhirAgentBenchSettings:
         """See `Benchmark.source`. Patients that an option names replace the run's FHIR server."""
         source: FhirAgentBenchSettings = super().source(
             run, {**({"fhir": None} if "ehr" in overrides else {}), **overrides}
         )
-        former = source.model_copy(update={"dataset": FORMER})
-        is_former = source.dataset == SYNTHETIC and run.settings.get("tasks-digest") == self.data(former).digest
-        return former if is_former else source
+        return source
 
     def scripted(self, settings: FhirAgentBenchSettings, items: Sequence[FhirItem]) -> Scripted | None:
         if settings.agent not in AGENTS or settings.agent == "text":
@@ -145,7 +169,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         if settings.agent == "reference":
             check_readable(items)
         toolbox = Toolbox.of(self.protocol(settings, "tools"), settings.api_base)
-        return OwnAgent.of(settings.agent, items, toolbox, self.now(settings), code=settings.protocol == "code")
+        return BundledAgent.of(settings.agent, items, toolbox, self.now(settings), code=settings.protocol == "code")
 
     def acting(self, settings: FhirAgentBenchSettings) -> Acting | None:
         if settings.agent == "fetch-all":
@@ -168,7 +192,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
 
     def selected(self, settings: FhirAgentBenchSettings, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
         return super().selected(
-            settings, filtered(settings, [item for item in items if isinstance(item, QuestionItem)])
+            settings, filtered(settings, [item for item in items if isinstance(item, FhirQuestionItem)])
         )
 
     async def plan(self, settings: FhirAgentBenchSettings, say: Say) -> Plan:
@@ -183,7 +207,12 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
 
     def decides(self, settings: FhirAgentBenchSettings) -> dict[str, Setting]:
         manifest = manifest_of(settings.dataset)
-        return {**super().decides(settings), **({"seed-digest": manifest.made.seed_sha256} if manifest else {})}
+        generated = manifest.generated if manifest else None
+        seed = {"seed-digest": generated.seed_sha256} if generated else {}
+        return {
+            **super().decides(settings),
+            **seed,
+        }
 
     def subjects(self, run: Run) -> Iterator[Subject]:
         """See `JudgedBenchmark.subjects`. Rows without an answer are judged too, as in the published evaluator."""
@@ -201,8 +230,8 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
     def notes(self, run: Run) -> Iterator[str]:
         """See `Benchmark.notes`. The note says which judge prompt was used."""
         for panel in Judging(run.path, self.rubric).panels()[-1:]:
-            own = panel.prompt.digest in {self.rubric.prompt(name).digest for name in ("bundled", "a2a")}
-            yield f"{'own judge prompt' if own else 'judge prompt'}: sha256 {panel.prompt.digest}"
+            is_own_prompt = panel.prompt.digest in {self.rubric.prompt(name).digest for name in ("bundled", "a2a")}
+            yield f"{'own judge prompt' if is_own_prompt else 'judge prompt'}: sha256 {panel.prompt.digest}"
 
     def import_data(self, path: Path) -> str | None:
         """See `Benchmark.import_data`. `path` is a question file (.csv) or a file of judge cases."""
@@ -234,11 +263,11 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
     def blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Sequence[Block]:
         from medagent.benchmarks.fhiragentbench._details import question_blocks
 
-        return list(question_blocks(item, row, score)) if isinstance(item, QuestionItem) else []
+        return list(question_blocks(item, row, score)) if isinstance(item, FhirQuestionItem) else []
 
 
 def _question(item: FhirItem) -> Any:
-    assert isinstance(item, QuestionItem)
+    assert isinstance(item, FhirQuestionItem)
     return item.asked
 
 

@@ -9,29 +9,14 @@ import shutil
 from functools import lru_cache
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
-from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST, Made, checked_file
+from medagent.benchmarks.generated_sets import HOSPITAL, checked_file
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
 from medagent.core.writing import replacing
+from medagent.engine.data_sets import SetManifest, is_set, read_manifest
 from refsol.fhiragentbench import Question, read_questions
-from refsol.files import read_json
-from refsol.schema import validator
 
-SYNTHETIC, PUBLISHED = "synthetic", "published"
-FORMER = "synthetic-1"
-"""The bundled questions of generator 1. Runs over them can be graded; their patients cannot be made any more."""
-
-
-class QuestionSetManifest(BaseModel):
-    """The content of `dataset.json`. `files` maps each file's name to its SHA-256."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    files: dict[str, str]
-    made: Made
+FHIR_AGENTBENCH, SYNTHETIC, PUBLISHED = "fhir-agentbench", "synthetic", "published"
 
 
 def questions_of(dataset: str) -> tuple[Question, ...]:
@@ -41,7 +26,7 @@ def questions_of(dataset: str) -> tuple[Question, ...]:
     return _read(path, stat.st_mtime_ns, stat.st_size)
 
 
-def manifest_of(dataset: str) -> QuestionSetManifest | None:
+def manifest_of(dataset: str) -> SetManifest | None:
     """The manifest of a generated set. None for other questions. Raises UserError."""
     folder = _folder(dataset)
     return read_manifest(folder) if folder else None
@@ -56,26 +41,20 @@ def hospital_of(dataset: str) -> Path | None:
     return checked_file(folder, manifest.files, HOSPITAL) if HOSPITAL in manifest.files else None
 
 
-def bundled_folder(name: str = SYNTHETIC) -> Path:
-    """The folder of the bundled set, or of the former one."""
-    return Path(__file__).parent / "data" / name
+def bundled_folder() -> Path:
+    """The folder of the bundled set."""
+    return Path(__file__).parent / "data" / SYNTHETIC
 
 
-def is_set(folder: Path) -> bool:
-    """Whether a folder contains the files of a FHIR-AgentBench set."""
-    return (folder / MANIFEST).is_file() and (folder / QUESTIONS).is_file()
-
-
-def read_manifest(folder: Path) -> QuestionSetManifest:
-    """Read a folder's `dataset.json`. Raises UserError."""
-    expected = "the manifest of a set of FHIR-AgentBench is expected"
-    return read_json(folder / MANIFEST, validator(QuestionSetManifest), expected=expected, error=UserError)
+def is_question_set(folder: Path) -> bool:
+    """Whether a folder contains a set of FHIR-AgentBench."""
+    return is_set(folder) and read_manifest(folder).benchmark == FHIR_AGENTBENCH
 
 
 def _folder(dataset: str) -> Path | None:
     """The folder of a generated set. None for other data sets."""
-    folder = bundled_folder(dataset) if dataset in (SYNTHETIC, FORMER) else Path(dataset)
-    return folder if dataset != PUBLISHED and is_set(folder) else None
+    folder = bundled_folder() if dataset == SYNTHETIC else Path(dataset)
+    return folder if dataset != PUBLISHED and is_question_set(folder) else None
 
 
 def _file(dataset: str) -> Path:

@@ -130,8 +130,11 @@ class FhirAgentBenchSettings(FhirSettings, PanelSettings):
 
     @property
     def session_rules(self) -> SessionRules:
-        """See `FhirSettings.session_rules`. With `handling`, reads are recorded."""
-        return replace(super().session_rules, loop=self.loop_in_effect or "lenient", handling=self.handling)
+        """See `FhirSettings.session_rules`. With `handling`, reads are recorded. A message that is not an action ends
+        the episode, as in the runs that this benchmark's scores come from.
+        """
+        loop = self.loop_in_effect or "lenient"
+        return replace(super().session_rules, loop=loop, hints=False, handling=self.handling)
 
     @property
     def acts_in_code(self) -> bool:
@@ -152,8 +155,8 @@ class FhirAgentBenchSettings(FhirSettings, PanelSettings):
     def judges(self, run: RunSettings) -> list[ModelSettings]:
         """See `PanelSettings.judges`. No temperature is sent to a judge that accepts none."""
         return [
-            one.model_copy(update={"temperature": None}) if one.name == NO_TEMPERATURE else one
-            for one in super().judges(run)
+            judge.model_copy(update={"temperature": None}) if judge.name == NO_TEMPERATURE else judge
+            for judge in super().judges(run)
         ]
 
     def panel(self, rubric: Rubric[Any], run: RunSettings) -> Panel[Any]:

@@ -47,8 +47,16 @@ def _scored(recording: Recording, result: ImapScore) -> Iterator[Block]:
         yield _term(term)
     shared = {normal(term.term) for term in result.terms}
     rows: list[SetRow] = [
-        *(("missed", (one.term, one.value)) for one in recording.label.inform if normal(one.term) not in shared),
-        *(("extra", (one.term, one.value)) for one in recording.response.inform if normal(one.term) not in shared),
+        *(
+            ("missed", (value.term, value.value))
+            for value in recording.label.inform
+            if normal(value.term) not in shared
+        ),
+        *(
+            ("extra", (value.term, value.value))
+            for value in recording.response.inform
+            if normal(value.term) not in shared
+        ),
     ]
     if rows:
         yield SetsBlock("Terms in only one of the answers", ("term", "value"), rows)
@@ -80,11 +88,13 @@ def number(value: Fraction) -> str:
 def score_charts(report: Report, scores: Sequence[Scored]) -> Iterator[Block]:
     """The mean score between floor and ceiling with the penalty λ, and each item's score against its ceiling."""
     lines = {line.name: line for section in report.table for line in section.lines}
-    gross = {one.unit: one.value for one in unpenalised(scores) if one.value is not None}
+    gross = {score.unit: score.value for score in unpenalised(scores) if score.value is not None}
     if report.overall is None or not gross or CEILING not in lines:
         return
     penalty = [
-        replace(one, score=Score(value=gross[one.unit] - (one.value or 0.0))) for one in scores if one.unit in gross
+        replace(score, score=Score(value=gross[score.unit] - (score.value or 0.0)))
+        for score in scores
+        if score.unit in gross
     ]
     shown = [
         ("imapScore", report.overall),
@@ -98,16 +108,18 @@ def score_charts(report: Report, scores: Sequence[Scored]) -> Iterator[Block]:
         marks=[("ceiling", lines[CEILING].value or 0.0), ("floor", 0.0)],
         figure="mean score of an item",
     )
-    valued = [(one, one.value) for one in scores if one.trial == 1 and one.unit in gross and one.value is not None]
-    points = [(one.item.id, float(one.score.part["most"]), value) for one, value in valued if one.score]
-    taken = sum(gross[one.unit] > value for one, value in valued)
+    valued = [
+        (score, score.value) for score in scores if score.trial == 1 and score.unit in gross and score.value is not None
+    ]
+    points = [(score.item.id, float(score.score.part["most"]), value) for score, value in valued if score.score]
+    taken = sum(gross[score.unit] > value for score, value in valued)
     note = f"No item can be above the diagonal, its ceiling; λ lowers {taken} of {len(valued)} items."
     yield ScatterBlock("Scores against their ceilings", "ceiling of the item", "imapScore", points, note)
 
 
 def scatters(scores: Sequence[Scored]) -> Iterator[Block]:
     """Human scores against the metric, one panel per human dimension."""
-    valued = [(one.item.id, one.item.rated.human, one.value) for one in scores if one.trial == 1]
+    valued = [(score.item.id, score.item.rated.human, score.value) for score in scores if score.trial == 1]
     for dimension in DIMENSIONS:
         points = [
             (item, human[dimension], value) for item, human, value in valued if value is not None and dimension in human

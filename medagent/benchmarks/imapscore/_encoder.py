@@ -78,7 +78,11 @@ class Encoder:
             if names := linker.open_candidates(value):
                 vectors = await self._embed([value, *names])
                 linker.settle(
-                    value, max(zip(names, vectors[1:], strict=True), key=lambda one: _cosine(vectors[0], one[1]))[0]
+                    value,
+                    max(
+                        zip(names, vectors[1:], strict=True),
+                        key=lambda named_vector: _cosine(vectors[0], named_vector[1]),
+                    )[0],
                 )
 
     async def _embed(self, texts: Sequence[str]) -> Sequence[Vector]:
@@ -92,6 +96,6 @@ class Encoder:
         return vectors
 
 
-def _cosine(one: Vector, other: Vector) -> float:
-    norms = math.hypot(*one) * math.hypot(*other)
-    return math.fsum(a * b for a, b in zip(one, other, strict=True)) / norms if norms else 0.0
+def _cosine(first: Vector, second: Vector) -> float:
+    norms = math.hypot(*first) * math.hypot(*second)
+    return math.fsum(a * b for a, b in zip(first, second, strict=True)) / norms if norms else 0.0

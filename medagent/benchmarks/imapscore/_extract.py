@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Literal
 
 from medagent.benchmarks.imapscore._encoder import Encoder
-from medagent.benchmarks.imapscore._prompts import NO_EXAMPLES, Examples, Prompts
+from medagent.benchmarks.imapscore._prompts import NO_EXAMPLES, ExampleTurns, Prompts
 from medagent.benchmarks.imapscore._samples import Asked, ParsedReply, Sampler, SampleVotes, UnusableError, together
 from medagent.engine.rows import Spent
 from medagent.models.wording import fill
@@ -44,7 +44,7 @@ class Extractor:
     linker: Linker | None = None
     g_eval: bool = False
     encoder: Encoder | None = None
-    examples: Examples = NO_EXAMPLES
+    examples: ExampleTurns = NO_EXAMPLES
 
     async def record(self, item: RatedAnswer, spent: Spent, trial: int = 1) -> Recording:
         """The recording of `item`. `spent` counts the calls. Raises the errors of `Policy.next`."""

@@ -17,7 +17,7 @@ from medagent.core.errors import UserError
 from medagent.core.writing import file_digest
 from medagent.engine.report import TableLine, TableSection
 from medagent.engine.scores import Figures, Grader, Score, Scored, mean_line
-from refsol.imapscore.imap import Imap, Pair
+from refsol.imapscore.imap import Imap, TermValue
 from refsol.imapscore.records import recording_of
 from refsol.imapscore.score import AskedLabel, majority_scores, score_recordings
 
@@ -61,10 +61,12 @@ class ImapGrader(Grader[ItemRow]):
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
         """See `Grader.figures`; the ceiling of an item is twice the number of its terms."""
-        parts = [one.score.part for one in scores if one.score is not None and one.score.part]
+        parts = [score.score.part for score in scores if score.score is not None and score.score.part]
         statuses = Counter(part["status"].replace("_", " ") for part in parts)
         line = mean_line("all", scores).model_copy(update={"more": dict(statuses)})
-        most = [float(one.score.part["most"]) for one in scores if one.score is not None and one.value is not None]
+        most = [
+            float(score.score.part["most"]) for score in scores if score.score is not None and score.value is not None
+        ]
         common = majority(scores)
         ceiling = TableLine(name=CEILING, n=len(most), value=fmean(most) if most else None)
         majority_line = TableLine(name=MAJORITY, n=len(common), value=fmean(common) if common else None)
@@ -96,21 +98,21 @@ class ImapGrader(Grader[ItemRow]):
 def unpenalised(scores: Sequence[Scored]) -> list[Scored]:
     """The scored items with their values without λ."""
     return [
-        replace(one, score=replace(one.score, value=one.value + one.score.part["penalty"]))
-        for one in scores
-        if one.score is not None and one.value is not None and "penalty" in one.score.part
+        replace(score, score=replace(score.score, value=score.value + score.score.part["penalty"]))
+        for score in scores
+        if score.score is not None and score.value is not None and "penalty" in score.score.part
     ]
 
 
 def majority(scores: Sequence[Scored]) -> list[float]:
     """The score of the majority response to each scored item."""
     parts = [
-        (one.item.id, one.score.part)
-        for one in scores
-        if one.score is not None and one.value is not None and "label" in one.score.part
+        (score.item.id, score.score.part)
+        for score in scores
+        if score.score is not None and score.value is not None and "label" in score.score.part
     ]
     labels = [
-        AskedLabel(id_, tuple(part["asked"]), Imap(inform=tuple(Pair(*pair) for pair in part["label"])))
+        AskedLabel(id_, tuple(part["asked"]), Imap(inform=tuple(TermValue(*pair) for pair in part["label"])))
         for id_, part in parts
     ]
     return [float(value) for value in majority_scores(labels)]
@@ -120,15 +122,15 @@ def _notes(scores: Sequence[Scored]) -> Iterator[str]:
     """Lines about items without a score or a rating, by kind, each with its first item."""
     unscored: dict[str, list[Scored]] = {}
     unrated: list[tuple[str, str]] = []
-    for one in scores:
-        part = (one.score.part or {}) if one.score else {}
+    for score in scores:
+        part = (score.score.part or {}) if score.score else {}
         if part.get("failure"):
-            unscored.setdefault(part["failure"], []).append(one)
+            unscored.setdefault(part["failure"], []).append(score)
         elif "unrated" in part:
-            unrated.append((one.unit, part["unrated"]))
-    for failure, some in unscored.items():
-        first = some[0]
+            unrated.append((score.unit, part["unrated"]))
+    for failure, group in unscored.items():
+        first = group[0]
         reason = first.score.reason if first.score else ""
-        yield f"{len(some)} of {len(scores)} items: {failure} (first: item {first.item.id}: {reason})"
+        yield f"{len(group)} of {len(scores)} items: {failure} (first: item {first.item.id}: {reason})"
     if unrated:
         yield f"{len(unrated)} of {len(scores)} items lack a rating (first: item {': '.join(unrated[0])})"

@@ -27,10 +27,16 @@ class ImapItem(Item):
 
 def imap_items(source: ImapscoreSettings) -> Sequence[ImapItem]:
     """The items of the source's data. Raises UserError, InputError."""
-    own = source
+    settings = source
     return [
-        ImapItem(id=one.id, question=f"{one.question}\n\n{one.response}", target=one.label, rated=one, source=own)
-        for one in rated_answers(source)
+        ImapItem(
+            id=answer.id,
+            question=f"{answer.question}\n\n{answer.response}",
+            target=answer.label,
+            rated=answer,
+            source=settings,
+        )
+        for answer in rated_answers(source)
     ]
 
 

@@ -14,7 +14,7 @@ from medagent.agents.choice import AgentChoice
 from medagent.agents.reply_cache import ReplyStore
 from medagent.benchmarks.imapscore._encoder import EncoderChoice
 from medagent.benchmarks.imapscore._extract import Extractor
-from medagent.benchmarks.imapscore._prompts import NO_EXAMPLES, Examples, Prompts
+from medagent.benchmarks.imapscore._prompts import NO_EXAMPLES, ExampleTurns, Prompts
 from medagent.benchmarks.imapscore._samples import Sampler
 from medagent.engine.rows import Row
 from medagent.models.limiter import EndpointStats
@@ -65,7 +65,7 @@ class ExtractionJob:
     g_eval: bool
     concurrency: int
     encoder: EncoderChoice | None = None
-    examples: Examples = NO_EXAMPLES
+    examples: ExampleTurns = NO_EXAMPLES
     row: type[ItemRow] = ItemRow
 
     @asynccontextmanager

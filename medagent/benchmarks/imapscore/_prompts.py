@@ -60,16 +60,16 @@ def load_prompts(path: Path | None = None) -> Prompts:
     texts = tomllib.loads(bundled.read_text(encoding="utf-8"))
     if path is not None:
         try:
-            own = tomllib.loads(path.read_text(encoding="utf-8"))
+            replaced = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise UserError(f"{path}: cannot be read as TOML: {error}") from None
-        if odd := sorted(name for name, text in own.items() if name not in texts or not isinstance(text, str)):
+        if odd := sorted(name for name, text in replaced.items() if name not in texts or not isinstance(text, str)):
             raise UserError(f"{path}: {odd[0]}: unknown prompt text, or not a text; known: {', '.join(texts)}")
-        for name, text in own.items():
+        for name, text in replaced.items():
             fields = _FIELDS.findall(texts[name])
             if missing := [field for field in dict.fromkeys(fields) if f"{{{field}}}" not in text]:
                 raise UserError(f"{path}: {name}: does not contain {{{missing[0]}}}; write it where that text belongs")
-        texts |= own
+        texts |= replaced
     return Prompts(**{name: text.strip() for name, text in texts.items()})
 
 
@@ -77,17 +77,17 @@ FORM = '{"question": "…", "question_imap": "Query-…-?", "answer": "…", "an
 
 
 @dataclass(frozen=True, slots=True)
-class Examples:
+class ExampleTurns:
     """Conversation turns before the prompts for a question's imap, and before those for an answer's imap."""
 
     questions: tuple[Message, ...] = ()
     answers: tuple[Message, ...] = ()
 
 
-NO_EXAMPLES = Examples()
+NO_EXAMPLES = ExampleTurns()
 
 
-def read_examples(path: Path, prompts: Prompts) -> Examples:
+def read_examples(path: Path, prompts: Prompts) -> ExampleTurns:
     """Read examples from JSON lines; the prompts format them like items. Raises UserError, InputError."""
     questions: list[Message] = []
     answers: list[Message] = []
@@ -108,7 +108,7 @@ def read_examples(path: Path, prompts: Prompts) -> Examples:
             answers += _turns(prompts.of_answer(row["question"], terms, row["answer"]), serialise(answer, terms))
     if not questions:
         raise UserError(f"{path}: contains no examples")
-    return Examples(tuple(questions), tuple(answers))
+    return ExampleTurns(tuple(questions), tuple(answers))
 
 
 def _imap(row: Mapping[str, Any], name: str, terms: tuple[str, ...]) -> Imap | None:

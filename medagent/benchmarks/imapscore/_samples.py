@@ -109,7 +109,7 @@ async def together(*work: Coroutine[None, None, T]) -> list[T]:
     """All results in order. If some fail, wait for the others, because they are paid for, then raise the first failure
     in order. If the run must stop, do not wait.
     """
-    tasks = [asyncio.ensure_future(one) for one in work]
+    tasks = [asyncio.ensure_future(sample) for sample in work]
     try:
         await asyncio.gather(*tasks)
     except StopRunError:

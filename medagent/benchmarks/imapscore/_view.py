@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from medagent.benchmarks.imapscore._details import number
+from medagent.core.scrub import printable
 from medagent.reports.tables import Table as TextTable
 from medagent.reports.tables import print_table, put
 from refsol.imapscore.correlate import Correlation, CorrelationRow
@@ -89,15 +90,19 @@ def print_explanation(recording: Recording, result: ImapScore) -> None:
     _print_explanation(Console(highlight=False, width=None if sys.stdout.isatty() else 120), recording, result)
 
 
+def _text(text: str, style: str = "") -> Text:
+    return Text(printable(text), style)
+
+
 def _print_explanation(console: Console, recording: Recording, result: ImapScore) -> None:
     best = _best_relations(result)
     exact = "no score" if result.value is None else number(result.value)
-    parts: list[RenderableType] = [Text(f"item {recording.id} · {result.status} · {exact}", style="bold")]
+    parts: list[RenderableType] = [_text(f"item {recording.id} · {result.status} · {exact}", style="bold")]
     if recording.reason:
-        parts.append(Text(recording.reason))
+        parts.append(_text(recording.reason))
     lines = [f"Query-{pair.term}-?" for pair in recording.question.query]
     lines += [f"Constraint-{pair.term}-{pair.value}" for pair in recording.question.constraint]
-    parts.append(Panel(Text("\n".join(lines) or "–"), title="question", title_align="left"))
+    parts.append(Panel(_text("\n".join(lines) or "–"), title="question", title_align="left"))
     sides = Table.grid(expand=True, padding=(0, 1))
     sides.add_column(ratio=1)
     sides.add_column(ratio=1)
@@ -109,7 +114,7 @@ def _print_explanation(console: Console, recording: Recording, result: ImapScore
     parts += [_term(term) for term in result.terms]
     parts += _sum(result)
     if recording.warnings:
-        parts.append(Text("\n".join(f"warning: {warning}" for warning in recording.warnings), style="magenta"))
+        parts.append(_text("\n".join(f"warning: {warning}" for warning in recording.warnings), style="magenta"))
     console.print(Group(*parts))
 
 
@@ -125,26 +130,28 @@ def _best_relations(result: ImapScore) -> dict[tuple[int, str, str], Relation]:
 
 
 def _inform(imap: Imap, side: int, best: dict[tuple[int, str, str], Relation]) -> Text:
+    if not imap.inform:
+        return _text("Inform-None" if imap.explicit_none else "–")
     lines = []
     for pair in imap.inform:
         relation = best.get((side, *pair.key), Relation.UNMATCHED)
         lines.append(Text.assemble(f"Inform-{pair.term}-", (pair.value, _COLOURS[relation])))
-    return Text("\n").join(lines) if lines else Text("Inform-None" if imap.explicit_none else "–")
+    return Text("\n").join(lines)
 
 
 def _term(term: TermScore) -> RenderableType:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left", show_header=False)
     for link in term.links:
         row = (link.pair.label, _MEANINGS[link.relation], link.pair.response)
-        table.add_row(*(Text(cell) for cell in row), style=_COLOURS[link.relation])
+        table.add_row(*(_text(cell) for cell in row), style=_COLOURS[link.relation])
     linked = {(side, link.pair.key[side]) for link in term.links for side in (1, 2)}
     unmatched = _COLOURS[Relation.UNMATCHED]
     for value in term.label:
         if (1, normal(value)) not in linked:
-            table.add_row(Text(value), _MEANINGS[Relation.UNMATCHED], "", style=unmatched)
+            table.add_row(_text(value), _MEANINGS[Relation.UNMATCHED], "", style=unmatched)
     for value in term.response:
         if (2, normal(value)) not in linked:
-            table.add_row("", _MEANINGS[Relation.UNMATCHED], Text(value), style=unmatched)
+            table.add_row("", _MEANINGS[Relation.UNMATCHED], _text(value), style=unmatched)
     parts = f"recall {term.recall} + precision {term.precision} − λ {term.penalty} = {term.value}"
     return Group(Text.assemble("\n", (term.term, "bold"), f": {parts}"), table)
 
@@ -154,7 +161,7 @@ def _sum(result: ImapScore) -> list[RenderableType]:
         return []
     summands = " + ".join(f"({term.value})" if term.value < 0 else str(term.value) for term in result.terms)
     divided = f"({summands}) / {result.divisor}" if result.divisor > 1 else summands
-    return [Text(f"\nscore = {divided} = {number(result.value)}", style="bold")]
+    return [_text(f"\nscore = {divided} = {number(result.value)}", style="bold")]
 
 
 def print_correlations(coefficient: str, rows: Sequence[CorrelationRow]) -> None:

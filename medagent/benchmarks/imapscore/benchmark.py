@@ -115,12 +115,12 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """Write the recordings of each trial in data order, after every item was run."""
         rows = {row.unit: row for row in run.rows(ItemRow)}
-        if any(one.unit not in rows for one in scores):
+        if any(score.unit not in rows for score in scores):
             return []
         files = []
-        for trial in sorted({one.trial for one in scores}):
+        for trial in sorted({score.trial for score in scores}):
             name = IMAPS if trial == 1 else f"imaps.{trial}.jsonl"
-            lines = [_line(one.item, rows.get(one.unit)) for one in scores if one.trial == trial]
+            lines = [_line(score.item, rows.get(score.unit)) for score in scores if score.trial == trial]
             write_changed(run.path / name, "".join(f"{line}\n" for line in lines))
             files.append(name)
         return files

@@ -42,18 +42,17 @@ def score_command(
 
     Example: medagent imapscore score bundled
     """
-    from json import dumps
-
     from medagent.benchmarks.imapscore import _view as view
+    from medagent.reports.tables import put_json, say
 
     recordings, results = _scored(file, graph, penalty, normalize)
     if json:
         for recording, result in zip(recordings, results, strict=True):
-            typer.echo(dumps(view.as_json(recording, result), ensure_ascii=False))
+            put_json(view.as_json(recording, result), indent=None)
     else:
         view.print_scores(recordings, results)
     if all(result.value is None for result in results):
-        typer.echo(f"{file}: none of the items could be scored", err=True)
+        say(f"{file}: none of the items could be scored")
         raise typer.Exit(2)
 
 
@@ -111,16 +110,16 @@ def correlate_command(
     from refsol.imapscore.metrics import Scored, available, binned, join, table
     from refsol.imapscore.records import read_items
 
-    recorded = [one for path in imaps or () for one in zip(*_scored(path, graph, penalty, normalize), strict=True)]
+    recorded = [row for path in imaps or () for row in zip(*_scored(path, graph, penalty, normalize), strict=True)]
     by_file = {str(path): read_items(_bundled(path, "items.jsonl")) for path in files}
     scored = {
         name: join(name, items, recorded) if imaps else [Scored(item) for item in items]
         for name, items in by_file.items()
     }
     if by is not None:
-        parts = binned(by, [one for rated in scored.values() for one in rated])
+        parts = binned(by, [answer for rated in scored.values() for answer in rated])
         scored = dict(parts)
-    metrics = metric or available([one for group in scored.values() for one in group])
+    metrics = metric or available([answer for group in scored.values() for answer in group])
     tables = []
     for name, rated in scored.items():
         columns, counts = table(name, rated, list(dict.fromkeys([*metrics, *(pair or ())])), chinese)

@@ -1,192 +1,338 @@
-"""MedAgentBench as a benchmark with FHIR sessions: tasks, agents, rules, results files and views."""
+"""MedAgentBench as a benchmark with FHIR sessions: its sets, the published grader's rules, its published files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
-
-from medagent.benchmarks.clinical import ClinicalBenchmark, OwnAgent, Solver
-from medagent.benchmarks.medagentbench._figures import grade_document
-from medagent.benchmarks.medagentbench._grader import TaskGrader
+from medagent.benchmarks.clinical.agents import Solver, TypesAgent
+from medagent.benchmarks.clinical.benchmark import ClinicalBenchmark
+from medagent.benchmarks.clinical.items import Facts, OpenSet, TaskItem
+from medagent.benchmarks.clinical.sets import TaskSet
+from medagent.benchmarks.clinical.tasks import Task
+from medagent.benchmarks.medagentbench._metrics import grade_document, mab_metrics
 from medagent.benchmarks.medagentbench.agents.reference import solver
 from medagent.benchmarks.medagentbench.agents.replay import recorded_messages
-from medagent.benchmarks.medagentbench.data import (
-    OpenFacts,
-    TaskItem,
-    dataset_of,
-    item_of,
-    open_facts,
-    patients_file,
-    task_dicts,
-)
+from medagent.benchmarks.medagentbench.generator.write import MabGenerator
+from medagent.benchmarks.medagentbench.results.copy_grader import CopyGrader
 from medagent.benchmarks.medagentbench.results.files import write_grade, write_official, write_trials
+from medagent.benchmarks.medagentbench.results.recorded_rows import RecordedRow
 from medagent.benchmarks.medagentbench.settings import (
     AGENTS,
     MedAgentBenchGrading,
     MedAgentBenchSettings,
 )
-from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, Task, select, set_of_run
+from medagent.benchmarks.medagentbench.tasks.dataset import (
+    DATASETS,
+    MEDAGENTBENCH,
+    constants_of,
+    dataset_folder,
+    is_tasks_file,
+    load_dataset,
+    load_tasks_file,
+    named,
+    own_key,
+    present_datasets,
+    record,
+    ref,
+    rules_in_words,
+    select,
+    task_warnings,
+)
 from medagent.core.errors import UserError
+from medagent.core.figures import counted
 from medagent.core.options import Setting, checked
-from medagent.core.writing import file_digest
+from medagent.core.wire import without_password
+from medagent.core.writing import file_digest, writing
 from medagent.engine.benchmark import Say
 from medagent.engine.blocks import Block
+from medagent.engine.data_sets import PresentSet
 from medagent.engine.folder import Run
+from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef, Report
-from medagent.engine.scores import Grader, Score, Scored
-from medagent.fhir_data.embedded import EhrFile
-from medagent.fhir_episodes.benchmark import Training
+from medagent.engine.scores import Figures, Grader, Scored
+from medagent.fhir_data.asking import http_ask
+from medagent.fhir_data.embedded import EhrFile, imported_file
+from medagent.fhir_data.facts import embedded_facts
+from medagent.fhir_data.files import is_sqlite
+from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
+from medagent.fhir_episodes.session import post_history
 from medagent.fhir_episodes.task import FhirItem
-from refsol.clinical.twins import changed
-from refsol.files import read_json
-from refsol.medagentbench import RULE_SETS, Baselines, KeyEhr, baselines, build_key, key_text
-from refsol.medagentbench.constants import Constants
-from refsol.schema import validator
-
-TASK, KEY = "task.json", "key.json"
-
-
-class PackedTask(BaseModel):
-    """The content of `task.json`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    task: Task
-    constants: Constants
+from medagent.reports.tables import say
+from refsol.clinical.chart import Chart
+from refsol.clinical.floor import Baselines
+from refsol.clinical.known import Missed
+from refsol.clinical.meanings import RuleSet
+from refsol.clinical.pairs import Case
+from refsol.clinical.recorded import RecordedSource, recorded, result_lines
+from refsol.clinical.sources import NdjsonEhr, SearchEhr, Source
+from refsol.clinical.task_type import TaskType, UngradableError
+from refsol.errors import DataFault, FactsError, InputError
+from refsol.failures import Failure
+from refsol.history import HistoryMessage
+from refsol.medagentbench import RULE_SETS, TYPES, Constants, failure_of, grade_item, rule_name
+from refsol.medagentbench.grade import chart_of
+from refsol.medagentbench.recorded import Created, RecordedEpisode
+from refsol.medagentbench.twins import answer_of, case_of
+from refsol.verdict import Verdict
 
 
 class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
     """An LLM agent solves ten types of tasks on a hospital's FHIR server."""
 
-    name = "medagentbench"
+    name = MEDAGENTBENCH
     example = "medagent run --version v2 --round r2 --model gpt-4o-mini"
     Settings = MedAgentBenchSettings
     Grading = MedAgentBenchGrading
+    rules: ClassVar[Mapping[str, RuleSet]] = {str(name): rules for name, rules in RULE_SETS.items()}
     rule_sets = tuple(RULE_SETS)
     agents = AGENTS
     kept_out = ("medagent/benchmarks/medagentbench/tasks/data/",)
+    whole_reads = False
+    imports = "a checkout of MedAgentBench's repository (data/medagentbench/test_data_v1.json and _v2.json)"
 
     @property
     def command(self) -> str:
         """See `Benchmark.command`. MedAgentBench is the default benchmark, so the command does not name it."""
         return "medagent run"
 
-    def items(self, source: MedAgentBenchSettings) -> Sequence[TaskItem]:
-        dataset = dataset_of(source)
-        return [item_of(task, dataset, source) for task in dataset.tasks]
+    @property
+    def generator(self) -> MabGenerator:
+        return MabGenerator()
+
+    # The set
+
+    def names_data(self, dataset: str) -> bool:
+        return named(dataset) is not None or dataset.endswith(".json") or super().names_data(dataset)
+
+    def present_sets(self) -> Sequence[PresentSet]:
+        present = [
+            PresentSet(dataset.name, dataset.part, len(dataset.tasks), dataset.digest, dataset.folder)
+            for dataset in present_datasets()
+        ]
+        absent = [name for name in DATASETS if name not in {dataset.name for dataset in present}]
+        return [*present, *(PresentSet(name, "", 0, "", dataset_folder(name)) for name in absent)]
+
+    def check_set(self, path: Path) -> tuple[str, Sequence[str]]:
+        """See `Benchmark.check_set`. A task file in the published format comes without facts."""
+        if not is_tasks_file(str(path)):
+            return super().check_set(path)
+        tasks = load_tasks_file(path)
+        types = ", ".join(f"{count} {name}" for name, count in Counter(task.type for task in tasks.tasks).items())
+        line = f"{path}: {counted(len(tasks.tasks), 'tasks')} ({types}), digest {tasks.digest[:16]}"
+        return f"{line}\n{rules_in_words(constants_of(tasks))}", [f"{path}: {text}" for text in task_warnings(tasks)]
+
+    def task_set(self, source: MedAgentBenchSettings) -> TaskSet:
+        return load_dataset(source.dataset, source.version)
+
+    def open_set(self, source: MedAgentBenchSettings) -> OpenSet:
+        tasks = self.task_set(source)
+        return OpenSet(tasks, source.api_base, *self.facts_of(tasks, source))
+
+    def context(self, tasks: TaskSet, task: Task) -> str:
+        return task.context
+
+    def time(self, tasks: TaskSet, task: Task) -> datetime | None:
+        """See `ClinicalBenchmark.time`. All tasks have the time of the set."""
+        return None
 
     def data(self, source: MedAgentBenchSettings) -> DataRef:
-        return dataset_of(source).ref
-
-    def item(self, source: MedAgentBenchSettings, task: Any) -> FhirItem:
-        """See `FhirBenchmark.item`. A `Task` need not be in the data set."""
-        return item_of(task, dataset_of(source), source) if isinstance(task, Task) else super().item(source, task)
-
-    def now(self, source: MedAgentBenchSettings) -> datetime:
-        return dataset_of(source).constants.now
+        return ref(self.task_set(source))
 
     def patients(self, source: MedAgentBenchSettings, say: Say) -> EhrFile:
-        return patients_file(dataset_of(source), source.ehr, say)
+        """See `FhirBenchmark.patients`. Raises UserError for the official set, whose patients are not bundled."""
+        if source.ehr is not None:
+            return imported_file(source.ehr, say)
+        tasks = self.task_set(source)
+        if tasks.name == "official":
+            raise UserError(
+                "data set 'official' needs its own patients: name their FHIR server with --fhir, or a file of them "
+                "(NDJSON) with --ehr"
+            )
+        return self.set_patients(tasks, say)
+
+    def resources(self, source: MedAgentBenchSettings) -> Iterable[bytes]:
+        tasks = self.task_set(source)
+        if source.ehr is None and tasks.hospital is None and not tasks.over_bundled:
+            raise UserError(
+                f"data set {tasks.name!r} does not contain its patients, and the image needs them; export the "
+                "bundled data set or a folder made by `medagent data new`"
+            )
+        return super().resources(source)
 
     def protocol(self, source: MedAgentBenchSettings, kind: str) -> Protocol:
         """See `FhirBenchmark.protocol`. A data set may have its own prompt and function list."""
-        dataset = dataset_of(source)
-        file = dataset.beside("protocol.toml") if kind == "text" else None
-        return load_protocol(kind, file=file, functions=dataset.beside("functions.json"))
-
-    def grader(self, source: MedAgentBenchSettings, rules: str) -> Grader[EpisodeRow]:
-        return TaskGrader.of(source, rules)
+        tasks = self.task_set(source)
+        file = tasks.beside("protocol.toml") if kind == "text" else None
+        return load_protocol(kind, file=file, functions=tasks.beside("functions.json"))
 
     def source(self, run: Run, overrides: Mapping[str, Any]) -> MedAgentBenchGrading:
         """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""
         grading = checked(MedAgentBenchGrading, overrides)
         facts = (grading.fhir, grading.ehr, grading.key) != (None, None, None)
-        own = {"fhir": grading.fhir, **({"ehr": grading.ehr} if facts else {})}
+        server = {"fhir": grading.fhir, **({"ehr": grading.ehr} if facts else {})}
         named = {"dataset": grading.tasks and str(grading.tasks), "api_base": grading.base}
         renamed = {name: value for name, value in named.items() if value is not None}
-        source: MedAgentBenchGrading = super().source(run, {**overrides, **own, **renamed})
-        if "dataset" not in {**overrides, **renamed} and source.dataset == BUNDLED:
-            source = source.model_copy(update={"dataset": set_of_run(run.settings)})
+        source: MedAgentBenchGrading = FhirBenchmark.source(self, run, {**overrides, **server, **renamed})
         return source if facts else source.model_copy(update={"ehr": self._own_patients(run, source)})
 
-    def resources(self, source: MedAgentBenchSettings) -> Iterable[bytes]:
-        dataset = dataset_of(source)
-        if not dataset.over_bundled and dataset.hospital is None:
-            raise UserError(
-                f"data set {dataset.name!r} does not contain its patients, and the image needs them; export the "
-                "bundled data set or a folder made by `medagent data new`"
-            )
-        return _lines(dataset)
-
-    def pack(self, source: MedAgentBenchSettings, item: Any) -> Mapping[str, bytes]:
-        """See `FhirBenchmark.pack`. The files have the task, the constants, and the facts as an answer key."""
-        packed = PackedTask(task=item.stored.alone, constants=item.dataset.constants)
-        facts = changed(open_facts(source, dataset_of(source)).facts, item.stored.change)
-        key = build_key([packed.task.model_dump()], facts, packed.constants)
-        return {TASK: packed.model_dump_json(indent=1).encode() + b"\n", KEY: key_text(key).encode()}
-
-    def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
-        packed = read_json(
-            folder / TASK, validator(PackedTask), expected="a task of the export is expected", error=UserError
-        )
-        source = MedAgentBenchSettings(dataset=str(folder / TASK))
-        dataset = Dataset("packed", "packed", (packed.task,), "", folder / TASK, alone=True, fixed=packed.constants)
-        facts = OpenFacts(KeyEhr(folder / KEY), "", at_once=True)
-        return item_of(packed.task, dataset, source), TaskGrader(source, "official", dataset, facts)
+    def _own_patients(self, run: Run, source: MedAgentBenchGrading) -> Path | None:
+        """The patients of a run, if its set comes without recorded searches. Raises UserError if they are missing."""
+        if source.ehr is not None:
+            if not source.ehr.is_file():
+                raise UserError(f"{source.ehr}: the run's file of patients does not exist any more; name it with --ehr")
+            return source.ehr
+        if own_key(self.task_set(source)) is None and run.settings.get("ehr-digest") and not run.settings.get("fhir"):
+            return self.patients(source, lambda _: None).path
+        return None
 
     def training_item(self, stream: Training, number: int) -> tuple[Mapping[str, Any], FhirItem]:
         """See `FhirBenchmark.training_item`. One set after another is generated from the seed."""
         from medagent.benchmarks.medagentbench.generator.stream import training_task
 
-        folder, task = training_task(stream, number)
+        folder, task = training_task(stream, number, say)
         source = MedAgentBenchSettings(dataset=str(folder))
-        return {"dataset": str(folder)}, item_of(task, dataset_of(source), source)
+        return {"dataset": str(folder)}, self.item_of(self.task_set(source), task, source)
 
-    def canary(self, source: MedAgentBenchSettings) -> str:
-        manifest = dataset_of(source).manifest
-        return manifest.canary if manifest else ""
+    # The rules
+
+    def task_types(self, tasks: TaskSet) -> Mapping[str, TaskType]:
+        return _types(constants_of(tasks))
+
+    def chart(self, opened: OpenSet, task: Task, source: Source, rules: str) -> Chart:
+        return chart_of(record(task), source, self.rules[rules], constants_of(opened.tasks), opened.base)
+
+    def case(self, opened: OpenSet, task: Task) -> Case:
+        return case_of(record(task), constants_of(opened.tasks))
+
+    def answered(self, opened: OpenSet, task: Task, source: Source) -> Task:
+        """See `ClinicalBenchmark.answered`. "Find a patient" contains its answer."""
+        if "sol" not in task.fields:
+            return task
+        answer = answer_of(record(task), source, constants_of(opened.tasks))
+        return task.model_copy(update={"fields": {**task.fields, "sol": [answer]}})
+
+    def verdict(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> Verdict:
+        recorded = row if isinstance(row, RecordedRow) else None
+        if recorded is not None and recorded.problem:
+            return Verdict(None, fault=recorded.problem)
+        return grade_item(
+            {**record(item.stored), "change": item.stored.change} if isinstance(item, TaskItem) else {"id": item.id},
+            _answer(row),
+            _posts(row),
+            opened.facts.source,
+            base=opened.base,
+            rules=rule_name(rules),
+            episode=_episode(row),
+            constants=constants_of(opened.tasks),
+        )
+
+    def failure(self, verdict: Verdict, row: EpisodeRow, missed: Missed | None) -> Failure | None:
+        episode = _episode(row)
+        return failure_of(verdict, _answer(row), episode.status, episode.transcript, _posts(row), missed)
+
+    def transcript(self, item: Any, row: EpisodeRow) -> Sequence[HistoryMessage]:
+        """See `ClinicalBenchmark.transcript`. A recording that is repeated may lack the GETs of its agent."""
+        transcript = _episode(row).transcript
+        replayed = isinstance(item, TaskItem) and item.source.replayed
+        return transcript if not replayed or any(message.get_url for message in transcript) else ()
+
+    def baselines(self, opened: OpenSet, rules: str) -> Baselines:
+        """See `ClinicalBenchmark.baselines`. They are those of the published grader."""
+        return super().baselines(opened, "official")
+
+    def grader(self, source: Any, rules: str) -> Grader[EpisodeRow]:
+        """See `Benchmark.grader`. With `--official`, a copy of the published grader grades too."""
+        is_copy = isinstance(source, MedAgentBenchGrading) and source.official is not None
+        return CopyGrader(self, source, self.open_set(source), rules) if is_copy else super().grader(source, rules)
+
+    def grading_digests(self, source: Any, opened: OpenSet) -> Mapping[str, str]:
+        return {}
+
+    def metrics(self, scores: Sequence[Scored], source: Any, opened: OpenSet, rules: str) -> Figures:
+        return mab_metrics(scores, opened.tasks, rules, whole=isinstance(source, MedAgentBenchGrading))
+
+    def facts_of(self, tasks: TaskSet, source: Any) -> tuple[Callable[[], str], Callable[[], Facts]]:
+        """See `ClinicalBenchmark.facts_of`. Facts may be named when a run is graded. Raises UserError, InputError."""
+        grading = isinstance(source, MedAgentBenchGrading)
+        key = source.key if isinstance(source, MedAgentBenchGrading) else None
+        if key is not None and (source.fhir or source.ehr):
+            raise UserError("--fhir, --ehr and --key all name the source of facts: pass only one of them")
+        if source.ehr is not None:
+            return _of_file(source.ehr, embed=not grading)
+        set_key = None if grading and source.fhir is not None else own_key(tasks)
+        if (path := key or set_key) is not None:
+            recorded = RecordedSource.of_file(path)
+            if path != tasks.reads:
+                self._check_key(path, recorded, tasks)
+            return lambda: file_digest(path), lambda: Facts(recorded)
+        if source.fhir is not None:
+            address = sha256(without_password(source.fhir).encode()).hexdigest()
+            return lambda: address, lambda: Facts(
+                SearchEhr(*http_ask(source.fhir, source.fhir_headers, source.ca_file))
+            )
+        if not grading or tasks.has_twins:
+            file = self.set_patients(tasks, lambda _: None)
+            return lambda: file.digest, lambda: Facts(embedded_facts(file.path))
+        raise UserError(f"{tasks.path}: this task set does not contain an answer key; pass --key, --ehr or --fhir")
+
+    def _check_key(self, path: Path, recorded: RecordedSource, tasks: TaskSet) -> None:
+        """Raises InputError if a file of recorded searches lacks one of a task."""
+        opened = OpenSet(tasks, tasks.manifest.base, str, lambda: Facts(recorded))
+        for task in tasks.tasks:
+            try:
+                with suppress(UngradableError, DataFault):
+                    self.task_type(tasks, task).ruled(self.chart_of(opened, task, "official"))
+            except FactsError:
+                raise InputError(
+                    f"{path}: is the answer key of another task set; name the right tasks (--tasks) or key (--key)"
+                ) from None
+
+    def packed_source(self, tasks: TaskSet) -> MedAgentBenchSettings:
+        return MedAgentBenchSettings(dataset=str(tasks.folder))
+
+    # Runs
 
     def solver(self, settings: MedAgentBenchSettings) -> Solver:
         return solver
 
-    def baselines(self, settings: MedAgentBenchSettings) -> Baselines:
-        dataset = dataset_of(settings)
-        return baselines(task_dicts(dataset), open_facts(settings, dataset).facts, dataset.constants)
-
-    def scripted(self, settings: MedAgentBenchSettings, items: Sequence[FhirItem]) -> OwnAgent | None:
+    def scripted(self, settings: MedAgentBenchSettings, items: Sequence[FhirItem]) -> TypesAgent | None:
         """See `FhirBenchmark.scripted`. The agent `replay` needs a recording."""
-        own = super().scripted(settings, items)
-        if own is None or not settings.replayed:
-            return own
+        agent = super().scripted(settings, items)
+        if agent is None or not settings.replayed:
+            return agent
         if settings.replay is None:
             raise UserError("--agent replay needs a file, e.g. --agent replay results.json")
-        return replace(own, messages=recorded_messages(settings.replay))
+        return replace(agent, messages=recorded_messages(settings.replay))
+
+    async def plan(self, settings: MedAgentBenchSettings, say: Say) -> Plan:
+        return await FhirBenchmark.plan(self, settings, say)
 
     def selected(self, settings: MedAgentBenchSettings, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
         by_id = {item.id: item for item in items}
-        dataset = dataset_of(settings)
-        present = replace(dataset, tasks=tuple(task for task in dataset.tasks if task.id in by_id))
-        tasks = select(present, settings.types, settings.ids, settings.limit, settings.per_type)
-        return [by_id[task.id] for task in tasks]
+        tasks = self.task_set(settings)
+        present = replace(tasks, tasks=tuple(task for task in tasks.tasks if task.id in by_id))
+        chosen = select(present, settings.types, settings.ids, settings.limit, settings.per_type)
+        return [by_id[task.id] for task in chosen]
 
     def folder_name(self, settings: MedAgentBenchSettings) -> str:
         """See `FhirBenchmark.folder_name`. It is the version of the tasks."""
-        return dataset_of(settings).version
+        return self.task_set(settings).part
 
     def decides(self, settings: MedAgentBenchSettings) -> dict[str, Setting]:
-        dataset = dataset_of(settings)
-        return {
-            "tasks-digest": dataset.digest,
-            **({"seed-digest": dataset.manifest.seed_sha256} if dataset.manifest else {}),
-            "replay-digest": file_digest(settings.replay) if settings.replay else None,
-        }
+        replayed = file_digest(settings.replay) if settings.replay else None
+        return {**super().decides(settings), "replay-digest": replayed}
+
+    # Published files
 
     def import_data(self, path: Path) -> str | None:
         """See `Benchmark.import_data`. `path` is a checkout of the official repository."""
@@ -205,8 +351,8 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """See `Benchmark.write`: a results file and a grade file for each trial."""
         files = []
-        for trial, results in write_trials(run, scores[0].item.dataset, scores) if scores else ():
-            done = [one for one in scores if one.trial == trial and one.status != "owed"]
+        for trial, results in write_trials(run, scores[0].item.tasks, scores) if scores else ():
+            done = [score for score in scores if score.trial == trial and score.status != "owed"]
             files += [results.name, write_grade(run, results, grade_document(done, "official")).name]
         return files
 
@@ -214,40 +360,64 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         """Write the run in the form of the official runner: runs.jsonl, error.jsonl, overall.json."""
         return write_official(run, scores, out)
 
-    def blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Sequence[Block]:
-        from medagent.benchmarks.medagentbench.views import shown
-        from medagent.fhir_episodes.views import episode_blocks
-
-        return list(episode_blocks(item, row, score, lambda: shown(item))) if isinstance(item, TaskItem) else []
-
     def panels(self, report: Report, scores: Sequence[Scored]) -> Sequence[Block]:
         from medagent.benchmarks.medagentbench.views import run_panels
 
-        item = next((one.item for one in scores if isinstance(one.item, TaskItem)), None)
+        item = next((score.item for score in scores if isinstance(score.item, TaskItem)), None)
         if item is None:
             return []
-        first, *more = run_panels(report, item.dataset)
+        first, *more = run_panels(report, item.tasks)
         return [first, *super().panels(report, scores), *more]
 
-    def _own_patients(self, run: Run, source: MedAgentBenchGrading) -> Path | None:
-        """The patients of a run, if its data set comes without an answer key. Raises UserError if they are missing."""
-        if source.ehr is not None:
-            if not source.ehr.is_file():
-                raise UserError(f"{source.ehr}: the run's file of patients does not exist any more; name it with --ehr")
-            return source.ehr
-        dataset = dataset_of(source)
-        if dataset.key is None and run.settings.get("ehr-digest") and not run.settings.get("fhir"):
-            return patients_file(dataset).path
-        return None
+
+@lru_cache(maxsize=16)
+def _types(constants: Constants) -> Mapping[str, TaskType]:
+    """The types with the constants of a set."""
+    return {name: kind(constants) for name, kind in TYPES.items()}
 
 
-def _lines(dataset: Dataset) -> Iterable[bytes]:
-    """The patients as lines of NDJSON."""
-    if dataset.hospital is not None:
-        with dataset.hospital.open("rb") as file:
-            yield from file
-        return
-    from fhir_server.synthetic.bundled import hospital
+def _answer(row: EpisodeRow) -> Any:
+    """The answer that counts; None if the episode failed for a reason that is not the agent's."""
+    return None if row.owed else row.answer
 
-    for line in hospital():
-        yield f"{line.rstrip()}\n".encode()
+
+def _posts(row: EpisodeRow) -> Sequence[HistoryMessage]:
+    if isinstance(row, RecordedRow):
+        return [HistoryMessage(message.role, message.content) for message in row.item.post_history]
+    return [HistoryMessage(turn["role"], turn["content"]) for turn in post_history(row.transcript)]
+
+
+def _episode(row: EpisodeRow) -> RecordedEpisode:
+    if isinstance(row, RecordedRow):
+        return row.episode
+    created = tuple(Created(write.url, None if write.stored is False else write.resource) for write in row.created)
+    return RecordedEpisode(row.task_id, row.trial, row.status, created, row.history)
+
+
+def _of_file(path: Path, *, embed: bool) -> tuple[Callable[[], str], Callable[[], Facts]]:
+    """The facts of a file of patients. An SQLite file, or any file if `embed`, is opened by the embedded server.
+
+    Other files are read as NDJSON.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
+    if embed or is_sqlite(path):
+        file = imported_file(path)
+        return lambda: file.digest, lambda: Facts(embedded_facts(file.path))
+    return lambda: file_digest(path), lambda: Facts(NdjsonEhr(path))
+
+
+def write_key(out: Path, source: MedAgentBenchGrading) -> tuple[int, int, int]:
+    """Write the recorded searches of a task set over the patients of a source: the numbers of patients, searches and
+    tasks. Raises UserError, FactsError.
+    """
+    benchmark = MedAgentBench()
+    opened = benchmark.open_set(source)
+    if opened.tasks.has_twins:
+        raise UserError(f"{opened.tasks.path}: twins cannot share an answer key, because each comes with its own chart")
+    cases = [(benchmark.case(opened, task), ()) for task in opened.tasks.tasks]
+    results = recorded(cases, opened.facts.source, complete=False, whole=False)
+    with writing(out):
+        out.write_text("".join(result_lines(results)), encoding="utf-8", newline="\n")
+    patients = {task.patient for task in opened.tasks.tasks if task.patient}
+    return len(patients), len(results), len(opened.tasks.tasks)

@@ -9,25 +9,34 @@ from pathlib import Path
 from typing import Any
 
 from fhir_server.synthetic.bundled import DIGEST
-from medagent.benchmarks.made_folders import HOSPITAL
-from medagent.benchmarks.medagentbench._grader import Recorded, RecordedRow
-from medagent.benchmarks.medagentbench.data import item_of, task_dicts
+from medagent.benchmarks.clinical.benchmark import ClinicalBenchmark
+from medagent.benchmarks.clinical.sets import TaskSet
+from medagent.benchmarks.generated_sets import HOSPITAL
+from medagent.benchmarks.medagentbench._metrics import GROUPS
 from medagent.benchmarks.medagentbench.results.files import results_file
+from medagent.benchmarks.medagentbench.results.recorded_rows import RecordedRow
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
-from medagent.benchmarks.medagentbench.tasks.dataset import VERSIONS, Dataset, load_dataset, load_tasks_file, set_of_run
+from medagent.benchmarks.medagentbench.tasks.dataset import (
+    VERSIONS,
+    is_bundled,
+    load_dataset,
+    load_tasks_file,
+    record,
+    records,
+    ref,
+    set_of_run,
+)
 from medagent.core.errors import UserError
-from medagent.core.figures import counted
 from medagent.core.named_paths import named_path
 from medagent.core.options import checked
 from medagent.core.version import versions
-from medagent.engine.benchmark import Benchmark
+from medagent.core.writing import inside
 from medagent.engine.folder import read_run
 from medagent.engine.results import GradedFile, RecordedRows, grade_rows
 from medagent.engine.rows import Spent
 from medagent.fhir_episodes.session import Turn
 from medagent.fhir_episodes.task import FhirItem
 from medagent.reports.tables import named
-from refsol.files import anything, read_json
 from refsol.json_values import as_object, json_value
 from refsol.medagentbench import (
     PUBLISHED,
@@ -40,39 +49,46 @@ from refsol.medagentbench import (
     stated_version,
     task_type,
 )
-from refsol.medagentbench.recorded import MAX_BYTES, RESULTS_FILE, is_official
+from refsol.medagentbench.formats import RESULTS_FILE, is_results_file
+
+_SELECTING = ("limit", "ids", "tasks", "per-type")
+"""The options of a run that select a part of the tasks."""
 
 
-def graded_file(
-    benchmark: Benchmark[Any, Any], path: Path, options: Mapping[str, Any], *, every_rule: bool = False
-) -> GradedFile:
+def graded_file(benchmark: Any, path: Path, options: Mapping[str, Any], *, every_rule: bool = False) -> GradedFile:
     """Grade a results file, or the first one in a folder without a journal. `every_rule`: by all rule sets.
 
     Raises UserError, InputError or FactsError.
     """
     results, grading = results_file(path), checked(MedAgentBenchGrading, options)
     run = _run_beside(results)
-    dataset = _task_set(results, run.get("settings", {}), grading)
-    folder = str(dataset.path.parent) if dataset.manifest and not dataset.bundled else dataset.name
-    source = MedAgentBenchGrading(
-        version=dataset.version,
-        dataset=str(dataset.path) if dataset.alone else folder,
-        fhir=grading.fhir,
-        ehr=grading.ehr,
-        key=grading.key,
-        api_base=grading.base or run.get("settings", {}).get("api-base") or PUBLISHED.base,
-        official=grading.official,
-    )
-    answers = read_recorded(results, task_dicts(dataset))
+    settings = run.get("settings", {})
+    dataset = _task_set(results, settings, grading)
+    folder = str(dataset.folder) if dataset.manifest.files and not is_bundled(dataset) else dataset.name
+    values = {
+        "version": dataset.part,
+        "dataset": str(dataset.path) if dataset.alone else folder,
+        "fhir": grading.fhir,
+        "ehr": grading.ehr,
+        "key": grading.key,
+        "api_base": grading.base or settings.get("api-base") or PUBLISHED.base,
+        "official": grading.official,
+        "no_grounds": grading.no_grounds,
+        **{name: settings[key] for key, name in (("page-size", "page_size"), ("order", "order")) if settings.get(key)},
+    }
+    source = checked(MedAgentBenchGrading, values).model_copy(update={"writes": settings.get("writes") or "ack"})
+    answers = read_recorded(results, records(dataset))
     counts = Counter(item.task_id for item in answers.items)
     duplicates = [task_id for task_id, count in counts.items() if count > 1]
     file = RecordedRows(
         source,
-        dataset.ref,
-        list(_rows(answers, episodes_beside(results), dataset, source)),
-        list(_notes(answers, duplicates, dataset)),
-        run.get("settings", {}),
+        ref(dataset),
+        list(_rows(benchmark, answers, episodes_beside(results), dataset, source)),
+        list(_notes(answers, duplicates)),
+        settings,
         run.get("versions", versions()),
+        total=0 if any(run.get("places", {}).get(option) for option in _SELECTING) else len(dataset.tasks),
+        verdicts=answers.verdicts,
     )
     graded = grade_rows(benchmark, results, file, options, every_rule=every_rule)
     report = graded.report
@@ -93,23 +109,23 @@ def check_same_patients(a: Path, b: Path) -> None:
 
 
 def _patients(file: Path) -> dict[str, Any]:
-    """The patient of each task. Empty for a file of the official runner, which does not name them."""
-    if is_official(file, None if file.suffix == ".jsonl" else read_json(file, anything, max_bytes=MAX_BYTES)):
+    """The patient of each task. Empty for a file of another format, which does not name them."""
+    if not is_results_file(file):
         return {}
     return {item.task_id: item.eval_MRN for item in read_results(file).results}
 
 
 def _run_beside(results: Path) -> Mapping[str, Any]:
     """The `run.json` next to a results file. Empty if there is none. Raises UserError if it is damaged."""
-    path = results.with_name("run.json")
-    if not path.is_file():
+    path = inside(results.with_name("run.json"))
+    if not path.exists():
         return {}
     if not isinstance(as_object(json_value(path.read_bytes())).get("settings"), dict):
         raise UserError(f"{path}: is damaged; move it away to grade without it")
     return read_run(path.parent)
 
 
-def _task_set(results: Path, settings: Mapping[str, Any], grading: MedAgentBenchGrading) -> Dataset:
+def _task_set(results: Path, settings: Mapping[str, Any], grading: MedAgentBenchGrading) -> TaskSet:
     """The task file if one is named. Otherwise the data set: the named one, the run's, or the bundled one, in the
     version of the results file.
 
@@ -133,9 +149,9 @@ def _task_set(results: Path, settings: Mapping[str, Any], grading: MedAgentBench
             f"{results}: by the run.json next to it, the run used another task set than {dataset.path}; name its task "
             "file with --tasks and its patient data with --ehr"
         )
-    patients = dataset.manifest.files.get(HOSPITAL, DIGEST) if dataset.manifest else DIGEST
-    own = (grading.fhir, grading.ehr, grading.key) == (None, None, None)
-    if own and settings.get("ehr-digest") not in (None, patients):
+    patients = dataset.manifest.files.get(HOSPITAL, DIGEST)
+    of_the_set = (grading.fhir, grading.ehr, grading.key) == (None, None, None)
+    if of_the_set and settings.get("ehr-digest") not in (None, patients):
         raise UserError(
             f"{results}: by the run.json next to it, the run used other patient data than the data set's; name it with "
             "--ehr"
@@ -144,7 +160,11 @@ def _task_set(results: Path, settings: Mapping[str, Any], grading: MedAgentBench
 
 
 def _rows(
-    answers: RecordedRun, beside: Mapping[str, RecordedEpisode], dataset: Dataset, source: MedAgentBenchGrading
+    benchmark: ClinicalBenchmark[Any],
+    answers: RecordedRun,
+    beside: Mapping[str, RecordedEpisode],
+    dataset: TaskSet,
+    source: MedAgentBenchGrading,
 ) -> Iterator[tuple[FhirItem, int, RecordedRow]]:
     """A row for the first item of each task, with its posts, or with the whole conversation if it is known."""
     tasks, episodes = {task.id: task for task in dataset.tasks}, {**answers.episodes, **beside}
@@ -154,13 +174,17 @@ def _rows(
     for name, item in first.items():
         task, episode = tasks.get(name), episodes.get(name) or RecordedEpisode(name, 1, "completed", None)
         turns = [
-            Turn("agent" if one.role == "agent" else "user", one.content)
-            for one in episode.transcript or item.post_history
+            Turn("agent" if message.role == "agent" else "user", message.content)
+            for message in episode.transcript or item.post_history
         ]
+        about: FhirItem
         if task is None:
             about, problem = FhirItem(id=name, group=task_type({"id": name})), f"unknown task id {name!r}"
         else:
-            about, problem = item_of(task, dataset, source), item.contradiction(task.model_dump())
+            about = benchmark.item_of(dataset, task, source)
+            problem = item.contradiction(record(task))
+            if not problem and name in answers.without_posts and task.type not in GROUPS["query"]:
+                problem = "POSTs unknown: the file contains no messages, and this type may need an order"
         row = RecordedRow.model_construct(
             unit=name,
             status="completed",
@@ -169,17 +193,19 @@ def _rows(
             transcript=turns,
             created=[],
             spent=Spent(),
-            recorded=Recorded(item, episode, problem),
+            item=item,
+            episode=episode,
+            problem=problem,
         )
         yield about, 1, row
 
 
-def _notes(answers: RecordedRun, duplicates: list[str], dataset: Dataset) -> Iterator[str]:
-    """Notes about the file: its format, warnings, duplicates and missing items."""
+def _notes(answers: RecordedRun, duplicates: list[str]) -> Iterator[str]:
+    """Notes about the file: its format, warnings and duplicates."""
     if answers.form != RESULTS_FILE:
         yield f"Read as {answers.form}."
+    if answers.without_posts:
+        yield f"POSTs unknown: only {', '.join(GROUPS['query'])} are graded, which never need an order."
     yield from (f"Warning: {warning}" for warning in answers.warnings)
     if duplicates:
         yield f"Duplicates in the file, of which only the first was graded: {named(duplicates)}"
-    if absent := len({task.id for task in dataset.tasks} - {item.task_id for item in answers.items}):
-        yield f"{counted(absent, 'tasks')} of the task set {'is' if absent == 1 else 'are'} not in the file."

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, model_validator
 
+from medagent.benchmarks.clinical.settings import GroundsGrading
 from medagent.benchmarks.medagentbench.tasks.dataset import is_tasks_file, named
 from medagent.core.errors import UserError
 from medagent.core.options import ALL_USES, GradeOption, Names, Option, RunOption, Setting, placed
@@ -27,12 +28,12 @@ class MedAgentBenchSettings(FhirSettings):
     dataset: Annotated[
         str,
         BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value),
-        Option(WHICH, kind="path", for_=ALL_USES, was="tasks-file"),
+        Option(WHICH, kind="path", for_=ALL_USES),
     ] = "synthetic"
     """synthetic (bundled), official (after you import it), a folder made by medagent data new, or your own task file
     (.json).
     """
-    types: Annotated[Names, RunOption(WHICH, "place", key="tasks", was="tasks", metavar="TYPE,TYPE", kind="value")] = ()
+    types: Annotated[Names, RunOption(WHICH, "place", key="tasks", metavar="TYPE,TYPE", kind="value")] = ()
     """Only these types, e.g. task1,task5."""
     replay: Annotated[Path | None, RunOption(WHO, "place", hidden=True, kind="path")] = None
     """The recording that the replay agent repeats."""
@@ -58,16 +59,16 @@ class MedAgentBenchSettings(FhirSettings):
 
         A folder is stored with its full path, so that you can grade the run from elsewhere.
         """
-        own = self.tasks_file is not None
-        first = {"version": None if own else self.version, "round": self.round}
-        dataset = None if own else named(self.dataset) or str(Path(self.dataset).resolve())
+        is_file = self.tasks_file is not None
+        first = {"version": None if is_file else self.version, "round": self.round}
+        dataset = None if is_file else named(self.dataset) or str(Path(self.dataset).resolve())
         return {**first, **super().decides(), **first, "dataset": dataset}
 
     def places(self) -> dict[str, Setting]:
-        return placed(super().places(), "ehr", {"tasks-file": self.tasks_file})
+        return placed(super().places(), "ehr", {"dataset": self.tasks_file} if self.tasks_file else {})
 
 
-class MedAgentBenchGrading(MedAgentBenchSettings):
+class MedAgentBenchGrading(GroundsGrading, MedAgentBenchSettings):
     """The settings by which a finished run or a results file is graded: source of facts, rule set, official grader.
 
     If no source of facts is named, the data set's key is used.

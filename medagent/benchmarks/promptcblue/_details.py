@@ -76,9 +76,9 @@ def _sets(gold: Any, prediction: Any) -> list[Block]:
         "Gold against prediction",
         columns,
         [
-            *(("found", texts[one]) for one in both),
-            *(("missed", texts[one]) for one in missed),
-            *(("extra", texts[one]) for one in extra),
+            *(("found", texts[element]) for element in both),
+            *(("missed", texts[element]) for element in missed),
+            *(("extra", texts[element]) for element in extra),
         ],
     )
     return [block]
@@ -86,9 +86,9 @@ def _sets(gold: Any, prediction: Any) -> list[Block]:
 
 def _elements(answer: Any) -> Iterator[tuple[tuple[str, str], ...]]:
     """The elements of a parsed answer, each as keys and values in text."""
-    for one in answer if isinstance(answer, list) else ():
-        if isinstance(one, dict):
-            yield tuple((str(name), _text(value)) for name, value in one.items())
+    for element in answer if isinstance(answer, list) else ():
+        if isinstance(element, dict):
+            yield tuple((str(name), _text(value)) for name, value in element.items())
 
 
 def _text(value: Any) -> str:

@@ -52,10 +52,10 @@ class LineGrader(Grader[LineRow]):
         return Score(value=sample_score(spec, part), part={"sample": part, **thinking})
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
-        unusable = count_unusable(((one.unit, one.status) for one in scores), self._source.allowed)
+        unusable = count_unusable(((score.unit, score.status) for score in scores), self._source.allowed)
         notes = [*unusable.notes, *self._thinking(scores)]
         fault = unusable.fault or self._too_much_thinking(scores)
-        if owed := sum(one.score is None for one in scores):
+        if owed := sum(score.score is None for score in scores):
             notes.append(f"{owed} of {len(scores)} lines are owed, so nothing was parsed or scored.")
         if owed or not scores:
             return Figures(notes=notes, unusable=fault)
@@ -100,11 +100,11 @@ def answer_text(row: LineRow, source: PromptcblueSettings) -> str:
 def official_scores(scores: Sequence[Scored], tasks: Sequence[TaskSpec], edition: Edition) -> list[Scores]:
     """The official scores of each trial, from its lines' contributions. No tasks if no line contributes."""
     trials = []
-    for trial in sorted({one.trial for one in scores}):
+    for trial in sorted({score.trial for score in scores}):
         parts: dict[str, list[Any]] = {task.name: [] for task in tasks}
-        for one in scores:
-            if one.trial == trial and one.score is not None and "sample" in one.score.part:
-                parts[one.item.group].append(one.score.part["sample"])
+        for score in scores:
+            if score.trial == trial and score.score is not None and "sample" in score.score.part:
+                parts[score.item.group].append(score.score.part["sample"])
         scored = tuple(task_score(task, parts[task.name]) for task in tasks if parts[task.name])
         trials.append(Scores(scored, False, edition=edition))
     return trials
@@ -112,7 +112,9 @@ def official_scores(scores: Sequence[Scored], tasks: Sequence[TaskSpec], edition
 
 def _thinking_units(scores: Sequence[Scored]) -> list[str]:
     return [
-        one.unit for one in scores if one.status == "completed" and one.score and (one.score.part or {}).get("thinking")
+        score.unit
+        for score in scores
+        if score.status == "completed" and score.score and (score.score.part or {}).get("thinking")
     ]
 
 
@@ -130,7 +132,7 @@ def trial_table(trials: Sequence[Scores]) -> list[TableSection]:
     whole = trials[0]
     overall = TableLine(
         name=whole.overall_name,
-        n=sum(one.samples for one in whole.tasks),
+        n=sum(task.samples for task in whole.tasks),
         value=sum(scores.overall for scores in trials) / len(trials),
         interval=_ends(overall_draws(draws)),
     )
@@ -155,7 +157,7 @@ def mean_draws(trials: Sequence[Scores]) -> dict[str, list[float]]:
     means: dict[str, list[float]] = {}
     for number, first in enumerate(trials[0].tasks):
         measured = [scores.tasks[number].measured for scores in trials]
-        drawn = [one.draws(seed=number) for one in measured if one is not None]
+        drawn = [figures.draws(seed=number) for figures in measured if figures is not None]
         if drawn:
             means[first.task.name] = [sum(values) / len(values) for values in zip(*drawn, strict=True)]
     return means
@@ -180,7 +182,9 @@ def paired_score(
     shared = _whole(first) & _whole(second)
     if not shared:
         return None
-    runs = [official_scores([one for one in run if one.item.id in shared], tasks, edition) for run in (first, second)]
+    runs = [
+        official_scores([score for score in run if score.item.id in shared], tasks, edition) for run in (first, second)
+    ]
     before, after = (overall_draws(mean_draws(trials)) for trials in runs)
     return Paired(
         name=runs[0][0].overall_name,
@@ -193,8 +197,8 @@ def paired_score(
 
 def _whole(scores: Sequence[Scored]) -> set[str]:
     """The lines that are scored in every trial."""
-    lacking = {one.item.id for one in scores if one.score is None or "sample" not in one.score.part}
-    return {one.item.id for one in scores} - lacking
+    lacking = {score.item.id for score in scores if score.score is None or "sample" not in score.score.part}
+    return {score.item.id for score in scores} - lacking
 
 
 def _mean(trials: Sequence[Scores]) -> float:

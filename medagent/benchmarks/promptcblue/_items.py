@@ -18,7 +18,7 @@ from medagent.core.writing import file_digest
 from medagent.engine.scores import Item
 from refsol.files import Encoding, read_text
 from refsol.promptcblue import Problem
-from refsol.promptcblue.files import ProblemsError, Source, check_pair, read_structured
+from refsol.promptcblue.files import ProblemsError, StructuredFile, check_pair, read_structured
 from refsol.promptcblue.parse import MISSING_ID, Edition, is_fatal, parse_answer, read_lines
 from refsol.promptcblue.public import EDITIONS, edition_of_lines
 from refsol.promptcblue.tasks import TaskSpec, specs_of
@@ -75,8 +75,8 @@ def _gold(source: PromptcblueSettings, path: Path, digest: str) -> Mapping[str, 
         keys.setdefault(line.task, []).append(line.key)
     return {
         key: answer.get("answer")
-        for task, some in keys.items()
-        for key, answer in zip(some, read.value.get(task, ()), strict=False)
+        for task, entries in keys.items()
+        for key, answer in zip(entries, read.value.get(task, ()), strict=False)
     }
 
 
@@ -143,7 +143,7 @@ def check_gold(data: DataFile, gold: Path) -> None:
     for line in data.lines:
         answer = parse_answer(line.task, "", [], data.edition)
         unanswered[line.task].append({"sample_id": line.value.get("sample_id", MISSING_ID), "answer": answer})
-    check_pair(Source(str(data.path), unanswered), read_structured(gold, data.edition), data.tasks)
+    check_pair(StructuredFile(str(data.path), unanswered), read_structured(gold, data.edition), data.tasks)
 
 
 class LineRow(CallRow):
@@ -156,4 +156,6 @@ class LineRow(CallRow):
     finish_reason: str | None = None
 
     def take(self, move: Move) -> None:
-        self.answer, self.reasoning, self.finish_reason = move.text, move.reasoning, move.finish_reason
+        self.answer = move.text
+        self.reasoning = move.reasoning
+        self.finish_reason = move.finish_reason

@@ -52,8 +52,8 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
     unit_noun = "lines"
 
     def items(self, source: PromptcblueSettings) -> Sequence[LineItem]:
-        own = source
-        return line_items(data_of(own), own)
+        settings = source
+        return line_items(data_of(settings), settings)
 
     def data(self, source: PromptcblueSettings) -> DataRef:
         whole = data_of(source)
@@ -98,21 +98,21 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
         if not scores:
             return ()
         source: PromptcblueSettings = scores[0].item.source
-        trials = sorted({one.trial for one in scores})
-        if any(one.score is None for one in scores):
+        trials = sorted({score.trial for score in scores})
+        if any(score.score is None for score in scores):
             for name in (PREDICTIONS, RESULTS, SCORES):
                 (run.path / f"{name}.json").unlink(missing_ok=True)
-            _write_predictions(run, source, PARTIAL, [one for one in scores if one.trial == 1])
+            _write_predictions(run, source, PARTIAL, [score for score in scores if score.trial == 1])
             return [f"{PARTIAL}.json"]
         (run.path / f"{PARTIAL}.json").unlink(missing_ok=True)
         files = []
         for trial in trials:
-            some = [one for one in scores if one.trial == trial]
+            in_trial = [score for score in scores if score.trial == trial]
             name = _trial_name(PREDICTIONS, trial)
-            _write_predictions(run, source, name, some)
+            _write_predictions(run, source, name, in_trial)
             files.append(f"{name}.json")
             if source.right_answers is not None and (run.path / files[-1]).stat().st_size:
-                files += _write_scores(run, source, some, trial)
+                files += _write_scores(run, source, in_trial, trial)
         return files
 
     def paired(self, first: Run, second: Run) -> Paired | None:
@@ -175,7 +175,7 @@ def _trial_name(name: str, trial: int) -> str:
 
 def _write_predictions(run: Run, source: PromptcblueSettings, name: str, scores: Sequence[Scored]) -> None:
     """The answered lines in the order of the test file, with `target` filled in. An equal file is not rewritten."""
-    items = {one.unit: one.item for one in scores}
+    items = {score.unit: score.item for score in scores}
     lines = [
         json.dumps({**items[row.unit].line.value, "target": answer_text(row, source)}, ensure_ascii=False)
         for row in run.rows(LineRow, units=items)

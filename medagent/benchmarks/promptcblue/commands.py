@@ -44,13 +44,14 @@ def parse_command(
 
     Example: medagent promptcblue parse test_predictions.json results.json
     """
+    from medagent.reports.tables import put
     from refsol.promptcblue import parse_file
     from refsol.promptcblue.files import edition_of_file
     from refsol.promptcblue.public import EDITIONS
 
     rules = EDITIONS[edition] if edition else edition_of_file(predictions, encoding)
     _warn(parse_file(predictions, results, rules, encoding))
-    typer.echo(f"edition: {rules.name}")
+    put(f"edition: {rules.name}")
 
 
 @app.command("score")
@@ -73,8 +74,7 @@ def score_command(
 
     Example: medagent promptcblue score results.json --gold gold_structured.json
     """
-    from json import dumps
-
+    from medagent.reports.tables import put, put_json
     from refsol.promptcblue import score_files
     from refsol.promptcblue.public import EDITIONS
 
@@ -83,9 +83,9 @@ def score_command(
     scores = score_files(file, right, tasks, plain=metrics == "plain", edition=rules, encoding=encoding)
     _warn(scores.warnings)
     if json or details:
-        typer.echo(dumps(scores.to_json(details=details), ensure_ascii=False, indent=2))
+        put_json(scores.to_json(details=details))
     else:
-        typer.echo(f"edition: {scores.edition.name}\n{scores.table()}")
+        put(f"edition: {scores.edition.name}", *scores.table().split("\n"))
 
 
 @app.command("package")
@@ -97,10 +97,11 @@ def package_command(
 
     Example: medagent promptcblue package test_predictions.json --out upload.zip
     """
+    from medagent.reports.tables import put
     from refsol.promptcblue import package_file
 
     _warn(package_file(predictions, out))
-    typer.echo(f"wrote {out}")
+    put(f"wrote {out}")
 
 
 def _of_run(results: Path, gold: Path | None) -> tuple[Path, Path, str | None]:

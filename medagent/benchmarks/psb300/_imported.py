@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks._task_files import read_tasks
-from medagent.benchmarks.made_folders import MANIFEST
+from medagent.benchmarks.clinical.sets import write_set
+from medagent.benchmarks.clinical.tasks import Task
 from medagent.benchmarks.psb300.tasks import (
     IMPORTED,
     PER_TYPE,
+    PSB300,
     PUBLISHED_DIGEST,
-    TASK_FILE,
-    Psb300Manifest,
-    Task,
     imported_folder,
+    read_published,
 )
 from medagent.core.paths import data_dir
 from medagent.core.writing import file_digest, write_whole, writing
-from refsol.psb300 import TYPES, stated_now
+from medagent.engine.data_sets import ImportedData, SetManifest
+from refsol.psb300 import PUBLISHED, TYPES, stated_now
 
 PUBLISHED_NAME = "new_patient_tasks.json"
 FUNCTIONS_NAME, FUNCTIONS = "funcs_v1.json", "functions.json"
@@ -62,18 +62,15 @@ def import_published(file: Path) -> Import:
 
     Raises UserError, before anything is written, if the file is not a valid task file.
     """
-    tasks = read_tasks(file, Task)
+    tasks = read_published(file)
     raw = file.read_bytes()
     digest = hashlib.sha256(raw).hexdigest()
     warnings = list(_differences(tasks, json.loads(raw))) if digest != PUBLISHED_DIGEST else []
     if digest != PUBLISHED_DIGEST:
         form = "; ".join(warnings) or "its fields are the published ones, but its texts or its layout differ"
         warnings = [f"{file}: is not the published file (SHA-256 {digest[:16]}…): {form}"]
-    files = {TASK_FILE: raw.decode("utf-8")}
     functions = _functions(file)
-    if functions is not None:
-        files[FUNCTIONS] = functions.read_text(encoding="utf-8")
-    else:
+    if functions is None:
         warnings.append(
             f"{FUNCTIONS_NAME} was not found next to {file} or among imported data: the text protocol will show this "
             "project's own function list"
@@ -81,18 +78,16 @@ def import_published(file: Path) -> Import:
     folder = imported_folder()
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        write_whole(folder / name, text)
-    manifest = Psb300Manifest(name=IMPORTED, files={name: file_digest(folder / name) for name in files})
-    write_whole(folder / MANIFEST, manifest.model_dump_json(indent=1) + "\n")
+        if functions is not None:
+            write_whole(folder / FUNCTIONS, functions.read_text(encoding="utf-8"))
+        stated = {"published": digest}
+        manifest = SetManifest(name=IMPORTED, benchmark=PSB300, clock=PUBLISHED.default_now, constants=stated, files={})
+        write_set(folder, manifest, tasks, (), (FUNCTIONS,))
     return Import(folder, file, len(tasks), tuple(warnings))
 
 
-def import_from(path: Path) -> str | None:
-    """Import the task file of a checkout.
-
-    Returns lines to print, with the warnings. None if the task file is missing.
-    """
+def import_from(path: Path) -> ImportedData | None:
+    """Import the task file of a checkout. None if the task file is missing."""
     file = task_file(path)
     if file is None:
         return None
@@ -101,7 +96,7 @@ def import_from(path: Path) -> str | None:
         f"{done.folder}: {done.tasks} tasks of psb-300 imported from {file}. Run them: medagent run psb-300 "
         "--dataset published --fhir http://localhost:8080/fhir/"
     )
-    return "\n".join([line, *(f"warning: {warning}" for warning in done.warnings)])
+    return ImportedData(line, done.warnings)
 
 
 def _functions(file: Path) -> Path | None:
@@ -120,7 +115,7 @@ def _differences(tasks: Sequence[Task], raw: Sequence[dict[str, Any]]) -> Iterat
         yield f"it contains fields that the published file does not have: {', '.join(more)}"
     if lacking := [task["id"] for task in raw if not task.keys() >= _FIELDS]:
         yield f"the context of these tasks is missing: {_some(lacking)}"
-    if unnamed := [task.id for task in tasks if task.eval_MRN not in task.instruction]:
+    if unnamed := [task.id for task in tasks if task.patient not in task.text]:
         yield f"the instruction does not contain the MRN: {_some(unnamed)}"
     timeless = [task.id for task in tasks if _lacks_time(task)]
     if len(timeless) != 1:

@@ -28,8 +28,8 @@ def write_results(run: Run, scores: Sequence[Scored]) -> list[str]:
         "cut_off": "not applied" if NOT_APPLIED in (data.get("note") or "") else "applied",
     }
     names = []
-    for trial in sorted({one.trial for one in scores}):
-        done = {one.unit: one for one in scores if one.trial == trial and one.score is not None}
+    for trial in sorted({score.trial for score in scores}):
+        done = {score.unit: score for score in scores if score.trial == trial and score.score is not None}
         results = [_result(row, done[row.unit]) for row in run.rows(EpisodeRow, units=list(done))]
         names.append("results.json" if trial == 1 else f"results.{trial}.json")
         document = {**head, "trial": trial, "results": results}

@@ -1,122 +1,231 @@
-"""psb-300 as a benchmark with FHIR sessions: task sets, tools, agents and rules."""
+"""psb-300 as a benchmark with FHIR sessions: its sets, its tools, its clock and cut-off, and its published files."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from medagent.benchmarks.clinical import ClinicalBenchmark, Solver
+from medagent.benchmarks.clinical.agents import Solver
+from medagent.benchmarks.clinical.benchmark import ClinicalBenchmark
+from medagent.benchmarks.clinical.items import Facts, OpenSet, TaskItem
+from medagent.benchmarks.clinical.sets import TaskSet
+from medagent.benchmarks.clinical.tasks import Task
 from medagent.benchmarks.psb300._charts import (
-    CHARTS,
-    ask_of,
-    dicts,
-    digest_of,
     judged_by_cut_off,
     missing_patients,
-    open_charts,
-    patients_file,
-    save_charts,
-    saved_facts,
+    saved_charts,
 )
-from medagent.benchmarks.psb300._figures import Grading
-from medagent.benchmarks.psb300._grader import ChartGrader
-from medagent.benchmarks.psb300._items import ChartItem, item_of, task_set_of
-from medagent.benchmarks.psb300._packed import packed_task, unpacked_task
+from medagent.benchmarks.psb300._metrics import Grading, psb_metrics
 from medagent.benchmarks.psb300._results import write_results
 from medagent.benchmarks.psb300.agents.reference import solver
-from medagent.benchmarks.psb300.settings import (
-    AGENTS,
-    Psb300Grading,
-    Psb300Settings,
+from medagent.benchmarks.psb300.generator.write import PsbGenerator
+from medagent.benchmarks.psb300.settings import AGENTS, Psb300Grading, Psb300Settings
+from medagent.benchmarks.psb300.tasks import (
+    IMPORTED,
+    PSB300,
+    SETS,
+    grading_clock,
+    imported_folder,
+    load_tasks,
+    psb_constants,
+    record,
+    ref,
 )
-from medagent.benchmarks.psb300.tasks import BUNDLED, FORMER, TaskSet, load_tasks
 from medagent.core.errors import UserError
-from medagent.core.options import Setting, stated
-from medagent.core.writing import write_whole
+from medagent.core.options import stated
+from medagent.core.wire import without_password
+from medagent.core.writing import file_digest, write_whole
 from medagent.engine.benchmark import Say
+from medagent.engine.data_sets import ImportedData, PresentSet, SetManifest, is_set
 from medagent.engine.folder import Run, read_run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef
-from medagent.engine.scores import Grader, Scored
-from medagent.fhir_data.asking import Ask
-from medagent.fhir_data.embedded import EhrFile
+from medagent.engine.rows import FAILED
+from medagent.engine.scores import Figures, Scored
+from medagent.fhir_data.asking import Ask, http_ask, server_ask
+from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, imported_file
+from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
-from medagent.fhir_episodes.task import FhirItem
 from medagent.reports.tables import named
+from refsol.clinical.chart import Chart
+from refsol.clinical.failures import failure_of
+from refsol.clinical.floor import BASELINES
+from refsol.clinical.known import Missed
+from refsol.clinical.meanings import RuleSet
+from refsol.clinical.pairs import Case
+from refsol.clinical.recorded import READS, RecordedSource, result_lines
+from refsol.clinical.sources import SearchEhr, Source
 from refsol.errors import FactsError
-from refsol.psb300 import RULE_SETS, Baselines, StoredFacts, baselines, rule_name
+from refsol.failures import Failure
+from refsol.psb300 import RULE_SETS, TYPES, chart_of, grade_item, rule_name, stated_now
+from refsol.psb300.twins import case_of
+from refsol.verdict import Check, Verdict
 
 _TOOLS = Path(__file__).parent / "prompts" / "tools.json"
 _NAMED = 5
+_BASE = "http://localhost/fhir"
 
 
 class Psb300(ClinicalBenchmark[Psb300Settings]):
     """An LLM agent reads a patient's chart over FHIR, decides whether something is due, and orders it if so."""
 
-    name = "psb-300"
+    name = PSB300
     example = "medagent run psb-300 --agent reference"
     Settings = Psb300Settings
     Grading = Psb300Grading
+    types = tuple(TYPES.values())
+    rules: ClassVar[Mapping[str, RuleSet]] = {str(name): rules for name, rules in RULE_SETS.items()}
     rule_sets = tuple(RULE_SETS)
     agents = AGENTS
+    whole_reads = False
+    kept_out = ("medagent/benchmarks/psb300/data/",)
+    imports = "the task file of psb-300 (new_patient_tasks.json), or a checkout that contains it"
 
-    def items(self, source: Psb300Settings) -> Sequence[ChartItem]:
-        tasks = task_set_of(source)
-        return [item_of(task, tasks.constants.default_now) for task in tasks.tasks]
+    @property
+    def generator(self) -> PsbGenerator:
+        return PsbGenerator()
+
+    def names_data(self, dataset: str) -> bool:
+        return dataset == IMPORTED or super().names_data(dataset)
+
+    def present_sets(self) -> Sequence[PresentSet]:
+        """See `Benchmark.present_sets`: the bundled set, and the published one if it is imported."""
+        names = [name for name in SETS if name != IMPORTED or is_set(imported_folder())]
+        sets = [load_tasks(name) for name in names]
+        return [
+            PresentSet(ref(task_set).name, "", len(task_set.tasks), task_set.digest, task_set.folder)
+            for task_set in sets
+        ]
+
+    def task_set(self, source: Psb300Settings) -> TaskSet:
+        return load_tasks(source.dataset, source.split)
+
+    def open_set(self, source: Psb300Settings) -> OpenSet:
+        tasks = self.task_set(source)
+        return OpenSet(tasks, source.api_base, *self.facts_of(tasks, source))
+
+    def context(self, tasks: TaskSet, task: Task) -> str:
+        return task.context
+
+    def time(self, tasks: TaskSet, task: Task) -> datetime:
+        return stated_now(task.context) or tasks.clock
 
     def data(self, source: Psb300Settings) -> DataRef:
-        return task_set_of(source).ref
-
-    def now(self, source: Psb300Settings) -> datetime:
-        return task_set_of(source).constants.default_now
+        return ref(self.task_set(source))
 
     def patients(self, source: Psb300Settings, say: Say) -> EhrFile:
-        return patients_file(task_set_of(source), source.ehr, say)
+        """See `FhirBenchmark.patients`. Raises UserError for the published set, whose patients are not bundled."""
+        if source.ehr is not None:
+            return imported_file(source.ehr, say)
+        tasks = self.task_set(source)
+        if tasks.manifest.generated is None:
+            raise UserError(
+                f"data set {IMPORTED!r} needs its own patients: name their FHIR server with --fhir, or a copy of it "
+                "with --ehr FILE (made by medagent ehr copy)"
+            )
+        return self.set_patients(tasks, say)
 
     def protocol(self, source: Psb300Settings, kind: str) -> Protocol:
         """See `FhirBenchmark.protocol`: psb-300's tools, or the text prompt with the data set's function list."""
         if kind == "tools":
             return load_protocol(kind, tools=_TOOLS).model_copy(update={"finish": "value"})
-        return load_protocol(kind, functions=task_set_of(source).beside("functions.json"))
+        return load_protocol(kind, functions=self.task_set(source).beside("functions.json"))
 
-    def import_data(self, path: Path) -> str | None:
+    def import_data(self, path: Path) -> ImportedData | None:
         """See `Benchmark.import_data`. `path` is the published task file, or a checkout that contains it."""
         from medagent.benchmarks.psb300._imported import import_from
 
         return import_from(path)
 
-    def grader(self, source: Psb300Settings, rules: str) -> Grader[EpisodeRow]:
-        tasks = task_set_of(source)
-        grading = Grading(rule_name(rules), _clock(source, tasks), source.unfinished)
-        return ChartGrader(tasks, lambda: open_charts(source, tasks), lambda: digest_of(source, tasks), grading)
+    def chart(self, opened: OpenSet, task: Task, source: Source, rules: str) -> Chart:
+        """See `ClinicalBenchmark.chart`. The published grader reads the time of grading for task1."""
+        cut_off = opened.facts.details
+        return chart_of(record(task), source, self.rules[rules], cut_off.clock, cut_off.constants)
+
+    def case(self, opened: OpenSet, task: Task) -> Case:
+        cut_off = opened.facts.details
+        return case_of(record(task), cut_off.clock, cut_off.constants)
+
+    def verdict(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> Verdict:
+        """See `ClinicalBenchmark.verdict`. An episode without FINISH counts as the answer `[]`, or as wrong."""
+        settings = item.source
+        verdict = self._graded(opened, item, row, rules, _clock(settings, opened.tasks))
+        finished = row.status == "completed"
+        if not finished and (row.status == FAILED or settings.unfinished == "wrong"):
+            return _unfinished(verdict, row.status)
+        return verdict
+
+    def _graded(self, opened: OpenSet, item: TaskItem, row: EpisodeRow, rules: str, clock: datetime) -> Verdict:
+        constants = opened.facts.details.constants
+        task = {**record(item.stored), "change": item.stored.change}
+        source, name = opened.facts.source, rule_name(rules)
+        return grade_item(task, row.history, _result(row), source, clock=clock, rules=name, constants=constants)
+
+    def failure(self, verdict: Verdict, row: EpisodeRow, missed: Missed | None) -> Failure | None:
+        return failure_of(verdict, _result(row), row.status, row.history, missed)
+
+    def part(self, opened: OpenSet, item: Any, row: EpisodeRow, verdict: Verdict, rules: str) -> Mapping[str, Any]:
+        """See `ClinicalBenchmark.part`. If the chart is at fault, every reply is wrong."""
+        part: dict[str, Any] = {}
+        if verdict.correct is False and verdict.basis is None:
+            part = dict.fromkeys(BASELINES, False)
+        if item.group == "task1" and rules == "official":  # also graded at the scenario's now
+            now = stated_now(item.context) or opened.facts.details.constants.default_now
+            part["by scenario"] = self._graded(opened, item, row, rules, now).correct
+        return part
+
+    def grading_digests(self, source: Any, opened: OpenSet) -> Mapping[str, str]:
+        return {"clock": _clock(source, opened.tasks).isoformat(), "unfinished": source.unfinished}
+
+    def metrics(self, scores: Sequence[Scored], source: Any, opened: OpenSet, rules: str) -> Figures:
+        grading = Grading(rule_name(rules), _clock(source, opened.tasks), source.unfinished)
+        return psb_metrics(scores, opened.tasks, grading, opened.facts if scores else None)
+
+    def facts_of(self, tasks: TaskSet, source: Any) -> tuple[Callable[[], str], Callable[[], Facts]]:
+        """See `ClinicalBenchmark.facts_of`. The charts of a run on a FHIR server are those before its first episode."""
+        clock, saved = _clock(source, tasks), source.charts if isinstance(source, Psb300Grading) else None
+        if saved is not None:
+            return lambda: file_digest(saved), lambda: judged_by_cut_off(RecordedSource.of_file(saved), tasks, clock)
+        if source.fhir is not None:
+            server = self._server(source)
+            return lambda: without_password(source.fhir), lambda: judged_by_cut_off(
+                saved_charts(tasks, server), tasks, clock
+            )
+        place, read = super().facts_of(tasks, source)
+        return place, lambda: judged_by_cut_off(read().source, tasks, clock)
+
+    def _server(self, source: Psb300Settings) -> tuple[str, Ask]:
+        """The base URL of a source's server, and a function that sends GETs to it. Raises UserError."""
+        if source.fhir is not None:
+            return http_ask(source.fhir, source.fhir_headers, source.ca_file)
+        file = self.patients(source, lambda _: None)
+        return _BASE, server_ask(EmbeddedEhr.open(file.path, _BASE).server, _BASE)
 
     def source(self, run: Run, overrides: Mapping[str, Any]) -> Psb300Grading:
         """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""
-        saved = run.path / CHARTS
-        own = not {"fhir", "ehr"} & overrides.keys()
-        facts = {"fhir": None, **({"ehr": None} if not own or saved.is_file() else {})}
-        source: Psb300Grading = super().source(run, {**facts, **overrides})
-        if own and saved.is_file():
-            return source.model_copy(update={"charts": saved})
-        former = load_tasks(FORMER, source.split)
-        if own and source.dataset == BUNDLED and run.settings.get("tasks-digest") == former.digest:
-            return source.model_copy(update={"dataset": FORMER, "charts": former.folder / f"{CHARTS}.gz"})
-        return source
+        saved = run.path / READS
+        is_saved = not {"fhir", "ehr"} & overrides.keys()
+        facts = {"fhir": None, **({"ehr": None} if not is_saved or saved.is_file() else {})}
+        source: Psb300Grading = FhirBenchmark.source(self, run, {**facts, **overrides})
+        return source.model_copy(update={"charts": saved}) if is_saved and saved.is_file() else source
 
-    def pack(self, source: Psb300Settings, item: Any) -> Mapping[str, bytes]:
-        tasks = task_set_of(source)
-        grading = Grading("official", _clock(source, tasks), source.unfinished)
-        return packed_task(item, open_charts(source, tasks), grading)
+    def packed_manifest(self, opened: OpenSet, source: Any) -> SetManifest:
+        constants = {
+            **psb_constants(opened.tasks).model_dump(mode="json"),
+            "cut_off": _iso(opened.facts.details.constants.cut_off),
+            "grading_clock": _clock(source, opened.tasks).isoformat(),
+            "unfinished": source.unfinished,
+        }
+        return opened.tasks.manifest.model_copy(update={"constants": constants})
 
-    def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
-        return unpacked_task(folder)
+    def packed_source(self, tasks: TaskSet) -> Psb300Grading:
+        return Psb300Grading(dataset=str(tasks.folder), unfinished=psb_constants(tasks).unfinished)
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """See `Benchmark.write`: one results file per trial."""
@@ -126,33 +235,19 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
         """See `FhirBenchmark.folder_name`. Each split gets its own folder."""
         return f"{self.name}-{settings.split}" if settings.split else self.name
 
-    def canary(self, source: Psb300Settings) -> str:
-        made = task_set_of(source).manifest.made
-        return made.canary if made else ""
-
-    def decides(self, settings: Psb300Settings) -> dict[str, Setting]:
-        tasks = task_set_of(settings)
-        made = tasks.manifest.made
-        return {"tasks-digest": tasks.digest, **({"seed-digest": made.seed_sha256} if made else {})}
-
     def solver(self, settings: Psb300Settings) -> Solver:
-        return partial(solver, settings.clock or task_set_of(settings).clock)
-
-    def baselines(self, settings: Psb300Settings) -> Baselines:
-        tasks = task_set_of(settings)
-        charts, clock = open_charts(settings, tasks), settings.clock or tasks.clock or datetime.now(UTC)
-        return baselines(dicts(tasks), charts.facts, clock=clock, constants=charts.constants)
+        return partial(solver, settings.clock or grading_clock(self.task_set(settings)))
 
     async def plan(self, settings: Psb300Settings, say: Say) -> Plan:
         """See `FhirBenchmark.plan`. A run on a FHIR server saves the charts before its first episode."""
-        plan = await super().plan(settings, say)
-        tasks = task_set_of(settings)
+        plan = await FhirBenchmark.plan(self, settings, say)
+        tasks = self.task_set(settings)
         clock = settings.clock or _recorded_clock(plan.folder, settings) or _clock(settings, tasks)
         try:
-            examined = await asyncio.to_thread(_examined, settings, tasks, plan)
+            examined = await asyncio.to_thread(self._examined, settings, tasks, plan)
         except FactsError as error:
             raise UserError(str(error)) from None
-        charts = plan.folder / CHARTS if settings.fhir else None
+        charts = plan.folder / READS if settings.fhir else None
         source = Psb300Grading(**{**stated(settings), "clock": clock, "charts": charts})
         note = "; ".join(filter(None, (plan.data.note, examined.note)))
         return replace(
@@ -164,6 +259,25 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
             prepare=examined.save,
         )
 
+    def _examined(self, settings: Psb300Settings, tasks: TaskSet, plan: Plan) -> _Examined:
+        """Check the charts before the first episode. Raises UserError, FactsError."""
+        if settings.fhir is None and settings.ehr is None:
+            return _Examined()
+        server, clock = self._server(settings), _clock(settings, tasks)
+        warnings = [*_missing(settings, server, plan)]
+        file = plan.folder / READS
+        if settings.fhir is None:
+            charts, save = judged_by_cut_off(SearchEhr(*server), tasks, clock), _nothing
+        elif file.is_file() and not settings.overwrite:
+            charts, save = judged_by_cut_off(RecordedSource.of_file(file), tasks, clock), _nothing
+        else:
+            source = saved_charts(tasks, server)
+            charts = judged_by_cut_off(source, tasks, clock)
+            save = partial(write_whole, file, "".join(result_lines(source.results)))
+        if charts.details.empty and not settings.ids:
+            raise UserError(f"{settings.fhir or settings.ehr}: {charts.notes[0]} To run anyway, name items with --ids")
+        return _Examined([*warnings, *charts.notes], "" if charts.details.applied else charts.notes[0], save)
+
 
 @dataclass(frozen=True, slots=True)
 class _Examined:
@@ -174,26 +288,6 @@ class _Examined:
     save: Callable[[], None] = lambda: None
 
 
-def _examined(settings: Psb300Settings, tasks: TaskSet, plan: Plan) -> _Examined:
-    """Check the charts before the first episode. Raises UserError, FactsError."""
-    if settings.fhir is None and settings.ehr is None:
-        return _Examined()
-    server = ask_of(settings, tasks)
-    warnings = [*_missing(settings, server, plan)]
-    file = plan.folder / CHARTS
-    if settings.fhir is None:
-        charts, save = open_charts(settings, tasks), _nothing
-    elif file.is_file() and not settings.overwrite:
-        charts, save = judged_by_cut_off(saved_facts(file), tasks), _nothing
-    else:
-        document = save_charts(tasks, server)
-        charts = judged_by_cut_off(StoredFacts(document), tasks)
-        save = partial(write_whole, file, json.dumps(document, ensure_ascii=False) + "\n")
-    if charts.empty and not settings.ids:
-        raise UserError(f"{settings.fhir or settings.ehr}: {charts.notes[0]} To run anyway, name items with --ids")
-    return _Examined([*warnings, *charts.notes], "" if charts.cut_off_applied else charts.notes[0], save)
-
-
 def _nothing() -> None:
     """Save nothing."""
 
@@ -201,7 +295,7 @@ def _nothing() -> None:
 def _missing(settings: Psb300Settings, server: tuple[str, Ask], plan: Plan) -> Iterator[str]:
     """A warning if patients of the run's items are not on the server. Raises UserError unless --ids lists the items."""
     chosen = {unit.task.id for unit in plan.stages[0].units()}
-    mrns = [item.stored.eval_MRN for item in plan.items if isinstance(item, ChartItem) and item.id in chosen]
+    mrns = [item.stored.patient for item in plan.items if isinstance(item, TaskItem) and item.id in chosen]
     if missing := missing_patients(server, mrns):
         text = f"{len(missing)} of {len(set(mrns))} patients are not on the server: {named(missing, _NAMED)}"
         if not settings.ids:
@@ -209,9 +303,25 @@ def _missing(settings: Psb300Settings, server: tuple[str, Ask], plan: Plan) -> I
         yield text
 
 
+def _result(row: EpisodeRow) -> Any:
+    return row.answer if row.status == "completed" else "[]"
+
+
+def _unfinished(verdict: Verdict, status: str) -> Verdict:
+    """The verdict, changed to wrong because the episode did not end with FINISH."""
+    if verdict.correct is None:
+        return verdict
+    check = Check("completed", False, "an episode that ends with FINISH", status)
+    return replace(verdict, correct=False, checks=(check, *verdict.checks), fault=f"ended as {status}, without FINISH")
+
+
 def _clock(source: Psb300Settings, tasks: TaskSet) -> datetime:
     """The time of grading for task1."""
-    return source.clock or tasks.clock or datetime.now(UTC).replace(microsecond=0)
+    return source.clock or grading_clock(tasks) or datetime.now(UTC).replace(microsecond=0)
+
+
+def _iso(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()
 
 
 def _recorded_clock(folder: Path, settings: Psb300Settings) -> datetime | None:

@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AwareDatetime
 
-from medagent.benchmarks.psb300.tasks import SETS, Split
+from medagent.benchmarks.clinical.settings import GroundsGrading
+from medagent.benchmarks.psb300.tasks import SETS, PsbSplit
 from medagent.core.options import ALL_USES, GradeOption, Option, Setting
 from medagent.engine.settings import WHICH
 from medagent.fhir_episodes.settings import FhirSettings
@@ -23,7 +24,7 @@ class Psb300Settings(FhirSettings):
     agents: ClassVar[tuple[str, ...]] = AGENTS
     dataset: Annotated[str, Option(WHICH, kind="path")] = "synthetic"
     """synthetic (bundled), published (after you import it), or a folder made by medagent data new --like psb-300."""
-    split: Annotated[Split | None, Option(WHICH, kind="value")] = None
+    split: Annotated[PsbSplit | None, Option(WHICH, kind="value")] = None
     """One split of a set with 30 tasks per type: dev (96 tasks), val (80), id_test (64), or ood (types 5 and 7)."""
     clock: Annotated[
         AwareDatetime | None,
@@ -40,7 +41,7 @@ class Psb300Settings(FhirSettings):
         return decides
 
 
-class Psb300Grading(Psb300Settings):
+class Psb300Grading(GroundsGrading, Psb300Settings):
     """The settings by which a finished run is graded."""
 
     rules: Annotated[str, GradeOption(GRADING, kind="value")] = "official"

@@ -1,46 +1,39 @@
-"""Task sets of psb-300: the bundled one, the published one that a user imports, and folders of `medagent data new`.
-
-A set is a folder with `tasks.json` (a list of `{id, instruction, context, eval_MRN}`) and `dataset.json` with the
-constants of the set and the digest of each file.
-"""
+"""Task sets of psb-300: the bundled one, the published one that a user imports, and folders of `medagent data new`."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
-from medagent.benchmarks._task_files import ChartTask, TaskId, read_tasks
-from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST, Made, checked_file
+from medagent.benchmarks.clinical.sets import TaskSet, load_set
+from medagent.benchmarks.clinical.tasks import Task, TaskId, checked_tasks
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
-from medagent.core.writing import file_digest
+from medagent.engine.data_sets import is_set, read_manifest
 from medagent.engine.report import DataRef
 from refsol.files import read_json
-from refsol.psb300 import PUBLISHED, TYPES, Constants
+from refsol.psb300 import PUBLISHED, TYPES, RuleConstants
 from refsol.schema import validator
 
-BUNDLED, IMPORTED = "synthetic", "published"
-FORMER = "synthetic-1"
-"""The bundled set of generator 1 with its charts. Runs over it can be graded; its patients cannot be made any more."""
+PSB300, BUNDLED, IMPORTED = "psb-300", "synthetic", "published"
 SETS = (BUNDLED, IMPORTED)
-TASK_FILE = "tasks.json"
 PUBLISHED_DIGEST = "c1645ea5415b808fc3b2f0ba819dca85eff50eddf85a0863c515f7fe876b0d37"
 """The SHA-256 of the published task file."""
 PER_TYPE = 30
 """Tasks of each type in a set with splits."""
-Split = Literal["dev", "val", "id_test", "ood"]
+PsbSplit = Literal["dev", "val", "id_test", "ood"]
 _IN_SPLIT: dict[str, slice] = {"dev": slice(0, 12), "val": slice(12, 22), "id_test": slice(22, 30)}
 _OOD = ("task5", "task7")
 
 
-class Task(ChartTask):
-    """One task. Its id begins with its type, as in `task5_7`."""
+class PsbPublishedTask(BaseModel):
+    """A task of the published file. Its id begins with its type, as in `task5_7`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -57,86 +50,81 @@ class Task(ChartTask):
         return value
 
     @property
-    def type(self) -> str:
-        """The task type, which selects the rule that grades the task."""
-        return self.id.partition("_")[0]
-
-    @property
-    def mrn(self) -> str:
-        """The patient's MRN if the instruction states it, as in the task that an agent gets."""
-        return self.eval_MRN if self.eval_MRN in self.instruction else ""
+    def task(self) -> Task:
+        """The task of a set."""
+        kind = self.id.partition("_")[0]
+        return Task(id=self.id, type=kind, patient=self.eval_MRN, text=self.instruction, context=self.context)
 
 
-class Psb300Manifest(BaseModel):
-    """The content of `dataset.json`. `files` lists the SHA-256 of each file by name."""
+def read_published(path: Path) -> tuple[Task, ...]:
+    """Read a task file in the published format. Raises UserError with the place of each problem."""
+    every = tuple[PsbPublishedTask, ...]
+    listed = read_json(path, validator(every), expected="a JSON task file is expected", error=UserError)
+    return checked_tasks(path, [task.task for task in listed])
+
+
+class PsbConstants(BaseModel):
+    """The `constants` in the manifest of a set."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str
-    now: AwareDatetime = PUBLISHED.default_now
-    """The scenario's now, for tasks whose context states no time."""
-    clock: AwareDatetime | None = None
-    """The time of grading for task1. None: the time at which the run starts."""
     cut_off: AwareDatetime | None = PUBLISHED.cut_off
-    files: dict[str, str]
-    made: Made | None = None
+    """Resources stored later do not count; None: all count."""
+    grading_clock: AwareDatetime | None = None
+    """The time of grading for task1; None: the time at which the run starts."""
+    unfinished: Literal["empty", "wrong"] = "empty"
+    """In a packed task: how an episode without FINISH counts."""
+    published: str = ""
+    """The SHA-256 of the file from which the set was imported."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSet:
-    """The tasks of a set or of one split, in the order of their file. `digest` is the SHA-256 of the file."""
+def psb_constants(tasks: TaskSet) -> PsbConstants:
+    """The constants of a set. Raises UserError."""
+    try:
+        return PsbConstants.model_validate(dict(tasks.manifest.constants))
+    except ValueError as error:
+        raise UserError(f"{tasks.folder}: constants: {error}") from None
 
-    name: str
-    split: Split | None
-    tasks: tuple[Task, ...]
-    digest: str
-    folder: Path
-    manifest: Psb300Manifest
 
-    @property
-    def constants(self) -> Constants:
-        """The set's constants for grading."""
-        return Constants(cut_off=self.manifest.cut_off, default_now=self.manifest.now)
+def constants_of(tasks: TaskSet) -> RuleConstants:
+    """The constants for grading."""
+    return RuleConstants(cut_off=psb_constants(tasks).cut_off, default_now=tasks.clock)
 
-    @property
-    def clock(self) -> datetime | None:
-        """The time of grading for task1, if the set contains one."""
-        return self.manifest.clock
 
-    @property
-    def is_published(self) -> bool:
-        """Whether the task file consists of exactly the published bytes."""
-        return self.digest == PUBLISHED_DIGEST
+def grading_clock(tasks: TaskSet) -> datetime | None:
+    """The time of grading for task1, if the set states one."""
+    return psb_constants(tasks).grading_clock
 
-    @property
-    def hospital(self) -> Path | None:
-        """The set's file of patients, or None. Raises UserError if the file has changed."""
-        return checked_file(self.folder, self.manifest.files, HOSPITAL) if HOSPITAL in self.manifest.files else None
 
-    @property
-    def ref(self) -> DataRef:
-        """The data set's name in a report."""
-        note = "" if self.is_published else "not the published tasks: not comparable with published scores"
-        return DataRef(name=f"psb-300 {self.name}", version=self.split or "", digest=self.digest, note=note)
+def is_published(tasks: TaskSet) -> bool:
+    """Whether the tasks are exactly the published ones."""
+    return psb_constants(tasks).published == PUBLISHED_DIGEST
 
-    def beside(self, name: str) -> Path | None:
-        """Another file of the set, such as `functions.json`, or None if the set does not have it."""
-        return self.folder / name if name in self.manifest.files else None
+
+def record(task: Task) -> dict[str, Any]:
+    """A task in the format that refsol reads."""
+    return {"id": task.id, "type": task.type, "context": task.context, "eval_MRN": task.patient}
+
+
+def ref(tasks: TaskSet) -> DataRef:
+    """A set's name in a report."""
+    note = "" if is_published(tasks) else "not the published tasks: not comparable with published scores"
+    return DataRef(name=f"psb-300 {tasks.name}", version=tasks.part, digest=tasks.digest, note=note)
 
 
 def folder_of(name: str) -> Path:
     """The folder of a set, by the set's name or path. Raises UserError if there is none."""
-    if name in (BUNDLED, FORMER):
+    if name == BUNDLED:
         return Path(__file__).parent / "data" / name
     if name == IMPORTED:
         folder = imported_folder()
-        if not (folder / MANIFEST).is_file():
+        if not is_set(folder):
             raise UserError(
                 f"data set {name!r} is not imported yet ({folder} does not exist); import it with `medagent data "
                 "import DIR`, where DIR is a checkout that contains new_patient_tasks.json"
             )
         return folder
-    if is_set(Path(name)):
+    if is_set(Path(name)) and read_manifest(Path(name)).benchmark == PSB300:
         return Path(name)
     raise UserError(
         f"unknown data set {name!r}; known: {', '.join(SETS)}, and folders made by `medagent data new --like psb-300`"
@@ -145,42 +133,18 @@ def folder_of(name: str) -> Path:
 
 def imported_folder() -> Path:
     """The folder of the published set after its import."""
-    return data_dir() / "psb-300" / IMPORTED
+    return data_dir() / PSB300 / IMPORTED
 
 
-def present_sets() -> list[TaskSet]:
-    """The bundled set, and the published set if it is imported. Raises UserError if a file is damaged."""
-    folders = {BUNDLED: folder_of(BUNDLED), IMPORTED: imported_folder()}
-    return [load_tasks(name) for name, folder in folders.items() if is_set(folder)]
-
-
-def load_tasks(name: str, split: Split | None = None) -> TaskSet:
+def load_tasks(name: str, split: PsbSplit | None = None) -> TaskSet:
     """Load a set, or one split of it. Raises UserError with the file and the place of a problem."""
-    folder = folder_of(name)
-    manifest = read_manifest(folder)
-    path = checked_file(folder, manifest.files, TASK_FILE)
-    tasks = read_tasks(path, Task)
-    chosen = tasks if split is None else split_tasks(tasks, split, str(path))
-    title = name if name in SETS else BUNDLED if name == FORMER else manifest.name
-    return TaskSet(title, split, chosen, file_digest(path), folder, manifest)
+    tasks = load_set(folder_of(name))
+    if split is None:
+        return tasks
+    return replace(tasks, tasks=split_tasks(tasks.tasks, split, str(tasks.path)), part=split)
 
 
-def is_set(folder: Path) -> bool:
-    """Whether a folder contains the files of a psb-300 set."""
-    return (folder / MANIFEST).is_file() and (folder / TASK_FILE).is_file()
-
-
-def read_manifest(folder: Path) -> Psb300Manifest:
-    """Read a folder's `dataset.json`. Raises UserError."""
-    return read_json(
-        folder / MANIFEST,
-        validator(Psb300Manifest),
-        expected="the manifest of a set of psb-300 is expected",
-        error=UserError,
-    )
-
-
-def split_tasks(tasks: Sequence[Task], split: Split, path: str) -> tuple[Task, ...]:
+def split_tasks(tasks: Sequence[Task], split: PsbSplit, path: str) -> tuple[Task, ...]:
     """The tasks of a split of the GRASP study. Raises UserError for a set without splits.
 
     Types 5 and 7 are `ood`. The ids of each other type are shuffled by one random generator, types sorted as texts: the
@@ -193,10 +157,10 @@ def split_tasks(tasks: Sequence[Task], split: Split, path: str) -> tuple[Task, .
         )
     if split == "ood":
         return tuple(task for task in tasks if task.type in _OOD)
-    dice = random.Random(42)
+    random_order = random.Random(42)
     chosen: set[str] = set()
     for name in sorted(set(by_type) - set(_OOD)):
         ids = [task.id for task in by_type[name]]
-        dice.shuffle(ids)
+        random_order.shuffle(ids)
         chosen.update(ids[_IN_SPLIT[split]])
     return tuple(task for task in tasks if task.id in chosen)

@@ -10,10 +10,10 @@ from medagent.engine.blocks import (
     AnswerBlock,
     Block,
     ConversationBlock,
-    Message,
     ReliabilityBlock,
     SharesBlock,
     TextBlock,
+    TranscriptMessage,
     VotesBlock,
 )
 from medagent.engine.scores import Score, Scored
@@ -29,7 +29,7 @@ _PARTS = ("correct", "incorrect", "not attempted", "no label", "not graded")
 
 def outcome_panels(scores: Sequence[Scored]) -> Iterator[Block]:
     """Outcomes by language and group, and calibration."""
-    return _panels(sections_of([counted(one) for one in scores]))
+    return _panels(sections_of([counted(score) for score in scores]))
 
 
 def question_blocks(item: QuestionItem, row: ExchangeRow, score: Score | None) -> Iterator[Block]:
@@ -49,15 +49,15 @@ def question_blocks(item: QuestionItem, row: ExchangeRow, score: Score | None) -
                 for judge, label in score.part["labels"].items()
             ]
         )
-    messages = [Message("prompt", row.message)]
+    messages = [TranscriptMessage("prompt", row.message)]
     if row.reply is not None:
-        messages.append(Message("answer", row.reply, row.reasoning or ""))
+        messages.append(TranscriptMessage("answer", row.reply, row.reasoning or ""))
     yield ConversationBlock(messages, title="Prompt and reply")
 
 
 def _panels(sections: list[Section]) -> Iterator[Block]:
     languages = [section for section in sections if section.name != "all" or len(sections) == 1]
-    yield SharesBlock("By language", _PARTS, [(one.name, _parts(one.total)) for one in languages])
+    yield SharesBlock("By language", _PARTS, [(language.name, _parts(language.total)) for language in languages])
     whole = sections[-1]
     groups = [(name or NAMELESS, _parts(tally)) for name, tally in whole.groups.items() if tally != Tally()]
     if groups:
@@ -67,7 +67,7 @@ def _panels(sections: list[Section]) -> Iterator[Block]:
         if curve.brier is not None and curve.ece is not None:
             yield ReliabilityBlock(
                 f"Confidence against correctness: {section.name}",
-                [(one.low, one.high, one.count, one.confidence, one.accuracy) for one in curve.bins],
+                [(group.low, group.high, group.count, group.confidence, group.accuracy) for group in curve.bins],
                 f"Brier {curve.brier:.4f}, expected calibration error {curve.ece:.4f}; {curve.count} attempted rows "
                 f"with a stated confidence, {curve.left_out} without.",
             )

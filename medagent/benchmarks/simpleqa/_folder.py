@@ -82,14 +82,16 @@ class RunFiles:
     def gold_questions(self) -> list[GoldQuestion]:
         """The questions by the names in their rows, each once."""
         questions = {
-            one.name: GoldQuestion(one.name, one.line, one.question, one.gold, one.group) for one in self.questions()
+            question.name: GoldQuestion(question.name, question.line, question.question, question.gold, question.group)
+            for question in self.questions()
         }
         return list(questions.values())
 
     def keep_questions(self, questions: Iterable[Question]) -> None:
         """Write the questions of the run."""
         write_changed(
-            self.path / "questions.jsonl", "".join(_QUESTION.dump_json(one).decode() + "\n" for one in questions)
+            self.path / "questions.jsonl",
+            "".join(_QUESTION.dump_json(question).decode() + "\n" for question in questions),
         )
 
     def subjects(self) -> Iterator[Subject]:
@@ -111,20 +113,26 @@ class RunFiles:
         questions, answers = self.questions(), self._answers()
         judged: dict[str, dict[str, str | None]] = {}
         panels: dict[int, Panel[JudgePrompt]] = {}
-        for one in self.judging.decisions(_subjects(questions, answers), judge):
-            if one.judged.made:
-                judged[one.subject.unit] = one.judged.replies
-                panels[id(one.panel)] = one.panel
+        for decision in self.judging.decisions(_subjects(questions, answers), judge):
+            if decision.judged.made:
+                judged[decision.subject.unit] = decision.judged.replies
+                panels[id(decision.panel)] = decision.panel
         rows = JudgedSet(
             model=next((row.model for row in replies_in(self.path / JOURNAL)), None) or str(settings.get("model")),
             dataset=str(settings.get("variant")),
             rows=tuple(
-                JudgedAnswer(one.name, one.language, one.group, answers.get(one.unit), judged.get(one.unit, {}))
-                for one in questions
+                JudgedAnswer(
+                    question.name,
+                    question.language,
+                    question.group,
+                    answers.get(question.unit),
+                    judged.get(question.unit, {}),
+                )
+                for question in questions
             ),
             json_labels=any(panel.prompt.labels == "json" for panel in panels.values()),
             warnings=tuple(shared_ids(questions)),
-            rule=next((one for panel in panels.values() for one in RULES if one == panel.rule), RULES[0]),
+            rule=next((rule for panel in panels.values() for rule in RULES if rule == panel.rule), RULES[0]),
         )
         return rows, panels.values()
 
@@ -152,7 +160,9 @@ def judged_sets(text: str, items: Sequence[GoldQuestion] | None = None) -> list[
         return [files.judged_set(place.judge)]
     if not is_opencompass(place.path):
         raise UserError(f"{place.path}: neither a run of `medagent run simpleqa` nor an output folder of OpenCompass")
-    sets = [one for one in read_opencompass(place.path, items) if place.judge is None or place.judge in one.judges]
+    sets = [
+        judged for judged in read_opencompass(place.path, items) if place.judge is None or place.judge in judged.judges
+    ]
     if not sets:
         raise UserError(f"{place.path}: unknown judge {place.judge}")
     return sets

@@ -48,12 +48,12 @@ class QuestionGrader(Grader[ExchangeRow]):
         return Score(correct=outcome == "correct", kind=kind, reason=words, part=part, details=details)
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
-        unusable = count_unusable(((one.unit, one.status) for one in scores), self._source.allowed)
-        if not any(is_judged(one) for one in scores):
+        unusable = count_unusable(((score.unit, score.status) for score in scores), self._source.allowed)
+        if not any(is_judged(score) for score in scores):
             return Figures(
                 notes=["Nothing is scored: no answer has been judged yet.", *unusable.notes], measure="score"
             )
-        sections = sections_of([counted(one) for one in scores])
+        sections = sections_of([counted(score) for score in scores])
         votes = _votes(scores)
         title = f"{self._source.variant}"
         headline = self._recipe.headline if self._recipe else "correct"
@@ -77,36 +77,40 @@ class QuestionGrader(Grader[ExchangeRow]):
     def _details(self, sections: Sequence[Section], votes: Mapping[str, Counter[Vote]]) -> dict[str, Any]:
         return {
             "judges": list(votes),
-            "votes": {judge: {vote: some[vote] for vote in VOTES} for judge, some in votes.items()},
+            "votes": {judge: {vote: counts[vote] for vote in VOTES} for judge, counts in votes.items()},
             "dataset": self._source.variant,
             "sections": section_documents(sections),
         }
 
 
-def is_judged(one: Scored) -> bool:
+def is_judged(score: Scored) -> bool:
     """Whether a judge was called for a unit, whatever its reply."""
-    return one.score is not None or one.status in _STATES
+    return score.score is not None or score.status in _STATES
 
 
-def counted(one: Scored) -> Counted:
+def counted(score: Scored) -> Counted:
     """The outcome of a unit."""
-    if one.score is not None:
-        part = one.score.part
+    if score.score is not None:
+        part = score.score.part
         outcome: Outcome = part["outcome"]
-        return Counted(one.item.name, one.item.language, one.item.group, outcome, part["confidence"])
-    answered = one.status in (*_STATES, "not_judged", "owed")
-    outcome = _STATES.get(one.status, "not_judged" if answered else "unanswered")
-    return Counted(one.item.name, one.item.language, one.item.group, outcome)
+        return Counted(score.item.name, score.item.language, score.item.group, outcome, part["confidence"])
+    answered = score.status in (*_STATES, "not_judged", "owed")
+    outcome = _STATES.get(score.status, "not_judged" if answered else "unanswered")
+    return Counted(score.item.name, score.item.language, score.item.group, outcome)
 
 
 def _votes(scores: Sequence[Scored]) -> dict[str, Counter[Vote]]:
     """The votes of each judge by name, and how often its calls failed."""
     votes: dict[str, Counter[Vote]] = {}
     known = set(get_args(Vote))
-    for one in scores:
-        replies = one.score.details["replies"] if one.score else {}
-        for judge, label in (one.score.part["labels"] if one.score else {}).items():
-            vote: Vote = "failed call" if replies[judge] is None else label if label in known else "no label"
+    for score in scores:
+        if score.score is None:
+            continue
+        replies = score.score.details["replies"]
+        for judge, label in score.score.part["labels"].items():
+            vote: Vote = label if label in known else "no label"
+            if replies[judge] is None:
+                vote = "failed call"
             votes.setdefault(judge, Counter())[vote] += 1
     return votes
 
@@ -114,7 +118,7 @@ def _votes(scores: Sequence[Scored]) -> dict[str, Counter[Vote]]:
 def _unread(scores: Sequence[Scored]) -> Iterator[str]:
     """Lines about the answers without a verdict, by what is missing."""
     for status, words in {"unreadable": "no readable label", "failed": "no reply of a judge"}.items():
-        if units := [one.unit for one in scores if one.score is None and one.status == status]:
+        if units := [score.unit for score in scores if score.score is None and score.status == status]:
             more = f" and {len(units) - NAMED} more" if len(units) > NAMED else ""
             yield f"{words}: {', '.join(units[:NAMED])}{more}"
 
@@ -160,7 +164,7 @@ def _line(name: str, tally: Tally, bounds: Bounds, outside: tuple[str, ...], hea
         "correct given attempted": share(tally.correct, tally.attempted),
         "F": tally.f_score,
     }
-    more |= {one.replace("_", " "): int(getattr(tally, one)) for one in outside}
+    more |= {outcome.replace("_", " "): int(getattr(tally, outcome)) for outcome in outside}
     del more[headline]
     if headline == "F":
         return TableLine(name=name, n=tally.count, value=tally.f_score, more=more)
@@ -173,8 +177,8 @@ def votes_table(votes: Mapping[str, Counter[Vote]]) -> list[TableSection]:
     if len(votes) < 2:
         return []
     lines = tuple(
-        TableLine(name=judge, n=some.total(), counts={vote.replace("_", " "): some[vote] for vote in VOTES})
-        for judge, some in votes.items()
+        TableLine(name=judge, n=counts.total(), counts={vote.replace("_", " "): counts[vote] for vote in VOTES})
+        for judge, counts in votes.items()
     )
     return [TableSection(lines=lines, title="Each judge", name="votes of", detail=True)]
 

@@ -31,19 +31,21 @@ def question_items(source: SimpleqaSettings) -> Sequence[QuestionItem]:
     questions = read_items(source.data, source.variant, encoding=source.encoding)
     shared = duplicate_ids(questions)
     languages = source.languages
-    named = [(f"{one.id}#{one.line}" if one.id in shared else one.id, one) for one in questions]
+    named = [
+        (f"{question.id}#{question.line}" if question.id in shared else question.id, question) for question in questions
+    ]
     return [
         QuestionItem(
             id=f"{name}/{language}",
-            group=one.group,
+            group=question.group,
             cluster=name,
-            question=one.question,
-            target=one.answer,
+            question=question.question,
+            target=question.answer,
             name=name,
             language=language,
-            gold=one,
+            gold=question,
         )
-        for name, one in named
+        for name, question in named
         for language in languages
     ]
 
@@ -51,12 +53,12 @@ def question_items(source: SimpleqaSettings) -> Sequence[QuestionItem]:
 def questions_digest(source: SimpleqaSettings) -> str:
     """SHA-256 of the questions with their ids; the right answers may be corrected."""
     questions = read_items(source.data, source.variant, encoding=source.encoding)
-    return _digest(sorted([one.id, one.question] for one in questions))
+    return _digest(sorted([question.id, question.question] for question in questions))
 
 
 def gold_digest(items: Sequence[QuestionItem]) -> str:
     """SHA-256 of the right answers."""
-    return _digest(sorted([one.id, one.target] for one in items))
+    return _digest(sorted([item.id, item.target] for item in items))
 
 
 def _digest(value: object) -> str:

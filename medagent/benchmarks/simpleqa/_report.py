@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
-from medagent.reports.tables import Cell, Table, print_table, put
+from medagent.reports.tables import Cell, Table, print_table, put, put_json
 from refsol.simpleqa.export import NAMELESS, TREATMENTS
 from refsol.simpleqa.metrics import Bounds, Calibration, Tally, share
 from refsol.simpleqa.score import VOTES, JudgedSet, Section, votes_of
@@ -16,7 +15,7 @@ from refsol.stats import Interval
 
 def print_json(value: Any) -> None:
     """Print indented JSON."""
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    put_json(value)
 
 
 def print_scores(judged: JudgedSet, sections: Sequence[Section], rule: Rule) -> None:

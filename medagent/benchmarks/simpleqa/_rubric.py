@@ -70,7 +70,7 @@ def prompt_name(prompt: JudgePrompt) -> str:
 
 
 def _rule(name: str) -> Rule:
-    return next(one for one in RULES if one == name)
+    return next(rule for rule in RULES if rule == name)
 
 
 def side_of(prompt: JudgePrompt) -> Side:

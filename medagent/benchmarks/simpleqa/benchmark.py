@@ -125,7 +125,7 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """Write the scores and all judged rows, if there are any."""
-        if not any(is_judged(one) for one in scores):
+        if not any(is_judged(score) for score in scores):
             return []
         judged, _ = RunFiles(run.path).judged()
         rule = judged.rule

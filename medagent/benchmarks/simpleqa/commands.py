@@ -51,6 +51,7 @@ def score_command(
     from medagent.benchmarks.simpleqa import _report as report
     from medagent.benchmarks.simpleqa._folder import judged_sets
     from medagent.core.errors import UserError
+    from medagent.core.scrub import printable
     from medagent.reports.tables import say
     from refsol.simpleqa import export
     from refsol.simpleqa.data import read_items
@@ -62,16 +63,16 @@ def score_command(
     sets = [(judged, rules or judged.rule) for place in places for judged in judged_sets(place, items)]
     scored = [(judged, score(judged.rows, rule), rule) for judged, rule in sets]
     warned = [warnings_of(judged, rule) for judged, rule in sets]
-    for warning in (one for warnings in warned for one in warnings):
+    for warning in (warning for warnings in warned for warning in warnings):
         say(f"warning: {warning}")
     if json:
         documents = zip(scored, warned, strict=True)
-        report.print_json([export.as_json(*one, warnings) for one, warnings in documents])
+        report.print_json([export.as_json(*scores, warnings) for scores, warnings in documents])
     elif csv:
-        typer.echo(export.as_csv((judged, sections) for judged, sections, _ in scored), nl=False)
+        print(printable(export.as_csv((judged, sections) for judged, sections, _ in scored)), end="")
     else:
-        for one in scored:
-            report.print_scores(*one)
+        for scores in scored:
+            report.print_scores(*scores)
 
 
 @app.command("prompt")
@@ -88,6 +89,7 @@ def prompt_command(
     """
     from medagent.benchmarks.simpleqa._recipes import published_place
     from medagent.core.writing import write_whole
+    from medagent.reports.tables import put, say
     from refsol.simpleqa.published import judge_toml, model_toml, published_prompts
 
     prompts = published_prompts(checkout)
@@ -102,9 +104,9 @@ def prompt_command(
     for place, text, name, digest in copied:
         place.parent.mkdir(parents=True, exist_ok=True)
         write_whole(place, text)
-        typer.echo(f"{name}: {place}, sha256 {digest}")
-    for name in prompts.other:
-        typer.echo(f"{name}: not copied: the text in {checkout} differs from the published one", err=True)
+        put(f"{name}: {place}, sha256 {digest}")
+    for name in prompts.unknown:
+        say(f"{name}: not copied: the text in {checkout} differs from the published one")
 
 
 @app.command("export")
@@ -118,10 +120,11 @@ def export_command(
     """
     from medagent.benchmarks.simpleqa._folder import RunFiles
     from medagent.core.errors import UserError
+    from medagent.reports.tables import put
     from refsol.simpleqa.opencompass import write_opencompass
 
     files = RunFiles(run)
     if not files.exist():
         raise UserError(f"{run}: not a run of `medagent run simpleqa`")
     for path in write_opencompass(folder, files.judged_set(), files.gold_questions()):
-        typer.echo(path)
+        put(path)

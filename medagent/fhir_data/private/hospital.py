@@ -16,7 +16,7 @@ from medagent.core.errors import FhirUnavailableError, UserError
 from medagent.fhir_data.http import HttpEhr, ambiguous
 from medagent.fhir_data.record import FhirRequest, Reply
 
-_READS = re.compile(r"/(metadata|[A-Z][A-Za-z]+(/[A-Za-z0-9.-]{1,64}(/_history(/[A-Za-z0-9.-]{1,64})?)?)?)")
+_READS = re.compile(r"/(metadata|[A-Z][A-Za-z]+(/_search|/[A-Za-z0-9.-]{1,64}(/_history(/[A-Za-z0-9.-]{1,64})?)?)?)")
 _SAFE = "!#$%&'()*+,/:;=?@[]~"
 _BLANKS = re.compile(r"\s*")
 Members = dict[str, Any]
@@ -30,7 +30,8 @@ class Hospital:
     """The server of `ehr`; replies name the base `shown` instead of its own."""
 
     def __init__(self, ehr: HttpEhr, shown: str) -> None:
-        self._ehr, self._shown = ehr, shown.rstrip("/")
+        self._ehr = ehr
+        self._shown = shown.rstrip("/")
 
     async def check(self) -> None:
         """Raises UserError if the server does not answer, or is not of FHIR R4."""
@@ -50,7 +51,7 @@ class Hospital:
         """The reply to a GET of a link of the server. Raises FhirUnavailableError for a link outside its base."""
         parts, base = urlsplit(link), urlsplit(self._shown)
         roots = [base.path, urlsplit(self._ehr.url).path]
-        root = next((one for one in roots if parts.path == one or parts.path.startswith(f"{one}/")), None)
+        root = next((root for root in roots if parts.path == root or parts.path.startswith(f"{root}/")), None)
         path = "" if root is None else parts.path.removeprefix(root)
         if root is None or ambiguous(path) is not None or "/$" in path:
             raise FhirUnavailableError(f"{self._ehr.shown_url}: the link to a next page is outside the base")

@@ -67,7 +67,7 @@ class Layer:
 
     def alone(self, key: Key) -> bool:
         """Whether all versions of a written resource are the layer's: the hospital never stored it."""
-        return all(one.startswith(PREFIX) for one in self._versions[key].values())
+        return all(version.startswith(PREFIX) for version in self._versions[key].values())
 
     def has(self, key: Key) -> bool:
         """Whether the engine knows the resource: written, copied or buried."""
@@ -75,7 +75,7 @@ class Layer:
 
     def of(self, kind: str) -> list[str]:
         """The ids of the written resources of a type."""
-        return [name for one, name in self._before if one == kind]
+        return [name for written_kind, name in self._before if written_kind == kind]
 
     def copy(self, text: str) -> Key:
         """Copy a resource of the hospital into the engine, unless it contains this version, or one that the episode
@@ -142,7 +142,7 @@ class Layer:
 
     def version(self, key: Key, shown: str) -> str:
         """The engine's number of a version that is shown; otherwise the text, which the engine repeats in its error."""
-        return next((str(number) for number, one in self._versions[key].items() if one == shown), shown)
+        return next((str(number) for number, version in self._versions[key].items() if version == shown), shown)
 
     def if_match(self, key: Key, condition: str) -> str:
         """An `If-Match` with the engine's number of the version. For a resource that only the layer contains, it may be
@@ -162,10 +162,11 @@ class Layer:
         now, before = self._store.find(*key), self._before[key]
         if now is None or now.text is None or before is None or "_lastUpdated" in parameters:
             return False
-        one, other = (index(decode(text), self._store.registry) for text in (before, now.text))
+        old_rows, new_rows = (index(decode(text), self._store.registry) for text in (before, now.text))
         return all(
-            [row for row in one[kind] if row[0] in parameters] == [row for row in other[kind] if row[0] in parameters]
-            for kind in {*one, *other}
+            [row for row in old_rows[kind] if row[0] in parameters]
+            == [row for row in new_rows[kind] if row[0] in parameters]
+            for kind in {*old_rows, *new_rows}
         )
 
     def changes(self) -> list[Change]:

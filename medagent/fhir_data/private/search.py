@@ -46,7 +46,7 @@ Pairs = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SearchEntry:
     """An entry of a searchset as text, with its resource's key; `match` is False for included resources."""
 
     key: Key
@@ -55,11 +55,11 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SearchPage:
     """One page of a search; `more` is the offset of the next one, None on the last."""
 
     head: Members
-    entries: Sequence[Entry]
+    entries: Sequence[SearchEntry]
     total: int | None
     more: int | None
 
@@ -75,23 +75,25 @@ class Page:
         text = render(head)
         if not self.entries:
             return text
-        return f'{text[:-2]},\n  "entry": [ {", ".join(one.text for one in self.entries)} ]\n}}'
+        return f'{text[:-2]},\n  "entry": [ {", ".join(entry.text for entry in self.entries)} ]\n}}'
 
 
-class Pages(Protocol):
+class SearchPages(Protocol):
     """The pages of one search."""
 
-    async def page(self, offset: int) -> Page:
+    async def page(self, offset: int) -> SearchPage:
         """The page that begins at an offset, which an earlier page has named."""
 
 
-async def open_search(hospital: Hospital, live: Live, kind: str, query: str, copy: Copy) -> Pages | Reply:
+async def open_search(hospital: Hospital, live: Live, path: str, query: str, copy: Copy) -> SearchPages | Reply:
     """The pages of a search, or the hospital's reply if it refuses the search. Raises NotMergedError.
 
+    `path` is `Observation` or `Observation/_search`, which search alike.
     `live` returns the layer of the episode, None before its first write. `copy` lets the layer have the hospital's
     current version of a resource.
     """
-    reply = await hospital.get(f"/{kind}?{query}" if query else f"/{kind}")
+    kind = path.partition("/")[0]
+    reply = await hospital.get(f"/{path}?{query}" if query else f"/{path}")
     if not reply.ok:
         return reply
     count_of(parse_qsl(query))
@@ -102,7 +104,7 @@ async def open_search(hospital: Hospital, live: Live, kind: str, query: str, cop
     passed_on = PassedOn(hospital, live, kind, pairs, (head, entries))
     if layer is None or not layer.written:
         return passed_on
-    _check_deciders(kind, pairs, {one for one, _ in layer.written})
+    _check_deciders(kind, pairs, {written_kind for written_kind, _ in layer.written})
     if not layer.of(kind):
         return passed_on
     before = await _old_matches(hospital, layer, kind, query)
@@ -111,7 +113,7 @@ async def open_search(hospital: Hospital, live: Live, kind: str, query: str, cop
         return passed_on
     names = {_base(name) for name, _ in pairs}
     if names & {"_include", "_revinclude"}:
-        _check_includes(layer, pairs, before, [one.key for one in after])
+        _check_includes(layer, pairs, before, [entry.key for entry in after])
         return passed_on
     if "_offset" in names:
         raise NotMergedError("_offset in a search whose matches this episode changed")
@@ -122,7 +124,7 @@ Copy = Callable[[Key], Awaitable[bool]]
 Live = Callable[[], Layer | None]
 
 
-def bundle_of(reply: Reply) -> tuple[Members, list[Entry]]:
+def bundle_of(reply: Reply) -> tuple[Members, list[SearchEntry]]:
     """The members and entries of a searchset. Raises FhirUnavailableError if the reply is none."""
     try:
         members, entries = split_bundle(reply.text)
@@ -133,10 +135,10 @@ def bundle_of(reply: Reply) -> tuple[Members, list[Entry]]:
         raise FhirUnavailableError("the FHIR server does not answer a search with a Bundle") from None
 
 
-def _entry(text: str, value: Members) -> Entry:
+def _entry(text: str, value: Members) -> SearchEntry:
     resource = value.get("resource", {})
     match = value.get("search", {}).get("mode", "match") == "match"
-    return Entry((str(resource.get("resourceType")), str(resource.get("id"))), text, match)
+    return SearchEntry((str(resource.get("resourceType")), str(resource.get("id"))), text, match)
 
 
 def _base(name: str) -> str:
@@ -145,7 +147,7 @@ def _base(name: str) -> str:
 
 def criteria_of(query: str) -> str:
     """A query without the parameters that only shape its result."""
-    return urlencode([one for one in parse_qsl(query, keep_blank_values=True) if _is_criterion(one[0])])
+    return urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if _is_criterion(pair[0])])
 
 
 def _is_criterion(name: str) -> bool:
@@ -161,8 +163,17 @@ def count_of(pairs: Pairs) -> int | None:
 
 
 def _sorted_by(pairs: Pairs) -> list[str]:
-    """The parameters by which a search sorts."""
-    return [one.removeprefix("-") for name, value in pairs if _base(name) == "_sort" for one in value.split(",") if one]
+    """The parameters by which a search sorts, as they are called in a criterion."""
+    values = [value for name, value in pairs if _base(name) == "_sort"]
+    keys = [key.removeprefix("-") for value in values for key in value.split(",") if key]
+    return [_as_criterion(key) for key in keys]
+
+
+def _as_criterion(key: str) -> str:
+    """HAPI's `Type:parameter.chain` of a sort as the `parameter:Type.chain` of a criterion."""
+    head, dot, chain = key.partition(".")
+    target, typed, parameter = head.partition(":")
+    return f"{parameter}:{target}{dot}{chain}" if typed and dot else parameter or key
 
 
 def _check_deciders(kind: str, pairs: Pairs, types: set[str]) -> None:
@@ -171,7 +182,9 @@ def _check_deciders(kind: str, pairs: Pairs, types: set[str]) -> None:
     for name, value in pairs:
         if name == "_sort" and names.count("_sort") == 1:
             keys = [(key, _deciders(kind, key, types)) for key in _sorted_by(pairs)]
-            through = set[str]().union(*(one for _, one in keys), *({kind} for key, _ in keys if _is_link(kind, key)))
+            through = set[str]().union(
+                *(deciders for _, deciders in keys), *({kind} for key, _ in keys if _is_link(kind, key))
+            )
         elif _base(name) == "_sort":
             through = {kind}
         elif _base(name) in ("_include", "_revinclude"):
@@ -202,7 +215,7 @@ def _deciders(kind: str, name: str, types: set[str]) -> set[str]:
     targets = set(parameter.targets) if parameter else set()
     if dot:
         targets = {modifier} if modifier else targets
-        return targets.union(*(_deciders(one, rest_of_chain, types) for one in targets)) or types
+        return targets.union(*(_deciders(target, rest_of_chain, types) for target in targets)) or types
     if base == "_list":
         return {"List"}
     if (base.startswith("_") and parameter is None) or (base == "_id" and modifier):  # HAPI's `_id:not` finds all types
@@ -246,24 +259,24 @@ async def _old_matches(hospital: Hospital, layer: Layer, kind: str, query: str) 
     matches: list[Key] = []
     for start in range(0, len(ids), _IDS_AT_ONCE):
         part = ids[start : start + _IDS_AT_ONCE]
-        own = {"_id": ",".join(part), "_elements": "id", "_count": str(len(part))}
-        reply = await hospital.get(f"/{kind}?{criteria}{'&' if criteria else ''}{urlencode(own)}")
+        of_part = {"_id": ",".join(part), "_elements": "id", "_count": str(len(part))}
+        reply = await hospital.get(f"/{kind}?{criteria}{'&' if criteria else ''}{urlencode(of_part)}")
         if not reply.ok:
             raise NotMergedError(f"the server does not say which old versions match: {diagnostics(reply)}")
         head, entries = bundle_of(reply)
         if link_of(head, "next") is not None:
             raise NotMergedError("the server does not say on one page which old versions match")
-        matches += [one.key for one in entries if one.match and one.key[1] in part]
+        matches += [entry.key for entry in entries if entry.match and entry.key[1] in part]
     return matches
 
 
-def _new_matches(layer: Layer, kind: str, pairs: Pairs) -> list[Entry]:
+def _new_matches(layer: Layer, kind: str, pairs: Pairs) -> list[SearchEntry]:
     """The written resources that match now, in the order of the search."""
-    criteria = urlencode([one for one in pairs if _base(one[0]) not in _RESULT and not _counts(*one)])
+    criteria = urlencode([pair for pair in pairs if _base(pair[0]) not in _RESULT and not _counts(*pair)])
     reply = layer.search(kind, criteria, layer.of(kind))
     if not reply.ok:
         raise NotMergedError(f"the search is not decided for resources that this episode wrote: {diagnostics(reply)}")
-    return [one for one in bundle_of(reply)[1] if one.match]
+    return [entry for entry in bundle_of(reply)[1] if entry.match]
 
 
 def _counts(name: str, value: str) -> bool:
@@ -273,30 +286,32 @@ def _counts(name: str, value: str) -> bool:
 
 def _parts_shown(kind: str, pairs: Pairs) -> str:
     """The parameters that select a part of each resource. Elements without a type belong to the searched one."""
-    shows = [
-        (name, ",".join(one if one[:1].isupper() else f"{kind}.{one}" for one in value.split(",") if one.strip()))
-        if name == "_elements"
-        else (name, value)
-        for name, value in pairs
-        if name in _SHOWS
-    ]
-    return urlencode(shows)
+    shows = [(name, value) for name, value in pairs if name in _SHOWS]
+    return urlencode([(name, _typed(kind, value) if name == "_elements" else value) for name, value in shows])
+
+
+def _typed(kind: str, elements: str) -> str:
+    """A list of elements, each with its type."""
+    names = [name for name in elements.split(",") if name.strip()]
+    return ",".join(name if name[:1].isupper() else f"{kind}.{name}" for name in names)
 
 
 class PassedOn:
     """A search whose matches no write has changed, page by page. Written resources on it are replaced."""
 
     def __init__(
-        self, hospital: Hospital, live: Live, kind: str, pairs: Pairs, first: tuple[Members, list[Entry]]
+        self, hospital: Hospital, live: Live, kind: str, pairs: Pairs, first: tuple[Members, list[SearchEntry]]
     ) -> None:
-        self._hospital, self._live, self._first = hospital, live, first
+        self._hospital = hospital
+        self._live = live
+        self._first = first
         self._shows = _parts_shown(kind, pairs)
         reverse = [f"{value}::".split(":")[:3] for name, value in pairs if name == "_revinclude"]
         self._reverse = [(source, parameter) for source, parameter, target in reverse if target in ("", kind)]
         self._links: list[str] = []
 
-    async def page(self, offset: int) -> Page:
-        """See `Pages.page`; the offset is the number of a page."""
+    async def page(self, offset: int) -> SearchPage:
+        """See `SearchPages.page`; the offset is the number of a page."""
         if offset == 0:
             head, entries = self._first
         elif offset > len(self._links):
@@ -310,16 +325,16 @@ class PassedOn:
         layer = self._live()
         if layer is not None and layer.written:
             entries = self._current(layer, entries)
-        return Page(head, entries, head.get("total"), None if following is None else offset + 1)
+        return SearchPage(head, entries, head.get("total"), None if following is None else offset + 1)
 
-    def _current(self, layer: Layer, entries: Sequence[Entry]) -> list[Entry]:
+    def _current(self, layer: Layer, entries: Sequence[SearchEntry]) -> list[SearchEntry]:
         """The entries with the versions of the layer, and what it adds by `_revinclude`."""
         written, reverse = set(layer.written), {kind for kind, _ in self._reverse}
         shown = [
-            one
+            current
             for entry in entries
-            if (one := current_entry(layer, entry, self._shows) if entry.key in written else entry) is not None
-            and (one.match or one.key not in written or one.key[0] not in reverse)
+            if (current := current_entry(layer, entry, self._shows) if entry.key in written else entry) is not None
+            and (current.match or current.key not in written or current.key[0] not in reverse)
         ]
         matches = ",".join("/".join(entry.key) for entry in shown if entry.match)
         for kind, parameter in self._reverse:
@@ -327,7 +342,7 @@ class PassedOn:
                 reply = layer.search(kind, f"{parameter}={matches}&{self._shows}".rstrip("&"), ids)
                 if not reply.ok:
                     raise NotMergedError("_revinclude is not decided for resources that this episode wrote")
-                shown += [_included(one) for one in bundle_of(reply)[1]]
+                shown += [_included(entry) for entry in bundle_of(reply)[1]]
         return shown
 
 
@@ -340,39 +355,43 @@ class Merged:
         layer: Layer,
         kind: str,
         pairs: Pairs,
-        first: tuple[Members, list[Entry]],
+        first: tuple[Members, list[SearchEntry]],
         before: Sequence[Key],
-        after: Sequence[Entry],
+        after: Sequence[SearchEntry],
         copy: Copy,
     ) -> None:
-        self._hospital, self._layer, self._kind, self._copy = hospital, layer, kind, copy
+        self._hospital = hospital
+        self._layer = layer
+        self._kind = kind
+        self._copy = copy
         self._head, entries = first
         self._sort = next((value for name, value in pairs if name == "_sort"), "")
         self._kept = _kept(layer, pairs, before)
         count = count_of(pairs)
-        counted = count == 0 or any(_counts(*one) for one in pairs)
+        counted = count == 0 or any(_counts(*pair) for pair in pairs)
         self._waiting = [] if counted else list(after)
         self._shows = _parts_shown(kind, pairs)
         self._written = set(layer.written)
-        self._items: list[Entry] = []
-        self._next, self._links = link_of(self._head, "next"), list[str]()
+        self._items: list[SearchEntry] = []
+        self._next = link_of(self._head, "next")
+        self._links = list[str]()
         total = self._head.get("total")
         self._total = total - len(before) + len(after) if isinstance(total, int) else None
         self._count = count or (len(entries) if self._next else MOST_MATCHES)
-        self._unread: list[Entry] | None = entries
+        self._unread: list[SearchEntry] | None = entries
 
-    async def page(self, offset: int) -> Page:
-        """See `Pages.page`; the offset is the number of matches before the page."""
+    async def page(self, offset: int) -> SearchPage:
+        """See `SearchPages.page`; the offset is the number of matches before the page."""
         end = offset + self._count
         while len(self._items) <= end and (self._unread is not None or self._next is not None):
             await self._read()
         later = set(self._layer.written) - self._written
         entries = [
-            one
+            current
             for entry in self._items[offset:end]
-            if (one := current_entry(self._layer, entry, self._shows) if entry.key in later else entry) is not None
+            if (current := current_entry(self._layer, entry, self._shows) if entry.key in later else entry) is not None
         ]
-        return Page(self._head, entries, self._total, end if len(self._items) > end else None)
+        return SearchPage(self._head, entries, self._total, end if len(self._items) > end else None)
 
     async def _read(self) -> None:
         """Take the next page of the hospital into the list."""
@@ -384,26 +403,28 @@ class Merged:
             head, entries = bundle_of(await _followed(self._hospital, self._next))
             self._next = link_of(head, "next")
         last = self._next is None
-        placed = [one for entry in entries if entry.match and (one := self._in_place(entry)) is not None]
+        placed = [
+            placed_entry for entry in entries if entry.match and (placed_entry := self._in_place(entry)) is not None
+        ]
         self._items += await self._sorted_in(placed, last=last) if self._sort else placed
         if last:
             self._items += self._waiting
         if len(self._items) > MOST_MATCHES:
             raise NotMergedError(f"a search with more than {MOST_MATCHES:,} matches")
 
-    def _in_place(self, entry: Entry) -> Entry | None:
+    def _in_place(self, entry: SearchEntry) -> SearchEntry | None:
         """The entry; for a written resource, its new version, None if that does not match or is elsewhere."""
         if entry.key not in self._written:
             return entry
         fixed = self._kept if self._sort else {entry.key}
-        new = next((one for one in self._waiting if one.key == entry.key and one.key in fixed), None)
+        new = next((waiting for waiting in self._waiting if waiting.key == entry.key and waiting.key in fixed), None)
         if new is not None:
             self._waiting.remove(new)
         return new
 
-    async def _sorted_in(self, entries: list[Entry], *, last: bool) -> list[Entry]:
+    async def _sorted_in(self, entries: list[SearchEntry], *, last: bool) -> list[SearchEntry]:
         """A page of the hospital with the written matches that belong on it; the others wait for the next page."""
-        for new in [one for one in self._waiting if last or one.key not in self._kept]:
+        for new in [waiting for waiting in self._waiting if last or waiting.key not in self._kept]:
             place = await self._place(new, entries)
             if place == len(entries) and not last:
                 break  # the waiting ones are in order
@@ -411,7 +432,7 @@ class Merged:
             self._waiting.remove(new)
         return entries
 
-    async def _place(self, new: Entry, entries: list[Entry]) -> int:
+    async def _place(self, new: SearchEntry, entries: list[SearchEntry]) -> int:
         """The place of a written match among sorted matches: after all that are before it or equal. Raises
         NotMergedError for one of the hospital's with equal ones, whose order only the hospital knows.
         """
@@ -428,18 +449,18 @@ class Merged:
             raise NotMergedError(f"_sort={self._sort} with equal matches, one of which this episode changed")
         return low
 
-    async def _ranks(self, entries: Sequence[Entry]) -> list[int]:
+    async def _ranks(self, entries: Sequence[SearchEntry]) -> list[int]:
         """The ranks of matches among each other."""
-        for one in entries:
+        for entry in entries:
             if not self._shows:
-                self._layer.copy(resource_text(one.text))
-            elif not await self._copy(one.key):
+                self._layer.copy(resource_text(entry.text))
+            elif not await self._copy(entry.key):
                 raise NotMergedError("the server does not show a match by its id")
-        ranks = self._layer.ranks(self._kind, self._sort, [one.key[1] for one in entries])
-        return [ranks[one.key[1]] for one in entries]
+        ranks = self._layer.ranks(self._kind, self._sort, [entry.key[1] for entry in entries])
+        return [ranks[entry.key[1]] for entry in entries]
 
 
-def current_entry(layer: Layer, entry: Entry, shows: str) -> Entry | None:
+def current_entry(layer: Layer, entry: SearchEntry, shows: str) -> SearchEntry | None:
     """An entry with the layer's version of its resource, of which `shows` may select a part; None if it is deleted."""
     reply = layer.search(entry.key[0], shows, [entry.key[1]])
     entries = bundle_of(reply)[1] if reply.ok else []
@@ -448,10 +469,10 @@ def current_entry(layer: Layer, entry: Entry, shows: str) -> Entry | None:
     return entries[0] if entry.match else _included(entries[0])
 
 
-def _included(entry: Entry) -> Entry:
+def _included(entry: SearchEntry) -> SearchEntry:
     """A match as an included resource."""
     before, _, after = entry.text.rpartition('"mode": "match"')
-    return Entry(entry.key, f'{before}"mode": "include"{after}', match=False)
+    return SearchEntry(entry.key, f'{before}"mode": "include"{after}', match=False)
 
 
 def check_new(link: str, links: Sequence[str]) -> None:

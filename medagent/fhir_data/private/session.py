@@ -20,7 +20,7 @@ from medagent.core.errors import UserError
 from medagent.fhir_data.http import HttpEhr, ambiguous
 from medagent.fhir_data.private.hospital import Hospital, NotMergedError, link_of
 from medagent.fhir_data.private.layer import PREFIX, Key, Layer
-from medagent.fhir_data.private.search import Page, Pages, bundle_of, criteria_of, open_search
+from medagent.fhir_data.private.search import SearchPage, SearchPages, bundle_of, criteria_of, open_search
 from medagent.fhir_data.private.writes import ID, TYPE, Part, bundle_in, conditions, parts_of, references, unique_url
 from medagent.fhir_data.record import ONLY_EMBEDDED, EhrSession, FhirRequest, Reply
 from refsol.changes import Change
@@ -41,16 +41,19 @@ class PrivateEhr:
 
     def __init__(self, ehr: HttpEhr, shown: str, now: datetime) -> None:
         self._hospital = Hospital(ehr, shown)
-        self._shown, self._now = shown.rstrip("/"), now
+        self._shown = shown.rstrip("/")
+        self._now = now
 
     async def check(self) -> None:
         """See `Ehr.check`; the server must be of FHIR R4."""
         await self._hospital.check()
 
     @asynccontextmanager
-    async def session(self, seed: str, change: Amendment = ()) -> AsyncIterator[EhrSession]:
-        """An episode's view; its writes are dropped at the end. Raises UserError for a change."""
-        if change:
+    async def session(self, seed: str, change: Amendment = (), chart: str = "") -> AsyncIterator[EhrSession]:
+        """An episode's view; its writes are dropped at the end. Raises UserError for an item that changes
+        the data.
+        """
+        if change or chart:
             raise UserError(ONLY_EMBEDDED)
         session = _PrivateSession(self._hospital, self._shown, seed, self._now)
         try:
@@ -71,23 +74,28 @@ class _PrivateSession:
     fixed = False
 
     def __init__(self, hospital: Hospital, shown: str, seed: str, now: datetime) -> None:
-        self._hospital, self._shown, self._seed, self._now = hospital, shown, seed, now
+        self._hospital = hospital
+        self._shown = shown
+        self._seed = seed
+        self._now = now
         self._layer: Layer | None = None
         self._writes = self._bytes = 0
-        self._searches: OrderedDict[str, tuple[float, Pages]] = OrderedDict()
+        self._searches: OrderedDict[str, tuple[float, SearchPages]] = OrderedDict()
         self._opened = 0
 
     def reset(self) -> None:
         if self._layer is not None:
             self._layer.close()
-        self._layer, self._writes, self._bytes = None, 0, 0
+        self._layer = None
+        self._writes = 0
+        self._bytes = 0
         self._searches.clear()
 
     def changes(self) -> list[Change]:
         return [] if self._layer is None else self._layer.changes()
 
-    async def rehearse(self, target: str, body: str) -> Reply | None:
-        """See `EhrSession.rehearse`; the layer carries out every write."""
+    async def preview(self, target: str, body: str) -> Reply | None:
+        """See `EhrSession.preview`; the layer carries out every write."""
         return None
 
     async def get(self, target: str) -> Reply:
@@ -115,7 +123,8 @@ class _PrivateSession:
             await self._prepare(layer, parts, in_turn=bundle is not None and bundle.get("type") == "batch")
             reply = layer.send(_in_layer(layer, request, bundle or {}))
             if reply.ok:
-                self._writes, self._bytes = writes, size
+                self._writes = writes
+                self._bytes = size
             return reply
         except NotMergedError as error:
             return _refused(501, "not-supported", str(error))
@@ -133,8 +142,9 @@ class _PrivateSession:
                 return await self._next_page(query)
             case ["metadata"]:
                 return await self._hospital.get(_with("/metadata", query))
-            case [kind] if TYPE.fullmatch(kind):
-                opened = await open_search(self._hospital, lambda: self._layer, kind, query, self._copy)
+            case [kind] | [kind, "_search"] if TYPE.fullmatch(kind):
+                path = "/".join(parts)
+                opened = await open_search(self._hospital, lambda: self._layer, path, query, self._copy)
                 return opened if isinstance(opened, Reply) else await self._page(self._remember(opened), 0)
             case [kind, name] if TYPE.fullmatch(kind) and ID.fullmatch(name):
                 return await self._resource((kind, name), query)
@@ -156,8 +166,8 @@ class _PrivateSession:
             if not version:
                 return layer.send(FhirRequest("GET", _with(target, query)))
             if version.startswith(PREFIX) or layer.alone(key):
-                own = f"{target}/_history/{layer.version(key, version)}"
-                return layer.send(FhirRequest("GET", _with(own, query)))
+                versioned = f"{target}/_history/{layer.version(key, version)}"
+                return layer.send(FhirRequest("GET", _with(versioned, query)))
         return await self._hospital.get(_with(f"{target}/_history/{version}" if version else target, query))
 
     async def _history(self, key: Key, query: str) -> Reply:
@@ -171,23 +181,23 @@ class _PrivateSession:
         count, offset = values.pop("_count", str(DEFAULT_COUNT)), values.pop("_offset", "0")
         if values or not all(map(_NUMBER.fullmatch, (count, offset))) or not int(count):
             raise NotMergedError("these parameters in the history of a resource that this episode wrote")
-        own = self._layer.send(FhirRequest("GET", f"{target}?_count={2 * MOST_WRITES}"))
+        ours = self._layer.send(FhirRequest("GET", f"{target}?_count={2 * MOST_WRITES}"))
         theirs = await self._hospital.get(f"{target}?_count={_VERSIONS}")
-        if not own.ok or not theirs.ok:
-            raise NotMergedError(f"the history is not shown: HTTP status {theirs.status if own.ok else own.status}")
-        head, entries = bundle_of(own)
+        if not ours.ok or not theirs.ok:
+            raise NotMergedError(f"the history is not shown: HTTP status {theirs.status if ours.ok else ours.status}")
+        head, entries = bundle_of(ours)
         old_head, old = bundle_of(theirs)
         if link_of(old_head, "next") is not None:
             raise NotMergedError("a history of several pages of a resource that this episode wrote")
-        mine = [one for one in entries if _OWN_VERSION in one.text]
+        mine = [entry for entry in entries if _OWN_VERSION in entry.text]
         total, known = old_head.get("total"), [*mine, *old]
         start, end = int(offset), int(offset) + int(count)
         head["link"] = [{"relation": "self", "url": _with(f"{self._shown}{target}", query)}]
         following = f"{self._shown}{target}?_count={count}&_offset={end}" if end < len(known) else None
         shown = total + len(mine) if isinstance(total, int) else None
-        return Reply(200, Page(head, known[start:end], shown, None).text(following))
+        return Reply(200, SearchPage(head, known[start:end], shown, None).text(following))
 
-    def _remember(self, pages: Pages) -> str:
+    def _remember(self, pages: SearchPages) -> str:
         """Keep a search for its further pages; returns its name."""
         self._opened += 1
         name = f"{PREFIX}{self._opened}"
@@ -227,7 +237,7 @@ class _PrivateSession:
             if part.search:
                 keys = await self._copy_matches(layer, part.kind, part.search, most)
             if part.method == "DELETE":
-                _check_deletion(layer, part, keys, [one for one in parts if in_turn and one != part])
+                _check_deletion(layer, part, keys, [sibling for sibling in parts if in_turn and sibling != part])
             values += [part.resource, *(layer.current(key) for key in keys if part.method == "PATCH")]
             if url := unique_url(part):
                 await self._copy_matches(layer, part.kind, urlencode({"url": escaped(url)}), most)
@@ -262,15 +272,15 @@ class _PrivateSession:
         opened = await open_search(self._hospital, lambda: layer, kind, query, self._copy)
         keys: list[Key] = []
         if not isinstance(opened, Reply):
-            keys = [one.key for one in (await opened.page(0)).entries if one.match][:most]
+            keys = [entry.key for entry in (await opened.page(0)).entries if entry.match][:most]
             for key in keys:
                 await self._copy(key)
-        own = layer.send(FhirRequest("GET", f"/{kind}?{query}"))
-        if isinstance(opened, Reply) and not own.ok:
+        in_layer = layer.send(FhirRequest("GET", f"/{kind}?{query}"))
+        if isinstance(opened, Reply) and not in_layer.ok:
             return []  # both refuse the condition, so the engine refuses the write
-        ours = [one.key for one in bundle_of(own)[1] if one.match] if own.ok else []
+        ours = [entry.key for entry in bundle_of(in_layer)[1] if entry.match] if in_layer.ok else []
         agree = set(keys) == set(ours) or min(len(keys), len(ours)) == most
-        if isinstance(opened, Reply) or not own.ok or not agree:
+        if isinstance(opened, Reply) or not in_layer.ok or not agree:
             raise NotMergedError("the server and the layer disagree about what matches the condition")
         return keys
 
@@ -279,26 +289,26 @@ def _check_deletion(layer: Layer, part: Part, keys: Sequence[Key], others: Seque
     """Raises NotMergedError for a deletion of anything that the episode did not create."""
     if any(not layer.created(key) for key in keys) or not (part.id or part.search):
         raise NotMergedError("the deletion of a resource of the hospital, to which others may refer")
-    if part.search and any(one.kind == part.kind for one in others):
+    if part.search and any(sibling.kind == part.kind for sibling in others):
         raise NotMergedError("a conditional deletion in a batch that also writes what it may delete")
 
 
 def _in_layer(layer: Layer, request: FhirRequest, bundle: dict[str, Any]) -> FhirRequest:
     """A request with the layer's own versions in the entries of its Bundle."""
     stated = [entry["request"] for entry in bundle.get("entry", []) if "ifMatch" in entry["request"]]
-    for one in stated:
-        kind, _, name = one["url"].partition("?")[0].strip("/").partition("/")
-        one["ifMatch"] = layer.if_match((kind, name), one["ifMatch"])
+    for entry_request in stated:
+        kind, _, name = entry_request["url"].partition("?")[0].strip("/").partition("/")
+        entry_request["ifMatch"] = layer.if_match((kind, name), entry_request["ifMatch"])
     return replace(request, body=render(bundle)) if stated else request
 
 
 def _in_json(query: str) -> str:
     """A query without its format, as replies are indented JSON. Raises NotMergedError for another format."""
-    parts = [(unquote_plus(one.partition("=")[0]), one) for one in query.split("&") if one]
-    formats = [unquote_plus(one.partition("=")[2]) for name, one in parts if name == "_format"]
-    if other := next((one for one in formats if one and "json" not in one), None):
-        raise NotMergedError(f"replies in {other}")
-    return "&".join(one for name, one in parts if name not in ("_format", "_pretty"))
+    parts = [(unquote_plus(part.partition("=")[0]), part) for part in query.split("&") if part]
+    formats = [unquote_plus(part.partition("=")[2]) for name, part in parts if name == "_format"]
+    if unsupported := next((named for named in formats if named and "json" not in named), None):
+        raise NotMergedError(f"replies in {unsupported}")
+    return "&".join(part for name, part in parts if name not in ("_format", "_pretty"))
 
 
 def _with(target: str, query: str) -> str:

@@ -119,10 +119,10 @@ def _texts(value: Any) -> Iterator[tuple[str, str]]:
     """All texts in a JSON value, each with its key. It does not recurse, since bodies may be nested deeply."""
     waiting = [("", value)]
     while waiting:
-        key, one = waiting.pop()
-        if isinstance(one, str):
-            yield key, one
-        elif isinstance(one, list):
-            waiting += [(key, item) for item in reversed(one)]
-        elif isinstance(one, dict):
-            waiting += [*reversed(one.items())]
+        key, node = waiting.pop()
+        if isinstance(node, str):
+            yield key, node
+        elif isinstance(node, list):
+            waiting += [(key, item) for item in reversed(node)]
+        elif isinstance(node, dict):
+            waiting += [*reversed(node.items())]

@@ -17,7 +17,7 @@ from refsol.files import InputFile
 from refsol.schema import validator
 
 
-class Line(BaseModel):
+class LogLine(BaseModel):
     """A request to the record with its response, or (last line) the answers as they were sent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,7 +37,10 @@ class LogWriter:
 
     def exchange(self, done: Exchange) -> None:
         """Add a request and its response. Raises OSError."""
-        stored = [{"type": one.type, "id": one.id, "version": one.version, "text": one.text} for one in done.stored]
+        stored = [
+            {"type": version.type, "id": version.id, "version": version.version, "text": version.text}
+            for version in done.stored
+        ]
         self._write(
             exchange={
                 "method": done.method,
@@ -70,7 +73,7 @@ def read_log(path: Path) -> tuple[list[Exchange], str | None]:
     exchanges: list[Exchange] = []
     answers = None
     with InputFile(path, expected="the log of an episode is expected", error=UserError) as file:
-        for _, line in file.json_lines(validator(Line), torn_tail=True):
+        for _, line in file.json_lines(validator(LogLine), torn_tail=True):
             if line.exchange is not None:
                 exchanges.append(line.exchange)
             answers = line.answers

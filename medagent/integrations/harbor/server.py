@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from fhir_server.app import create_app
@@ -42,13 +43,15 @@ _PATH = urlsplit(BASE).path
 class OneEpisode:
     """Serves one record and takes its answers. Each exchange is logged before the response is sent.
 
-    The record's clock starts at `now`. `change` is a file with the change of a twin's chart. Raises UserError if the
+    The record's clock starts at `now`. `change` is a file with the change of a twin's chart, and the
+    chart that the item brings. Raises UserError if the
     patients cannot be read or the log exists.
     """
 
     def __init__(self, patients: Path, now: datetime, log: Path, change: Path | None = None) -> None:
         self._ehr = EmbeddedEhr.open(imported_file(patients).path, BASE, now)
-        overlay = self._ehr.server.overlay("harbor", now, json.loads(change.read_bytes()) if change else ())
+        item: dict[str, Any] = json.loads(change.read_bytes()) if change else {"change": (), "chart": ""}
+        overlay = self._ehr.server.overlay("harbor", now, item["change"], item["chart"])
         self._record = Record(id="harbor", base=BASE, token="", overlay=overlay, refuse=refusal, used=0.0)
         self._log = LogWriter(log)
         self._ended = False

@@ -61,7 +61,7 @@ def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, options: Mapping[
     Writes all folders or none. Raises UserError, InputError.
     """
     settings = checked(benchmark.Settings, options)
-    items = benchmark.chosen(settings, benchmark.items(settings))
+    items = benchmark.chosen(settings, benchmark.read_items(settings))
     resources = benchmark.resources(settings)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,8 @@ def _write(
     (folder / "instruction.md").write_text(_instruction(benchmark, settings, item), encoding="utf-8")
     for file in environment:
         _same(file, folder / "environment" / file.name)
-    (folder / "environment" / CHANGE).write_text(f"{json.dumps(list(item.change))}\n", encoding="utf-8")
+    change = {"change": list(item.change), "chart": item.chart}
+    (folder / "environment" / CHANGE).write_text(f"{json.dumps(change)}\n", encoding="utf-8")
     for name, content in benchmark.pack(settings, item).items():
         (folder / "tests" / name).write_bytes(content)
     script = folder / "tests" / "test.sh"
@@ -259,8 +260,8 @@ def write_wheel(folder: Path, left_out: Sequence[str]) -> Path:
             _add(archive, place, content)
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
             record.append(f"{place},sha256={digest},{len(content)}")
-        own = f"{name}.dist-info/RECORD"
-        _add(archive, own, "\n".join([*record, f"{own},,", ""]).encode())
+        record_name = f"{name}.dist-info/RECORD"
+        _add(archive, record_name, "\n".join([*record, f"{record_name},,", ""]).encode())
     return path
 
 

@@ -44,5 +44,7 @@ def verify(benchmark: FhirBenchmark[Any], tests: Path, log: Path, out: Path) -> 
     }
     write_whole(out / "verdict.json", json.dumps(verdict_json, indent=1) + "\n")
     write_whole(out / "reward.json", json.dumps({"reward": score.value}) + "\n")
-    verdict = f"{score.value:.4f}" if score.correct is None else "right" if score.correct else "wrong"
+    verdict = "right" if score.correct else "wrong"
+    if score.correct is None:
+        verdict = f"{score.value:.4f}"
     return f"{item.id}: {verdict}: {reason}"

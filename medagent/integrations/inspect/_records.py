@@ -77,7 +77,7 @@ async def open_record(state: TaskState, source: Source) -> OpenRecord:
     unit: EpisodeUnit = source.unit(str(state.sample_id), state.epoch)
     stack = AsyncExitStack()
     ehr = await stack.enter_async_context(job.ehr.open(job.rules.api_base))
-    record = await stack.enter_async_context(ehr.session(unit.key, unit.change))
+    record = await stack.enter_async_context(ehr.session(unit.key, unit.change, unit.chart))
     session = Session(unit.task, record, job.protocol, job.rules)
     toolbox = Toolbox.of(job.protocol, job.rules.api_base)
     row = EpisodeRow.begin(unit)

@@ -17,7 +17,7 @@ from inspect_ai.model import GenerateConfig
 
 from medagent.benchmarks.base import find, names
 from medagent.core.errors import MedagentError
-from medagent.core.options import Field, as_setting
+from medagent.core.options import OptionField, as_setting
 from medagent.core.options import options as options_of
 from medagent.engine.settings import RunSettings
 from medagent.fhir_episodes.benchmark import FhirBenchmark
@@ -67,17 +67,17 @@ def benchmark_task(name: str) -> Callable[..., Task]:
     return registered
 
 
-def _is_offered(field: Field) -> bool:
+def _is_offered(field: OptionField) -> bool:
     """Whether a run's option is a parameter of a task: it selects the items, or sets what an agent may do."""
-    own = field.name not in RunSettings.model_fields or field.name in SHARED
-    return own and field.option.kept in ("setting", "place") and field.name not in LEFT_OUT
+    of_benchmark = field.name not in RunSettings.model_fields or field.name in SHARED
+    return of_benchmark and field.option.kept in ("setting", "place") and field.name not in LEFT_OUT
 
 
-def _listed(field: Field, value: Any) -> Any:
+def _listed(field: OptionField, value: Any) -> Any:
     """A value in the format that settings accept; Inspect parses `a,b` as a list."""
     default = field.info.get_default(call_default_factory=True)
     if isinstance(value, list | tuple):
-        return ",".join(map(str, value)) if isinstance(default, tuple) else [str(one) for one in value]
+        return ",".join(map(str, value)) if isinstance(default, tuple) else [str(element) for element in value]
     return as_setting(value) if isinstance(value, str) else value
 
 

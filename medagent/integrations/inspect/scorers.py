@@ -49,12 +49,12 @@ def overall() -> Metric:
     def compute(scores: list[SampleScore]) -> float:
         units: list[Scored] = []
         source: Source | None = None
-        for one in scores:
-            entry = (one.score.metadata or {}).get(STORED)
+        for sample_score in scores:
+            entry = (sample_score.score.metadata or {}).get(STORED)
             if entry is None:
                 continue
             source = source_of(entry["benchmark"], entry["options"])
-            item = source.item(str(one.sample_id))
+            item = source.item(str(sample_score.sample_id))
             score = _SCORE.validate_python(entry["score"])
             if is_unreadable(score):
                 score = replace(score, value=0.0)
@@ -73,8 +73,8 @@ def grounded() -> Metric:
     """The share of the samples that need a reading for which the agent is right and had read the deciding data."""
 
     def compute(scores: list[SampleScore]) -> float:
-        flags = [(one.score.metadata or {}).get(STORED, {}).get("score", {}).get("grounded") for one in scores]
-        known = [one for one in flags if one is not None]
+        flags = [(score.score.metadata or {}).get(STORED, {}).get("score", {}).get("grounded") for score in scores]
+        known = [flag for flag in flags if flag is not None]
         return sum(known) / len(known) if known else math.nan
 
     return compute
@@ -160,8 +160,10 @@ def as_score(
     details = {name: value for name, value in entry["score"].items() if name in shown and value not in (None, "", ())}
     metadata = {"status": status, **details, STORED: entry}
     value: float | str
-    if score.value is not None:
-        value = score.value if score.correct is None else CORRECT if score.correct else INCORRECT
+    if score.correct is not None:
+        value = CORRECT if score.correct else INCORRECT
+    elif score.value is not None:
+        value = score.value
     elif is_unreadable(score):
         value = 0.0  # an unscored sample would be left out of every metric
     else:

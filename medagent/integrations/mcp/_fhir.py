@@ -15,7 +15,7 @@ from medagent.core.errors import FhirUnavailableError
 from medagent.fhir_data.record import EhrSession, FhirRequest, Reply, TooMuchError, diagnostics
 from medagent.fhir_episodes.fhir_base import FhirBase
 from medagent.fhir_episodes.requests_words import ActionError
-from medagent.integrations.mcp._offer import NOBODY, TOOLS, Answer, Caller, OfferedTool
+from medagent.integrations.mcp._offer import NOBODY, TOOLS, Caller, OfferedTool, ToolAnswer
 
 COUNT = 20
 """Matches on a page if the search does not set `_count`."""
@@ -42,7 +42,7 @@ class FhirOffer:
     async def leave(self, session: str) -> None:
         """See `Offer.leave`. Created resources stay."""
 
-    async def call(self, name: str, arguments: dict[str, Any], caller: Caller = NOBODY) -> Answer:
+    async def call(self, name: str, arguments: dict[str, Any], caller: Caller = NOBODY) -> ToolAnswer:
         try:
             if name == CAPABILITIES.name:
                 return await self._capabilities(arguments.get("type"))
@@ -52,7 +52,7 @@ class FhirOffer:
                 return _bounded(await self._ehr.write(FhirRequest("POST", f"/{resource['resourceType']}", sent)))
             return _bounded(await self._ehr.get(self._target(name, arguments)))
         except (ActionError, TooMuchError, FhirUnavailableError) as error:
-            return Answer(str(error), failed=True)
+            return ToolAnswer(str(error), failed=True)
 
     def _target(self, name: str, arguments: dict[str, Any]) -> str:
         """The path below the base with its query. Raises ActionError."""
@@ -71,46 +71,51 @@ class FhirOffer:
             pairs.append(("_count", str(COUNT)))
         return f"/{arguments['type']}?{urlencode(pairs)}"
 
-    async def _capabilities(self, kind: str | None) -> Answer:
+    async def _capabilities(self, kind: str | None) -> ToolAnswer:
         reply = await self._ehr.get("/metadata")
         if not reply.ok:
             return _bounded(reply)
         rest = next(iter(json.loads(reply.text).get("rest") or [{}]))
-        listed = {one.get("type"): one for one in rest.get("resource", [])}
+        listed = {resource.get("type"): resource for resource in rest.get("resource", [])}
         if kind is None:
-            return Answer(json.dumps({"types": sorted(listed)}))
+            return ToolAnswer(json.dumps({"types": sorted(listed)}))
         if kind not in listed:
-            return Answer(f"the server does not support {kind}; it supports {', '.join(sorted(listed))}", failed=True)
+            return ToolAnswer(
+                f"the server does not support {kind}; it supports {', '.join(sorted(listed))}", failed=True
+            )
         resource = listed[kind]
-        names = {one["name"]: one["type"] for one in [*rest.get("searchParam", []), *resource.get("searchParam", [])]}
+        names = {
+            search_param["name"]: search_param["type"]
+            for search_param in [*rest.get("searchParam", []), *resource.get("searchParam", [])]
+        }
         capabilities = {
             "type": kind,
-            "interactions": [one.get("code") for one in resource.get("interaction", [])],
+            "interactions": [interaction.get("code") for interaction in resource.get("interaction", [])],
             "searchParameters": names,
             "includes": resource.get("searchInclude", []),
         }
-        return Answer(json.dumps(capabilities))
+        return ToolAnswer(json.dumps(capabilities))
 
 
 def _pairs(parameters: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in parameters.items():
-        for one in value if isinstance(value, list) else [value]:
-            yield name, json.dumps(one) if isinstance(one, bool | int | float) else one
+        for element in value if isinstance(value, list) else [value]:
+            yield name, json.dumps(element) if isinstance(element, bool | int | float) else element
 
 
-def _bounded(reply: Reply) -> Answer:
+def _bounded(reply: Reply) -> ToolAnswer:
     """The server's answer as JSON in one line, or, if it is over the limit, how to ask for less."""
     if not reply.ok:
-        return Answer(f"HTTP status {reply.status}. {diagnostics(reply)}", failed=True)
+        return ToolAnswer(f"HTTP status {reply.status}. {diagnostics(reply)}", failed=True)
     try:
         text = json.dumps(json.loads(reply.text), ensure_ascii=False, separators=(",", ":"))
     except (ValueError, RecursionError):
         text = reply.text
     size = len(text.encode("utf-8", "replace"))
     if size > MOST:
-        return Answer(
+        return ToolAnswer(
             f"The answer is {size:,} bytes long; {MOST:,} are passed on. Ask for less: a smaller _count, single "
             "elements (_elements=id,code,value), _summary=true, or more conditions.",
             failed=True,
         )
-    return Answer(text)
+    return ToolAnswer(text)

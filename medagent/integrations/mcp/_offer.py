@@ -20,18 +20,18 @@ class OfferedTool(Tool):
     idempotent: bool = True
     """Whether repeating a call changes nothing more."""
     output: dict[str, Any] | None = None
-    """The JSON Schema of `Answer.data`; None without data."""
+    """The JSON Schema of `ToolAnswer.data`; None without data."""
 
 
 TOOLS = {
-    one["name"]: OfferedTool(**one)
-    for one in json.loads(Path(__file__).with_name("tools.json").read_text(encoding="utf-8"))
+    tool["name"]: OfferedTool(**tool)
+    for tool in json.loads(Path(__file__).with_name("tools.json").read_text(encoding="utf-8"))
 }
 """The tools of both offers, by name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolAnswer:
     """The reply to a call. `failed` tells the model that the call had no effect."""
 
     text: str
@@ -72,7 +72,7 @@ class Offer(Protocol):
     def remote(self) -> bool:
         """Whether calls reach another server."""
 
-    async def call(self, name: str, arguments: dict[str, Any], caller: Caller = NOBODY) -> Answer:
+    async def call(self, name: str, arguments: dict[str, Any], caller: Caller = NOBODY) -> ToolAnswer:
         """Answer a call of one of the tools. The arguments match its schema."""
 
     async def leave(self, session: str) -> None:

@@ -25,7 +25,7 @@ from medagent.fhir_episodes.episodes import Episode, open_episode
 from medagent.fhir_episodes.played import PlayedRun, played_folder, played_source
 from medagent.fhir_episodes.settings import FhirSettings
 from medagent.fhir_episodes.tools import FINISH, Toolbox
-from medagent.integrations.mcp._offer import NOBODY, TOOLS, Answer, Caller, OfferedTool
+from medagent.integrations.mcp._offer import NOBODY, TOOLS, Caller, OfferedTool, ToolAnswer
 
 HANDLE = "episode"
 BEAT_S = 1.0
@@ -43,7 +43,9 @@ class LazyRun:
     """
 
     def __init__(self, benchmark: FhirBenchmark[Any], settings: FhirSettings, say: Say) -> None:
-        self._benchmark, self._settings, self._say = benchmark, settings, say
+        self._benchmark = benchmark
+        self._settings = settings
+        self._say = say
         self._stack = ExitStack()
         self._opening: asyncio.Task[PlayedRun] | None = None
         self._news = "opening the run"
@@ -102,7 +104,8 @@ class TaskOffer:
     remote = False
 
     def __init__(self, run: LazyRun, idle: float) -> None:
-        self._run, self._idle = run, idle
+        self._run = run
+        self._idle = idle
         self._tasks = run.source.mixed
         self._open: dict[str, _Open] = {}
         self._ended: dict[str, str] = {}
@@ -114,7 +117,7 @@ class TaskOffer:
         "with the FHIR tools, and end it by finish; every call after start_task takes the episode's handle."
     )
 
-    async def call(self, name: str, arguments: dict[str, Any], caller: Caller = NOBODY) -> Answer:
+    async def call(self, name: str, arguments: dict[str, Any], caller: Caller = NOBODY) -> ToolAnswer:
         if name == LIST.name:
             return self._listed(arguments.get("type"), arguments.get("cursor"))
         if name == START.name:
@@ -123,38 +126,38 @@ class TaskOffer:
         handle = rest.pop(HANDLE)
         opened = self._open.get(handle)
         if opened is None:
-            return Answer(self._ended.get(handle, "Unknown episode: start_task returns its handle."), failed=True)
+            return ToolAnswer(self._ended.get(handle, "Unknown episode: start_task returns its handle."), failed=True)
         async with opened.turn:
             return await self._acted(handle, opened, name, rest)
 
-    def _listed(self, kind: str | None, cursor: str | None) -> Answer:
+    def _listed(self, kind: str | None, cursor: str | None) -> ToolAnswer:
         listed = [{"id": task.id, "type": task.group} for task in self._tasks.values() if kind in (None, task.group)]
         if not listed:
             kinds = sorted({task.group for task in self._tasks.values()})
-            return Answer(f"Unknown type {kind!r}; the types are {', '.join(kinds)}", failed=True)
+            return ToolAnswer(f"Unknown type {kind!r}; the types are {', '.join(kinds)}", failed=True)
         ids = [task["id"] for task in listed]
         if cursor is not None and cursor not in ids:
-            return Answer(f"Unknown cursor {cursor!r}; pass the next_cursor of a page", failed=True)
+            return ToolAnswer(f"Unknown cursor {cursor!r}; pass the next_cursor of a page", failed=True)
         first = ids.index(cursor) if cursor is not None else 0
         page: dict[str, Any] = {"tasks": listed[first : first + PAGE]}
         if ids[first + PAGE :]:
             page["next_cursor"] = ids[first + PAGE]
-        return Answer(json.dumps(page), data=page)
+        return ToolAnswer(json.dumps(page), data=page)
 
-    async def _started(self, task_id: str, caller: Caller) -> Answer:
+    async def _started(self, task_id: str, caller: Caller) -> ToolAnswer:
         task = self._tasks.get(task_id)
         if task is None:
-            return Answer(f"Unknown task {task_id!r}; list_tasks returns the tasks", failed=True)
+            return ToolAnswer(f"Unknown task {task_id!r}; list_tasks returns the tasks", failed=True)
         try:
             run = await self._run.opened(caller)
         except UserError as error:
-            return Answer(str(error), failed=True)
+            return ToolAnswer(str(error), failed=True)
         unit = EpisodeUnit(task.task, run.take_trial(task_id))
         stack = AsyncExitStack()
         try:
             episode = await stack.enter_async_context(open_episode(self._run.source, task, unit.key))
         except EpisodeError as failure:
-            return Answer(f"The episode cannot begin: {failure}", failed=True)
+            return ToolAnswer(f"The episode cannot begin: {failure}", failed=True)
         row = EpisodeRow.begin(unit)
         row.started = wall_clock()
         handle = secrets.token_urlsafe(12)
@@ -162,28 +165,28 @@ class TaskOffer:
         instruction = episode.reset()
         self._wind(handle, opened)
         text = f"{instruction}\n\nThe episode's handle is {handle}: pass it as `{HANDLE}` with every call."
-        return Answer(text, data={HANDLE: handle, "instruction": instruction})
+        return ToolAnswer(text, data={HANDLE: handle, "instruction": instruction})
 
     async def leave(self, session: str) -> None:
-        for handle in [handle for handle, one in self._open.items() if session and one.session == session]:
+        for handle in [handle for handle, task in self._open.items() if session and task.session == session]:
             await self._end(handle, "cancelled", "the client left")
 
-    async def _acted(self, handle: str, opened: _Open, name: str, arguments: dict[str, Any]) -> Answer:
+    async def _acted(self, handle: str, opened: _Open, name: str, arguments: dict[str, Any]) -> ToolAnswer:
         if handle not in self._open:  # it ended while this call waited for its turn
-            return Answer(self._ended[handle], failed=True)
+            return ToolAnswer(self._ended[handle], failed=True)
         self._wind(handle, opened)
         try:
             reply = await opened.episode.call(name, arguments)
         except EpisodeError as failure:
             await self._end(handle, failure.status, str(failure))
-            return Answer("The episode has ended: the FHIR server failed.", failed=True)
+            return ToolAnswer("The episode has ended: the FHIR server failed.", failed=True)
         if not opened.episode.done:
-            return Answer(reply, failed=opened.episode.failed)
+            return ToolAnswer(reply, failed=opened.episode.failed)
         status = opened.episode.outcome.status or "completed"
         await self._end(handle, status)
         if status == "completed":
-            return Answer("The episode has ended; your answers are saved.")
-        return Answer(f"{reply}\n\nThe episode has ended: all its rounds are used.", failed=True)
+            return ToolAnswer("The episode has ended; your answers are saved.")
+        return ToolAnswer(f"{reply}\n\nThe episode has ended: all its rounds are used.", failed=True)
 
     def _wind(self, handle: str, opened: _Open) -> None:
         """Restart the episode's idle timer."""

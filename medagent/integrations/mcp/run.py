@@ -42,7 +42,7 @@ async def serving(
                 await serve(FhirOffer(record, shown, writes=writes, remote=True))
     elif settings.ehr is not None:  # always true here; narrows the type
         file = imported_file(settings.ehr, say)
-        embedded = EmbeddedEhr.open(file.path, settings.api_base)
+        embedded = EmbeddedEhr.open(file.path, settings.api_base, pages=settings.pages)
         try:
             async with embedded.session("mcp") as record:
                 await serve(FhirOffer(record, settings.api_base, writes=writes))

@@ -11,7 +11,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from medagent.core.version import __version__
-from medagent.integrations.mcp._offer import Answer, Caller, Offer, OfferedTool
+from medagent.integrations.mcp._offer import Caller, Offer, OfferedTool, ToolAnswer
 from medagent.integrations.web import Port, serve
 
 SESSION = "mcp-session-id"
@@ -29,7 +29,7 @@ def create_server(offer: Offer) -> Any:
     async def call_tool(context: Any, request: Any) -> Any:
         name, arguments = request.name, request.arguments or {}
         problem = _problem(schemas.get(name), name, arguments)
-        answer = Answer(problem, failed=True) if problem else await offer.call(name, arguments, _caller(context))
+        answer = ToolAnswer(problem, failed=True) if problem else await offer.call(name, arguments, _caller(context))
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=answer.text)],
             structured_content=answer.data,

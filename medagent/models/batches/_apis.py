@@ -12,7 +12,8 @@ import openai
 from medagent.core.errors import MedagentError
 from medagent.core.scrub import error_text
 from medagent.models.client import NoReplyError, Replica, TooLongError, connection_errors
-from medagent.models.endpoint import meaning, unanswered
+from medagent.models.endpoint import unanswered
+from medagent.models.failures import response_meaning
 from medagent.models.limiter import AdaptiveLimiter
 from medagent.models.retry import EndpointFailure, Retries, RetryPolicy, call_with_retries
 from refsol.json_values import as_object, objects
@@ -37,8 +38,10 @@ class Sender:
     """Sends requests of `replica.client` to a batch API. `await send(…)` retries failures like every model request."""
 
     def __init__(self, replica: Replica, limiter: AdaptiveLimiter, policy: RetryPolicy) -> None:
-        self.client, self.policy = replica.client, policy
-        self._replica, self._limiter = replica, limiter
+        self.client = replica.client
+        self.policy = policy
+        self._replica = replica
+        self._limiter = limiter
 
     async def __call__(self, request: Callable[..., Awaitable[Any]], *words: Any, **named: Any) -> Any:
         """The reply to `request(…)`. Raises NotThereError, ModelError, StopRunError."""
@@ -54,7 +57,7 @@ class Sender:
         except ValueError as error:
             raise EndpointFailure(f"{self._replica.shown}: the reply of the batch API is not JSON: {error}") from None
         except openai.APIStatusError as error:
-            failure = meaning(error.response, self._replica.key_advice)
+            failure = response_meaning(error.response, self._replica.key_advice)
             raise NotThereError(str(failure)) if error.status_code == 404 else failure from None
 
     async def download(self, path: str, file: BinaryIO) -> None:
@@ -73,7 +76,8 @@ class Sender:
                         return
                     file.write(chunk)
                     if file.tell() > MOST_RESULT_BYTES:
-                        raise TooLongError(f"the results are longer than {MOST_RESULT_BYTES:,} bytes", request)
+                        words = f"the results are longer than {MOST_RESULT_BYTES:,} bytes"
+                        raise TooLongError(words, request, file.tell())
 
         await self(attempt)
 
@@ -82,7 +86,8 @@ class OpenAIBatches:
     """OpenAI's API: a JSON lines file is uploaded, the results are another file. The input file identifies a batch."""
 
     def __init__(self, send: Sender, url: str) -> None:
-        self._send, self._client = send, send.client
+        self._send = send
+        self._client = send.client
 
     async def prepare(self, bodies: Bodies) -> str:
         """Upload the requests, which costs nothing. Returns the file's id, which finds the batch if the reply to its
@@ -133,7 +138,8 @@ class AnthropicBatches:
     """
 
     def __init__(self, send: Sender, url: str) -> None:
-        self._send, self._client = send, send.client
+        self._send = send
+        self._client = send.client
         self._url = f"{url}/batches"
 
     async def prepare(self, bodies: Bodies) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from medagent.core.errors import UserError
-from medagent.core.writing import writing
+from medagent.core.writing import APPENDED, opened, plain, writing
 
 
 @dataclass(slots=True)
@@ -39,7 +39,8 @@ class Intents:
 
     def __init__(self, path: Path, model: str) -> None:
         """Raises UserError for a damaged line. An incomplete last line, left by a crash, is cut off."""
-        self._path, self._model = path, model
+        self._path = path
+        self._model = model
         self._intents: dict[int, Intent] = {}
         self._places: dict[str, Intent] = {}
         """For each request, the batch that may contain its reply."""
@@ -100,7 +101,7 @@ class Intents:
 
     def _append(self, row: dict[str, Any]) -> None:
         self._last = max(self._last, row.get("intent", 0))
-        with writing(self._path), self._path.open("ab") as file:
+        with writing(self._path), open(opened(self._path, APPENDED), "ab") as file:
             file.write(json.dumps({"model": self._model, **row}).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -108,7 +109,7 @@ class Intents:
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         try:
-            content = self._path.read_bytes()
+            content = plain(self._path).read_bytes()
             whole = content.rfind(b"\n") + 1
             if whole < len(content):
                 os.truncate(self._path, whole)

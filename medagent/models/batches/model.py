@@ -73,7 +73,8 @@ class BatchModel:
         if settings.api == "responses":
             raise UserError("--batch: works only with --api chat or anthropic")
         self.name = settings.name
-        self._settings, self._path = settings, path
+        self._settings = settings
+        self._path = path
         self._dialect = dialect(settings.api)
         self._replica, *_ = open_replicas(settings, self._dialect, os.environ)
         self._limiter = AdaptiveLimiter(min(concurrency, 16))
@@ -128,7 +129,7 @@ class BatchModel:
     async def _submit(self) -> None:
         """Submit the requests that are in no batch, after it is known which batches exist."""
         async with self._settling:
-            new = {name: one.body for name, one in self._waiting.items() if not one.answer.done()}
+            new = {name: intent.body for name, intent in self._waiting.items() if not intent.answer.done()}
             try:
                 for intent in self._intents.open:
                     await self._settle(intent)
@@ -136,7 +137,7 @@ class BatchModel:
                 self._fail(new, error)
                 return
             places = {name: self._intents.of(name) for name in new}
-            for intent in {id(one): one for one in places.values() if one is not None}.values():
+            for intent in {id(place): place for place in places.values() if place is not None}.values():
                 self._watch(intent)
             for part in _parts({name: body for name, body in new.items() if places[name] is None}):
                 try:
@@ -190,8 +191,7 @@ class BatchModel:
         here = [name for name in intent.requests if self._intents.of(name) is intent]
         owed: dict[str, EpisodeError | None] = dict.fromkeys(here)
         try:
-            # The provider sends no notification, so it must be polled.
-            while (addresses := await self._api.ended(batch)) is None:  # noqa: ASYNC110
+            while (addresses := await self._api.ended(batch)) is None:  # noqa: ASYNC110  # no provider notifies
                 await asyncio.sleep(POLL_S)
             for address in addresses:
                 await self._hand_out(address, batch, owed)
@@ -248,6 +248,8 @@ class BatchModel:
             return name, ModelError(f"{shown}: the reply is nested too deeply")
         except EpisodeError as error:
             return name, error
+        except StopRunError as error:  # other requests of the batch may have replies
+            return name, ModelError(str(error))
 
     def _gone(self, intent: Intent, batch: str) -> ModelError:
         """Record that a batch no longer exists. Each of its requests gets a share of the estimated prompt cost."""
@@ -256,7 +258,7 @@ class BatchModel:
         words = f"batch {batch} of {len(intent.requests)} requests no longer exists at the provider"
         lost = "unknown" if cost is None else f"about ${cost * len(intent.requests):.4f} for the prompts"
         self.stats.notes.append(f"{self.name}: {words}; what it cost ({lost}) was paid and is counted as an estimate")
-        return ModelError(words, paid=Completion("", usage=usage, cost=cost, estimated=True))
+        return ModelError(words, paid=Completion("", usage=usage, cost=cost, estimated_tokens=usage.total))
 
     def _lose(self, batch: str, errors: Mapping[str, EpisodeError]) -> None:
         """Record that requests did not get a usable reply in their batch; the next attempt submits them again."""

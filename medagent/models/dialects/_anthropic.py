@@ -12,10 +12,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator
 
 from medagent.models.base import Completion, Message, ToolCall
+from medagent.models.calls import returned_arguments, within_limits
+from medagent.models.content import read_content
 from medagent.models.dialects.base import (
     ANTHROPIC,
     ApiRequest,
-    Arguments,
     Count,
     Dialect,
     Text,
@@ -41,11 +42,9 @@ class _Usage(BaseModel):
 
 class _Block(BaseModel):
     type: Text = ""
-    text: Text = ""
-    thinking: Text = ""
     id: Text = ""
     name: Text = ""
-    input: Arguments = "{}"
+    input: Text = "{}"
 
 
 def _as_blocks(value: Any) -> Any:
@@ -107,8 +106,8 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
         return [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}]
     blocks = [_text(message.content)] if message.content else []  # the API rejects empty texts
     return blocks + [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": as_object(json_value(call.arguments))}
-        for call in message.tool_calls
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)}
+        for call in map(within_limits, message.tool_calls)
     ]
 
 
@@ -118,23 +117,45 @@ def _text(text: str) -> dict[str, Any]:
 
 def _read(reply: dict[str, Any]) -> Completion:
     whole = parsed(_Reply, reply, "content")
-    usage, blocks = whole.usage, whole.content
+    usage, blocks = whole.usage, objects(reply["content"])
     read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
-    calls = [block for block in blocks if block.type == "tool_use"]
+    content = read_content([block for block in blocks if block.get("type") != "tool_use"])
+    calls = tuple(
+        ToolCall(block.id or f"call_{number}", block.name, block.input)
+        for number, block in enumerate((block for block in whole.content if block.type == "tool_use"), 1)
+    )
     return Completion(
-        text="".join(block.text for block in blocks if block.type == "text"),
+        text=content.text,
         usage=usage_of(
             None if usage.input_tokens is None else usage.input_tokens + read + written,
             usage.output_tokens,
             cached=read,
             cache_written=written,
         ),
-        reasoning="\n".join(block.thinking for block in blocks if block.type == "thinking").strip() or None,
-        tool_calls=tuple(ToolCall(call.id or f"call_{n}", call.name, call.input) for n, call in enumerate(calls, 1)),
+        reasoning=content.reasoning or None,
+        tool_calls=calls,
         finish_reason=whole.stop_reason or None,
         model=whole.model or None,
-        original=objects(reply["content"]),
+        original=_original(blocks, calls),
+        refusal=content.refusal,
+        left_out=content.left_out,
     )
+
+
+def _original(blocks: list[dict[str, Any]], calls: tuple[ToolCall, ...]) -> list[dict[str, Any]]:
+    """The blocks as received. Only invalid calls are changed: a missing id, a long name, an input that is no object."""
+    following = iter(calls)
+    return [_returned(block, next(following)) if block.get("type") == "tool_use" else block for block in blocks]
+
+
+def _returned(block: dict[str, Any], call: ToolCall) -> dict[str, Any]:
+    cut = within_limits(call)
+    return block | {"id": cut.id, "name": cut.name, "input": _input(call)}
+
+
+def _input(call: ToolCall) -> Any:
+    """The arguments as the API's object."""
+    return json_value(returned_arguments(call.arguments))
 
 
 def _path(base: str) -> str:

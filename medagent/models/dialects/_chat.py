@@ -7,14 +7,15 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field
 
 from medagent.models.base import Completion, Message, ToolCall
+from medagent.models.calls import returned_arguments, within_limits
+from medagent.models.content import read_content
 from medagent.models.dialects.base import (
     OPENAI,
     ApiRequest,
-    Arguments,
     Dialect,
+    Reasoning,
     Text,
     Unsupported,
-    as_text,
     counted,
     named,
     parsed,
@@ -23,13 +24,10 @@ from medagent.models.dialects.base import (
 from medagent.models.settings import ModelSettings
 from refsol.json_values import as_object, objects
 
-MAX_FINGERPRINT = 200
-"""The characters of a provider's `system_fingerprint` that are kept."""
-
 
 class _Function(BaseModel):
     name: Text = ""
-    arguments: Arguments = ""
+    arguments: Text = ""
 
 
 class _ToolCall(BaseModel):
@@ -49,8 +47,8 @@ def _as_function(value: Any) -> Any:
 class _Message(BaseModel):
     content: Any = None
     refusal: Text = ""
-    reasoning_content: Text = ""
-    reasoning: Text = ""
+    reasoning_content: Reasoning = ""
+    reasoning: Reasoning = ""
     tool_calls: Annotated[list[_ToolCall], BeforeValidator(_as_calls)] = []
     function_call: Annotated[_Function | None, BeforeValidator(_as_function)] = None  # the format before tools existed
 
@@ -101,8 +99,12 @@ def _wire_message(message: Message, unsupported: Unsupported) -> dict[str, Any]:
     if message.tool_calls:
         wire["content"] = message.content or None
         wire["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.tool_calls
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": returned_arguments(call.arguments)},
+            }
+            for call in map(within_limits, message.tool_calls)
         ]
     if message.tool_call_id is not None:
         wire["tool_call_id"] = message.tool_call_id
@@ -115,7 +117,7 @@ def _read(reply: dict[str, Any]) -> Completion:
     message = choice.message
     usage = counted(whole.usage, choice.usage, whole.x_groq.get("usage"), whole.usage_metadata, whole.timings, reply)
     refuse_error(choice.error, usage)
-    content, thoughts = _split_thinking(message.content)
+    content = read_content(message.content)
     calls = tuple(
         ToolCall(call.id or f"call_{n}", call.function.name, call.function.arguments)
         for n, call in enumerate(message.tool_calls, 1)
@@ -123,20 +125,22 @@ def _read(reply: dict[str, Any]) -> Completion:
     if message.function_call is not None and not calls:
         calls = (ToolCall("call_1", message.function_call.name, message.function_call.arguments),)
     return Completion(
-        text=as_text(content) or message.refusal,
+        text=content.text,
         usage=usage,
-        reasoning=message.reasoning_content or message.reasoning or thoughts or None,
+        reasoning=message.reasoning_content or message.reasoning or content.reasoning or None,
         tool_calls=calls,
         finish_reason=choice.finish_reason or None,
         model=whole.model or None,
-        fingerprint=whole.system_fingerprint[:MAX_FINGERPRINT] or None,
+        fingerprint=whole.system_fingerprint or None,
         original=_original(reply["choices"][0]["message"], calls),
+        refusal=message.refusal or content.refusal,
+        left_out=content.left_out,
     )
 
 
 def _original(message: dict[str, Any], calls: tuple[ToolCall, ...]) -> dict[str, Any]:
-    """The message as received. Only what would be rejected when sent back is changed: its role, the ids of calls, and
-    formats of calls that no provider accepts.
+    """The message as received. Only what would be rejected when sent back is changed: its role, the format of its list
+    of calls, and invalid calls.
     """
     original = message if message.get("role") == "assistant" else message | {"role": "assistant"}
     if message.get("function_call") and not message.get("tool_calls"):
@@ -144,21 +148,20 @@ def _original(message: dict[str, Any], calls: tuple[ToolCall, ...]) -> dict[str,
         original = {name: value for name, value in original.items() if name != "function_call"}
     else:
         entries = _as_calls(message.get("tool_calls"))
-    if not calls or (original.get("tool_calls") == entries and all(map(_has_id, entries, calls))):
+    if not calls:
         return original
-    return original | {"tool_calls": [entry | {"id": call.id} for entry, call in zip(entries, calls, strict=True)]}
+    return original | {"tool_calls": [_returned(entry, call) for entry, call in zip(entries, calls, strict=True)]}
 
 
-def _has_id(entry: dict[str, Any], call: ToolCall) -> bool:
-    return bool(entry.get("id") == call.id)
-
-
-def _split_thinking(content: Any) -> tuple[Any, str]:
-    """Split off the thoughts in the content of Mistral's reasoning models: parts `{"type": "thinking", …}`."""
-    if not isinstance(content, list):
-        return content, ""
-    thoughts = [p for p in content if isinstance(p, dict) and p.get("type") == "thinking"]
-    return [p for p in content if p not in thoughts], as_text([p.get("thinking") for p in thoughts])
+def _returned(entry: dict[str, Any], call: ToolCall) -> dict[str, Any]:
+    """A call as received, or with what is invalid replaced: a missing id, a long name, arguments that are not JSON."""
+    function, cut = as_object(entry.get("function")), within_limits(call)
+    arguments = returned_arguments(call.arguments)
+    if isinstance(function.get("arguments"), dict) and arguments == call.arguments:
+        arguments = function["arguments"]
+    if (entry.get("id"), function.get("name"), function.get("arguments")) == (cut.id, cut.name, arguments):
+        return entry
+    return entry | {"id": cut.id, "function": function | {"name": cut.name, "arguments": arguments}}
 
 
 DIALECT = Dialect(vendor=OPENAI, path=lambda base: f"{base}/chat/completions", body=_body, read=_read)

@@ -9,15 +9,15 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field
 
 from medagent.models.base import Completion, Message, ToolCall
+from medagent.models.calls import returned_arguments, within_limits
+from medagent.models.content import joined, read_content, reasoning_of
 from medagent.models.dialects.base import (
     ENCRYPTED_REASONING,
     OPENAI,
     ApiRequest,
-    Arguments,
     Dialect,
     Text,
     Unsupported,
-    as_text,
     counted,
     parsed,
 )
@@ -31,7 +31,7 @@ class _Item(BaseModel):
     summary: Any = None
     call_id: Text = ""
     name: Text = ""
-    arguments: Arguments = ""
+    arguments: Text = ""
 
 
 class _Incomplete(BaseModel):
@@ -80,48 +80,48 @@ def _input_items(message: Message) -> list[dict[str, Any]]:
     if message.content or not message.tool_calls:
         items.append({"role": message.role, "content": message.content})
     items += [
-        {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
-        for call in message.tool_calls
+        {
+            "type": "function_call",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": returned_arguments(call.arguments),
+        }
+        for call in map(within_limits, message.tool_calls)
     ]
     return items
 
 
 def _read(reply: dict[str, Any]) -> Completion:
     whole = parsed(_Reply, reply, "output")
-    reasoning = [item for item in whole.output if item.type == "reasoning"]
-    calls = [item for item in whole.output if item.type == "function_call"]
+    contents = [read_content(item.content) for item in whole.output if item.type == "message"]
+    reasoning = [reasoning_of(item.model_dump()) for item in whole.output if item.type == "reasoning"]
+    calls = tuple(
+        ToolCall(item.call_id or f"call_{number}", item.name, item.arguments)
+        for number, item in enumerate((item for item in whole.output if item.type == "function_call"), 1)
+    )
     ended = whole.incomplete_details.reason or whole.status
     return Completion(
-        text="".join(_parts_text(item.content) for item in whole.output if item.type == "message"),
+        text="".join(content.text for content in contents),
         usage=counted(whole.usage),
-        reasoning="\n".join(as_text(i.content) or as_text(i.summary) for i in reasoning).strip() or None,
-        tool_calls=tuple(ToolCall(c.call_id or f"call_{n}", c.name, c.arguments) for n, c in enumerate(calls, 1)),
+        reasoning=joined([*reasoning, *(content.reasoning for content in contents)]) or None,
+        tool_calls=calls,
         finish_reason="tool_calls" if calls and ended in ("", "completed") else ended or "stop",
         model=whole.model or None,
-        original=_original(objects(reply["output"])),
+        original=_original(objects(reply["output"]), calls),
+        refusal=joined(content.refusal for content in contents),
+        left_out=tuple(kind for content in contents for kind in content.left_out),
     )
 
 
-def _original(output: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The items as received. Only a call's missing id is added, because its result needs one."""
-    number, items = 0, []
-    for item in output:
-        if item.get("type") == "function_call":
-            number += 1
-            if not as_text(item.get("call_id")):
-                item = item | {"call_id": f"call_{number}"}
-        items.append(item)
-    return items
+def _original(output: list[dict[str, Any]], calls: tuple[ToolCall, ...]) -> list[dict[str, Any]]:
+    """The items as received. Only invalid calls are changed: a missing id, a long name, arguments that are not JSON."""
+    following = iter(calls)
+    return [_returned(item, next(following)) if item.get("type") == "function_call" else item for item in output]
 
 
-def _parts_text(content: Any) -> str:
-    """The text of a message's parts. A refusal is a separate kind of part."""
-    if not isinstance(content, list):
-        return as_text(content)
-    return "".join(
-        as_text(p["refusal"] if isinstance(p, dict) and p.get("type") == "refusal" and "refusal" in p else p)
-        for p in content
-    )
+def _returned(item: dict[str, Any], call: ToolCall) -> dict[str, Any]:
+    cut = within_limits(call)
+    return item | {"call_id": cut.id, "name": cut.name, "arguments": returned_arguments(call.arguments)}
 
 
 DIALECT = Dialect(vendor=OPENAI, path=lambda base: f"{base}/responses", body=_body, read=_read)

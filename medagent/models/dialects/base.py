@@ -6,7 +6,6 @@ reply without a message is an `EndpointFailure`, because a repetition may succee
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +13,12 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError
 
-from medagent.core.scrub import error_text
 from medagent.models.base import Completion, Message, Tool, Usage
+from medagent.models.content import as_text, joined, reasoning_of
+from medagent.models.failures import ErrorLine, error_in, meaning, problem_of
 from medagent.models.retry import EndpointFailure
 from medagent.models.settings import ModelSettings
-from refsol.json_values import as_object, unicode_text
+from refsol.json_values import as_object
 from refsol.schema import fault_text
 
 MOST_TOKENS = 10**9
@@ -73,7 +73,8 @@ class Unsupported:
             return True, self._note(
                 "encrypted_reasoning", "does not offer encrypted reasoning; it is not requested anymore"
             )
-        if named := [name for name in _own_members(body) if re.search(rf"\b{re.escape(name)}\b", words)]:
+        stated = set(re.findall(r"\w+", words))  # one search of the words for all members, which may be many
+        if named := [name for name in _own_members(body) if name in stated]:
             news = not self.members.issuperset(named)
             self.members.update(named)
             return True, f"rejects {', '.join(named)} in its own messages; no longer sent back" if news else None
@@ -129,30 +130,6 @@ class Dialect:
     """Other headers of every request."""
 
 
-def as_text(content: Any) -> str:
-    """Content as text: parts are joined, null is empty, anything else becomes its JSON.
-
-    The text is valid Unicode.
-    """
-    if content is None:
-        return ""
-    if isinstance(content, list):
-        return "".join(as_text(part) for part in content)
-    if isinstance(content, dict) and isinstance(content.get("text"), str):
-        content = content["text"]
-    return as_json(content)
-
-
-def as_json(value: Any) -> str:
-    """A text unchanged, anything else as its JSON, in valid Unicode."""
-    return unicode_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-
-def as_arguments(value: Any) -> str:
-    """The arguments of a tool call as JSON text; empty if there are none."""
-    return "" if value is None else as_json(value)
-
-
 def as_count(value: Any) -> int | None:
     """A number of tokens. None for an impossible one: a text, a negative number, an absurdly high one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -160,9 +137,14 @@ def as_count(value: Any) -> int | None:
     return int(value) if 0 <= value <= MOST_TOKENS and value == int(value) else None
 
 
+def read_reasoning(value: Any) -> str:
+    """Reasoning that an endpoint returned separately: a text, or a list of parts of any type."""
+    return joined(map(reasoning_of, value)) if isinstance(value, list) else as_text(value)
+
+
 Count = Annotated[int | None, BeforeValidator(as_count)]
 Text = Annotated[str, BeforeValidator(as_text)]
-Arguments = Annotated[str, BeforeValidator(as_arguments)]
+Reasoning = Annotated[str, BeforeValidator(read_reasoning)]
 
 
 class Details(BaseModel):
@@ -233,10 +215,13 @@ def usage_of(
 
 
 def refuse_error(error: Any, usage: Usage) -> None:
-    """Raises EndpointFailure with the text of the reply's `error` member, if there is one."""
+    """Raises what an error inside a reply means, if there is one; see `failures.py`."""
     if error:
-        words = error_text(as_text(as_object(error).get("message") or error), longest=300)
-        raise EndpointFailure(f"the reply is an error: {words}", paid=_billed(usage))
+        problem = problem_of(error)
+        failure = meaning(problem, ErrorLine("the reply is an error", problem.words), paid=_billed(usage))
+        if isinstance(failure, EndpointFailure):
+            failure.states_error = True
+        raise failure
 
 
 def _billed(usage: Usage) -> Usage | None:
@@ -248,9 +233,9 @@ ParsedReply = TypeVar("ParsedReply", bound=BaseModel)
 
 
 def parsed(model: type[ParsedReply], reply: dict[str, Any], field: str) -> ParsedReply:
-    """Parse the reply as `model`. Raises EndpointFailure if the reply contains an error or lacks `field`."""
+    """Parse the reply as `model`. Raises EndpointFailure if it lacks `field`, and what an error in it means."""
     usage = counted(reply.get("usage"))
-    refuse_error(reply.get("error"), usage)
+    refuse_error(error_in(reply), usage)
     try:
         return model.model_validate(reply)
     except ValidationError as invalid:

@@ -27,8 +27,8 @@ def _body(request: ApiRequest, settings: ModelSettings, unsupported: Unsupported
 
 
 def _read(reply: dict[str, Any]) -> Completion:
-    vectors = sorted(parsed(_Reply, reply, "data").data, key=lambda one: one.index)
-    return Completion("", vectors=tuple(tuple(one.embedding) for one in vectors))
+    vectors = sorted(parsed(_Reply, reply, "data").data, key=lambda vector: vector.index)
+    return Completion("", vectors=tuple(tuple(vector.embedding) for vector in vectors))
 
 
 DIALECT = Dialect(vendor=OPENAI, path=lambda base: f"{base}/embeddings", body=_body, read=_read)

@@ -23,6 +23,8 @@ class App {
   link(item) { return `#${encodeURIComponent(item.label)}`; }
   /* A type of items with its name in words, if that says more. */
   named(group) { const words = this.head.groups[group]; return words && words !== group.replaceAll("_", " ") ? `${group} ${words}` : group; }
+  /* The name of a kind of failure for people. */
+  kindName(kind) { return this.head.names[kind] || kind; }
   context(run) { return { width: 560, named: (group) => this.named(group), measure: this.runs[run].measure, preamble: this.head.preambles[run], filter: (wanted) => { this.filter(wanted); byId("items").scrollIntoView({ block: "start" }); } }; }
 
   start() {
@@ -90,7 +92,7 @@ class App {
   }
 
   rowOf(item) {
-    while (this.list.shown.indexOf(item) >= this.list.drawn && this.list.drawn < this.list.shown.length) this.list.draw(PAGE);
+    this.list.reach(item);
     return this.list.rows.querySelector(`[data-place="${item.place}"]`);
   }
 
@@ -121,7 +123,7 @@ class App {
   /* One sentence why an item is wrong, or right; the rest of what is known on request. */
   verdict(one, kind) {
     const told = sentence(one, this.head.kinds);
-    const details = [one.kind ? ["Kind of failure", `${one.kind}: ${this.head.kinds[one.kind] || ""}`.replace(/: $/, "")] : null, one.because && !told.includes(one.because) ? ["What decided", one.because] : null, one.reading && !told.includes(one.reading) ? ["Data read", one.reading] : null,
+    const details = [one.kind ? ["Kind of failure", `${this.kindName(one.kind)}: ${this.head.kinds[one.kind] || ""}`.replace(/: $/, "")] : null, one.because && !told.includes(one.because) ? ["What decided", one.because] : null, one.reading && !told.includes(one.reading) ? ["Data read", one.reading] : null,
       one.status && one.status !== "completed" ? ["Ended as", one.status] : null, one.failed.length ? ["Failed checks", one.failed.join(", ")] : null].filter(Boolean);
     return told || details.length ? h("div", { class: `why-box edge-${kind}` }, told ? h("p", null, told) : null,
       details.length ? folded("Details", () => h("dl", null, details.map(([name, text]) => [h("dt", null, name), h("dd", null, text)])), !told) : null) : null;
@@ -176,7 +178,7 @@ class App {
   }
 
   unfold() {
-    if (!this.current) this.list.draw(Infinity);
+    if (!this.current) this.list.drawAll();
     for (const fold of document.querySelectorAll("details")) { if (fold.build) fold.build(); fold.open = true; }
   }
 

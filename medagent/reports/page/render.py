@@ -20,18 +20,20 @@ from typing import Any
 
 from medagent.core.clock import wall_clock
 from medagent.core.errors import UserError
-from medagent.core.figures import dollars, duration, figure
+from medagent.core.figures import dollars, duration, figure, harm_words
 from medagent.core.scrub import hide
 from medagent.core.wire import without_password
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.blocks import Block, ConversationBlock, VerdictsBlock, ending_blocks
+from medagent.engine.pairs import nouns_of
 from medagent.engine.report import ItemOutcome, Report, TableLine
 from medagent.engine.results import GradedUnit
 from medagent.engine.rows import OWED, Spent
 from medagent.engine.scores import Scored
-from medagent.reports._measured import above_blind, measured_on, title
+from medagent.reports._measured import above_blind, conditions, title
 from medagent.reports.compare_views import Official, page_pairs
 from medagent.reports.tables import bounds, grounded_words
+from refsol.failures import kind_name
 from refsol.stats import Interval
 
 _HERE = Path(__file__).parent
@@ -74,6 +76,7 @@ def render(pages: Sequence[RunPage], official: Official) -> Iterator[str]:
     made, runs = wall_clock(), [_run(page) for page in pages]
     head = {
         "kinds": {kind: words for page in pages for kind, words in page.benchmark.kinds.items()},
+        "names": {kind: kind_name(kind) for page in pages for kind in _kinds(page.report)},
         "groups": {group: words for page in pages for group, words in page.report.group_names.items()},
         "preambles": preambles,
         "made": made,
@@ -95,6 +98,11 @@ def render(pages: Sequence[RunPage], official: Official) -> Iterator[str]:
         items=(packed(items[start : start + _PIECE]) for start in range(0, len(items), _PIECE)),
         parts=parts.packed(),
     )
+
+
+def _kinds(report: Report) -> set[str]:
+    """The kinds of failure of a run's items."""
+    return {item.kind for item in report.items} - {""}
 
 
 def packed(value: Any) -> str:
@@ -142,7 +150,8 @@ class _Parts:
 
     def _close(self) -> None:
         self._packed.append(_packed_text(f"[{','.join(self._open)}]"))
-        self._open, self._size = [], 0
+        self._open = []
+        self._size = 0
 
 
 def _add_run(page: RunPage, index: dict[tuple[str, int], list[Any]], parts: _Parts, number: int, runs: int) -> str:
@@ -150,7 +159,7 @@ def _add_run(page: RunPage, index: dict[tuple[str, int], list[Any]], parts: _Par
     shown = ((unit, [] if page.scores_only else _blocks(page.benchmark, unit)) for unit in page.units)
     first = list(islice(shown, _LOOKED_AT))
     preamble = _preamble([blocks for _, blocks in first])
-    outcomes = {(one.item, one.trial): one for one in page.report.items}
+    outcomes = {(item.item, item.trial): item for item in page.report.items}
     for unit, blocks in chain(first, shown):
         place = unit.scored.item.id, unit.scored.trial
         outcome, question = outcomes[place], "" if page.scores_only else unit.scored.item.question[:300]
@@ -163,37 +172,39 @@ def _add_run(page: RunPage, index: dict[tuple[str, int], list[Any]], parts: _Par
 
 def _blocks(benchmark: Benchmark[Any, Any], unit: GradedUnit) -> list[Block]:
     """The blocks of a unit; differing verdicts and how it ended come before the messages."""
-    one, row = unit.scored, unit.row
+    scored, row = unit.scored, unit.row
     if row is None:
         return []
-    blocks = list(benchmark.blocks(one.item, row, one.score))
+    blocks = list(benchmark.blocks(scored.item, row, scored.score))
     added = ending_blocks(row)
     if unit.verdicts:
-        added.insert(0, VerdictsBlock([(name, one.correct, one.reason) for name, one in unit.verdicts.items()]))
+        added.insert(
+            0, VerdictsBlock([(name, verdict.correct, verdict.reason) for name, verdict in unit.verdicts.items()])
+        )
     place = next((n for n, block in enumerate(blocks) if isinstance(block, ConversationBlock)), len(blocks))
     return [*blocks[:place], *added, *blocks[place:]]
 
 
-def _outcome(one: ItemOutcome, unit: GradedUnit, part: tuple[int, int] | None) -> list[Any]:
+def _outcome(outcome: ItemOutcome, unit: GradedUnit, part: tuple[int, int] | None) -> list[Any]:
     """The values that the list shows of an item and filters by, in the order of `OUTCOME` in `list.js`."""
     row, score = unit.row, unit.scored.score
     spent = row.spent if row else Spent()
     return [
-        one.correct,
-        one.score,
-        one.status,
-        one.kind,
-        one.reason,
-        one.because,
+        outcome.correct,
+        outcome.score,
+        outcome.status,
+        outcome.kind,
+        outcome.reason,
+        outcome.because,
         spent.cost if spent.calls else None,
         spent.usage.total if spent.calls else None,
         row.seconds if row else None,
         score.failed if score else [],
         part,
-        one.status in OWED,
-        one.finish_reasons,
-        one.grounded,
-        one.reading,
+        outcome.status in OWED,
+        outcome.finish_reasons,
+        outcome.grounded,
+        outcome.reading,
     ]
 
 
@@ -236,6 +247,7 @@ def _run(page: RunPage) -> dict[str, Any]:
         "shown": figure(overall.value, report.measure),
         "bounds": bounds(interval, report.measure) if interval else "",
         "score": list(_score(report, overall)),
+        "fault": _commonest_fault(report),
         "below": " · ".join(filter(None, [_spent(report.spent), report.data.note])),
         "n": overall.n,
         "grounded": grounded_words(overall.grounded),
@@ -250,8 +262,9 @@ def _run(page: RunPage) -> dict[str, Any]:
 def _score(report: Report, overall: TableLine) -> Iterator[str]:
     """The texts next to the score."""
     right = overall.counts.get("right")
-    pairs = f"pairs of twins are {overall.name}" if any(item.pair for item in report.items) else "right"
-    yield report.figure if right is None else f"{right} of {overall.n} {pairs}"
+    nouns = nouns_of(report.items, "")
+    words = f"{nouns} of twins are {overall.name}" if nouns else "right"
+    yield report.figure if right is None else f"{right} of {overall.n} {words}"
     if overall.interval:
         yield f"95% interval {bounds(Interval(*overall.interval), report.measure)}"
     if right is None:
@@ -260,21 +273,38 @@ def _score(report: Report, overall: TableLine) -> Iterator[str]:
         yield f"compared with blind: {margin}"
     if words := grounded_words(overall.grounded):
         yield f"data read: {words}"
+    if harm := harm_words(report.details.get("harm")):
+        yield f"harm: {harm}"
     if report.owed:
         yield f"{len(report.owed)} owed"
+
+
+def _commonest_fault(report: Report) -> dict[str, str] | None:
+    """The most frequent kind of failure, with a typical item; None if no item is wrong."""
+    faults = report.failure_groups
+    if not faults:
+        return None
+    fault, wrong = faults[0], sum(len(fault.items) for fault in faults)
+    item = fault.items[0]
+    return {
+        "name": kind_name(fault.kind),
+        "count": f"{len(fault.items):,} of {wrong:,} wrong",
+        "item": item.item if item.trial == 1 else f"{item.item}.{item.trial}",
+        "reason": _clean(item.reason),
+    }
 
 
 def _spent(spent: Spent) -> str:
     """The tokens of a run, and its cost if the prices are known."""
     cost = "" if spent.cost is None else f", {dollars(spent.cost)}"
-    return f"{spent.usage.total:,} tokens{cost}" if spent.calls else ""
+    return f"{spent.tokens_text}{cost}" if spent.calls else ""
 
 
 def _facts(report: Report) -> Mapping[str, str]:
     """What was measured and how, the most important first."""
     spent = report.spent
     facts = {"Benchmark": report.benchmark}
-    facts |= {name: text for name, _, text in (line.partition(": ") for line in measured_on(report))}
+    facts |= conditions(report)
     if spent.calls:
         facts["Calls"] = f"{spent.calls:,}, {spent.prompt:,} tokens in, {spent.completion:,} out"
         facts["Cost"] = dollars(spent.cost)

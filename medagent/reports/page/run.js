@@ -16,7 +16,7 @@ function kindBars(app) {
   };
   const sorted = (map) => [...map].sort((a, b) => b[1] - a[1]);
   return h("section", { class: "panel wide" }, h("h3", null, "Why not right"),
-    counts.size ? h("ul", { class: "bars" }, sorted(counts).map(([name, n]) => bar(name, n, app.head.kinds[name] || "", { kind: name }, ""))) : null,
+    counts.size ? h("ul", { class: "bars" }, sorted(counts).map(([kind, n]) => bar(app.kindName(kind), n, app.head.kinds[kind] || "", { kind }, ""))) : null,
     set.size ? [h("h3", { style: "margin-top:12px" }, "Set apart: infrastructure failed, nothing is held against the agent"), h("ul", { class: "bars" }, sorted(set).map(([name, n]) => bar(name, n, "owed: the run's command does it again", { status: name }, "set")))] : null,
     legend("Choose a bar to list its items below; choose it again to list all."));
 }

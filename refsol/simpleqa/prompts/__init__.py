@@ -58,7 +58,7 @@ class Template:
         """The text with one placeholder after another replaced, as `str.replace` does."""
         text = self.text
         for meaning, value in values.items():
-            for name in [name for name, other in self.aliases.items() if other == meaning] or [meaning]:
+            for name in [name for name, aliased in self.aliases.items() if aliased == meaning] or [meaning]:
                 text = text.replace(f"{{{name}}}", value)
         return text
 

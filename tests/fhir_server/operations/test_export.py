@@ -177,7 +177,7 @@ def test_an_export_is_dropped_and_its_files_with_it(server: Server) -> None:
 
 def test_files_have_a_limited_length(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "LENGTH", 1)
-    export.write(server.store.path, tmp_path, exports.Order(("Patient", "Observation")))
+    export.write(server.store.path, tmp_path, exports.ExportSelection(("Patient", "Observation")))
     assert json.loads((tmp_path / "manifest.json").read_text()) == ["Patient"] * 3 + ["Observation"] * 3
     assert [len((tmp_path / f"{number}.ndjson").read_text().splitlines()) for number in range(6)] == [1] * 6
 
@@ -199,7 +199,7 @@ def test_an_export_that_fails_is_said(capfd: pytest.CaptureFixture[str]) -> None
     with Server.open(None) as server:
         server.offer_exports()
         assert server.context.exports is not None
-        server.context.exports.start("x", exports.Order(("Patient",)), "r", 0, authorized=False)
+        server.context.exports.start("x", exports.ExportSelection(("Patient",)), "r", 0, authorized=False)
         found = server.context.exports.find("x")
         assert found is not None
         found.folder.rename(found.folder.with_name("gone"))

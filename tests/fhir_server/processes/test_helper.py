@@ -47,8 +47,7 @@ async def came(given: Response | Awaitable[Response]) -> Response:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    # Nothing in the server says it by an Event.
-    while not condition():  # noqa: ASYNC110
+    while not condition():  # noqa: ASYNC110  # nothing in the server says it by an Event
         await asyncio.sleep(0)
 
 

@@ -11,8 +11,19 @@ import pytest
 from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-USED = ("connection_made", "data_received", "connection_lost", "pause_writing", "resume_writing")
-ATTRIBUTES = ("loop", "transport", "cycle")
+USED = (
+    "connection_made",
+    "data_received",
+    "connection_lost",
+    "pause_writing",
+    "resume_writing",
+    "on_header",
+    "on_headers_complete",
+    "on_message_complete",
+    "on_response_complete",
+    "send_400_response",
+)
+ATTRIBUTES = ("loop", "transport", "cycle", "flow", "headers", "parser", "server_state")
 
 
 @pytest.mark.parametrize("name", USED)

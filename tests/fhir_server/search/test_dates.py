@@ -52,11 +52,15 @@ def test_open_ends_of_a_period_are_the_years_1001_and_9000() -> None:
     assert period_span({"id": "x"}) is None
 
 
-def test_a_timing_runs_from_its_first_date_to_its_last() -> None:
+def test_a_timing_runs_from_its_first_event_to_its_last() -> None:
+    """As HAPI 7.6.0 answers: only the first moment is also that of the limits of the repetition."""
     timing = {"event": ["2012-03-01", "2012-01-01"], "repeat": {"boundsPeriod": {"end": "2012-02-01"}}}
-    assert timing_span(timing) == Span(
-        instant("2012-01-01T00:00:00Z"), instant("2012-03-01T00:00:00Z"), 20120101, 20120301
-    )
+    low, high = instant("2012-01-01T00:00:00Z"), instant("2012-03-02T00:00:00Z") - 1
+    assert timing_span(timing) == Span(low, high, 20120101, 20120301)
+    earlier = {"event": ["2012-01-05"], "repeat": {"boundsPeriod": {"start": "2012-01-01", "end": "2012-02-01"}}}
+    assert timing_span(earlier) == Span(low, instant("2012-01-06T00:00:00Z") - 1, 20120105, 20120105)
+    bounds = {"repeat": {"boundsPeriod": {"start": "2012-01-01", "end": "2012-02-01"}}}
+    assert timing_span(bounds) == Span(low, instant("2012-02-01T00:00:00Z"), 20120101, 20120201)
     assert timing_span({"code": {"text": "BID"}}) is None
 
 

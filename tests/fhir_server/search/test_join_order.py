@@ -15,7 +15,7 @@ from fhir_server.search._join_order import (
     VALUE_ABOVE,
     VALUE_BELOW,
     VALUE_EQUAL,
-    Access,
+    IndexCost,
     leading,
 )
 from fhir_server.search.hashing import java_hash, java_order
@@ -43,7 +43,7 @@ from fhir_server.search.hashing import java_hash, java_order
         ([CODE] * 30, CODE),
     ],
 )
-def test_the_condition_that_leads(accesses: list[Access], lead: Access) -> None:
+def test_the_condition_that_leads(accesses: list[IndexCost], lead: IndexCost) -> None:
     assert accesses[leading(tuple(accesses))] == lead
 
 

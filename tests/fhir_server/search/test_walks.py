@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fhir_server import Request, Server
+from fhir_server.bounds import Bounds, Meter
 from fhir_server.search import plan
 from fhir_server.server import Overlay
 from fhir_server.wire.json_values import Json
@@ -97,3 +99,92 @@ def test_every_way_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert many == few
             assert "o1" not in few["Observation?_count=30&&_sort=-date"]
             assert few["Observation?_count=30&code=A&date=2023-05-17"][0] == "o0"
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        "Observation?subject:Patient._id=p7",
+        "Observation?patient.family:exact=f7&code=A",
+        "Observation?subject:Patient.family:exact=f7",
+        "Patient?_id=p7&_has:Observation:patient:code=A",
+    ],
+)
+def test_a_chained_search_of_an_overlay_reads_what_it_needs(search: str) -> None:
+    """Not the whole hospital, whether or not the episode has added something."""
+    patients = [
+        {"resourceType": "Patient", "id": f"p{number}", "name": [{"family": f"f{number}"}]} for number in range(999)
+    ]
+    readings = [
+        {
+            "resourceType": "Observation",
+            "id": f"o{number}",
+            "status": "final",
+            "code": {"coding": [{"code": "A"}]},
+            "subject": {"reference": f"Patient/p{number}"},
+            "valueQuantity": {"value": number},
+        }
+        for number in range(999)
+    ]
+    request = Request("GET", f"/fhir/{search}", [])
+    few = Bounds(steps=20_000)
+    with Server.open(None) as server:
+        server.load(map(json.dumps, [*patients, *readings]))
+        with server.overlay("episode", datetime(2024, 1, 1, tzinfo=UTC)) as overlay:
+            before = json.loads(overlay.handle(request, Meter(few, seconds=600)).body)
+            overlay.add([{**readings[500], "id": "added"}])
+            after = json.loads(overlay.handle(request, Meter(few, seconds=600)).body)
+    assert before["total"] == after["total"] == 1
+
+
+DEPTHS = (1, 3, 9)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("rest", ["", "&_sort=name", "&_total=accurate", "&_summary=count"])
+def test_chains_may_have_many_links(depth: int, rest: str) -> None:
+    """Forward, reverse and both together, in the file and in an overlay with a change."""
+    members = [{"resourceType": "Organization", "id": f"o{number:02}", "name": f"n{number:02}"} for number in range(12)]
+    for before, member in itertools.pairwise(members):
+        member["partOf"] = {"reference": f"Organization/{before['id']}"}
+    up, down = "partof." * depth, "_has:Organization:partof:" * depth
+    searches = {
+        f"{up}name=n00": f"o{depth:02}",
+        f"{down}name=n11": f"o{11 - depth:02}",
+    }
+    if depth < 9:  # a chain at the end of nested `_has`
+        searches[f"{down}{up}name=n02"] = "o02"
+    with Server.open(None) as server:
+        server.load(map(json.dumps, members))
+        with server.overlay("x", datetime(2024, 1, 1, tzinfo=UTC)) as overlay:
+            overlay.add([{"resourceType": "Organization", "id": "added"}])
+            for search, expected in searches.items():
+                for side in (server, overlay):
+                    bundle = json.loads(side.handle(Request("GET", f"/fhir/Organization?{search}{rest}")).text)
+                    assert bundle["total"] == 1, search
+                    assert [entry["resource"]["id"] for entry in bundle.get("entry", [])] in ([expected], []), search
+
+
+def test_a_chain_of_eleven_links_is_refused() -> None:
+    with Server.open(None) as server:
+        for search in ("partof." * 11 + "name", "_has:Organization:partof:" * 11 + "name"):
+            assert "at most 10 links" in server.handle(Request("GET", f"/fhir/Organization?{search}=x")).text
+
+
+def test_has_with_many_matches_reads_each_reference_once() -> None:
+    readings = [
+        {
+            "resourceType": "Observation",
+            "id": f"o{number}",
+            "status": "final",
+            "subject": {"reference": f"Patient/p{number}"},
+        }
+        for number in range(999)
+    ]
+    patients = [{"resourceType": "Patient", "id": f"p{number}"} for number in range(999)]
+    request = Request("GET", "/fhir/Patient?_has:Observation:patient:status=final&_summary=count", [])
+    with Server.open(None) as server:
+        server.load(map(json.dumps, [*patients, *readings]))
+        with server.overlay("episode", datetime(2024, 1, 1, tzinfo=UTC)) as overlay:
+            bundle = json.loads(overlay.handle(request, Meter(Bounds(steps=500_000), seconds=600)).body)
+    assert bundle["total"] == 999

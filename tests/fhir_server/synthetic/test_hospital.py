@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from fhir_server.synthetic import BUNDLED, FULL, Profile, Size, lines
+from fhir_server.synthetic import BUNDLED, FULL, HospitalProfile, Size, lines
 from fhir_server.synthetic.bundled import PROFILE
 from tests.shared_data import ROOT, SHARED, need
 
 NOW = "2023-11-13T10:15:00+00:00"
-DIGEST = "43ced4c02381fde1dea6659b66764b926663921ba308d2c08bb669fa1a5a4a03"
+DIGEST = "3e6f8cdd8e63087a7b795efd4425b3fcd8c20d81702bd5e06b7ec75a9f01d79f"
 """SHA-256 over the lines of `small()`, each with its newline."""
 Resource = dict[str, Any]
 
 
-def small(seed: int = 7, size: Size = BUNDLED) -> Profile:
+def small(seed: int = 7, size: Size = BUNDLED) -> HospitalProfile:
     """Forty patients with the published clock and thresholds."""
     return replace(PROFILE, seed=seed, patients=40, size=size)
 
@@ -162,7 +162,9 @@ def test_values_that_go_together_in_a_body_do(resources: list[Resource]) -> None
 
 
 def test_the_full_size_has_the_originals_proportions() -> None:
-    few = Profile(**{**{name: getattr(small(), name) for name in Profile.__slots__}, "patients": 8, "size": FULL})
+    few = HospitalProfile(
+        **{**{name: getattr(small(), name) for name in HospitalProfile.__slots__}, "patients": 8, "size": FULL}
+    )
     counts: Counter[str] = Counter(line[17 : line.index('"', 17)] for line in lines(few))
     for kind, original in (("Observation", 5634), ("Procedure", 1250), ("Condition", 748), ("MedicationRequest", 220)):
         assert 0.6 < counts[kind] / 8 / original < 1.4, kind

@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 import medagent
 
 MEDAGENT = str(Path(sys.executable).with_name("medagent"))
-PATIENT, OTHER = (task.eval_MRN for task in medagent.tasks() if task.id in ("task1_1", "task1_3"))
+PATIENT, OTHER = (task.patient for task in medagent.tasks() if task.id in ("task1_1", "task1_3"))
 SEARCH = "GET http://localhost:8080/fhir/Patient?identifier="
 SCRIPT = {
     "task1_1#1": [f"{SEARCH}{PATIENT}", "FINISH([84])"],

@@ -20,7 +20,7 @@ from tests.loopback import ModelServer
 
 SCORER = "medagent_score"
 DOCS = Path(__file__).parents[3] / "docs" / "integrations" / "inspect.md"
-PATIENT = next(task.eval_MRN for task in medagent.tasks() if task.type == "task2")
+PATIENT = next(task.patient for task in medagent.tasks() if task.type == "task2")
 """A patient of the hospital: the record has one, and the reply to a search shows it."""
 TOOL_CALLS = [("get_patient", {"identifier": PATIENT}), ("finish", {"answers": [40]})]
 RIGHT = "task2_18"

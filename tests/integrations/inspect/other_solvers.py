@@ -10,7 +10,7 @@ from inspect_ai.solver import generate
 import medagent
 from medagent.integrations.inspect.registry import benchmark_task
 
-MRN = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_3")
+MRN = next(task.patient for task in medagent.tasks() if task.id == "task1_3")
 
 
 def counted(output: ModelOutput) -> ModelOutput:
@@ -68,7 +68,7 @@ def check() -> None:
     [one] = log.samples
     row = one.store["medagent"]["row"]
     assert log.eval.task_version == "v2", log.eval.task_version
-    assert one.input == next(task.instruction for task in medagent.tasks() if task.id == "task1_3"), one.input
+    assert one.input == next(task.text for task in medagent.tasks() if task.id == "task1_3"), one.input
     assert MRN in one.target, one.target
     assert row["started"], row
     assert row["timestamp"] >= row["started"], row

@@ -9,7 +9,7 @@ import medagent
 
 MEDAGENT = str(Path(sys.executable).with_name("medagent"))
 INSPECTOR = ["npx", "--yes", "@modelcontextprotocol/inspector@>=2.12 <3", "--cli"]
-MRN = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_3")
+MRN = next(task.patient for task in medagent.tasks() if task.id == "task1_3")
 PATIENCE = ["--connect-timeout", "120000"]
 
 

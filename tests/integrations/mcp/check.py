@@ -21,7 +21,7 @@ from medagent.integrations.mcp.run import serving
 from medagent.integrations.mcp.server import create_server
 
 MEDAGENT = str(Path(sys.executable).with_name("medagent"))
-MRN = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_3")
+MRN = next(task.patient for task in medagent.tasks() if task.id == "task1_3")
 ROOT = Path(__file__).parents[3]
 played: list[str] = []
 

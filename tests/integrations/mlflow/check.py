@@ -18,7 +18,7 @@ from mini import chat_endpoint
 import medagent
 
 MEDAGENT = str(Path(sys.executable).with_name("medagent"))
-MRN = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_3")
+MRN = next(task.patient for task in medagent.tasks() if task.id == "task1_3")
 CALLS = [("get_patient", {"identifier": MRN}), ("finish", {"answers": [MRN]})]
 
 

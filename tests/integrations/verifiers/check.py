@@ -49,7 +49,7 @@ def reply(asked: dict[str, Any]) -> str | dict[str, Any]:
     """The next move of the task that is asked; with tools, a call that is not JSON first."""
     requests.append(asked)
     question = asked["messages"][0]["content"]
-    task = next(task for task in chosen if question.rstrip().endswith(tasks[task].instruction.rstrip()))
+    task = next(task for task in chosen if question.rstrip().endswith(tasks[task].text.rstrip()))
     turn = sum(message["role"] == "assistant" for message in asked["messages"])
     if not asked.get("tools"):
         return moves[task][turn]

@@ -145,7 +145,8 @@ def test_a_budget_stops_a_run_and_a_higher_one_continues_it(
         assert "--max-cost 0.001 is reached ($" in ran.err
         assert "3 of 4 " in ran.err
         assert "Raise --max-cost to continue: medagent run" in ran.err
-        assert "--max-cost 0.001" in ran.err.partition("Raise --max-cost to continue: ")[2]
+        command = ran.err.partition("Raise --max-cost to continue: ")[2].split()
+        assert float(command[command.index("--max-cost") + 1]) > 0.001
         assert len(rows()) == 1
         assert paid() == len(server.calls)
         assert run(words, name, api, server, "--limit", 4, "--max-cost", 1e6).code == 0
@@ -233,7 +234,7 @@ def test_an_item_that_takes_too_much_ends_by_a_status_of_its_own(
     (row,) = rows()
     assert row["status"] == LIMITS[limit][1]
     assert "Traceback" not in ran.err + ran.out
-    assert row["status"] in ran.out
+    assert row["status"].replace("_", " ") in ran.out.replace("_", " ")  # the status, or the kind of failure
     assert paid() == calls  # a call that the limit cuts off has begun, and is counted
 
 
@@ -339,11 +340,11 @@ def little_disk(size: int) -> Iterator[None]:
 def test_a_disk_that_fills_costs_what_was_under_way(words: Words, name: str, api: str, fillings: int) -> None:
     more = ("--limit", 3 * fillings + 6, "--concurrency", 2)
     expected = undisturbed(words, name, api, *more)
-    dice, kept = random.Random(name), set[str]()
+    rng, kept = random.Random(name), set[str]()
     # The first limit, and about the bytes of a row. SQLite needs 32 kB, and a journal's line contains its 10 samples.
     size, row = {"medagentbench": (40_000, 20_000), "imapscore": (4_000, 3_000)}.get(name, (1500, 1000))
     for _ in range(fillings):
-        size += dice.randint(row // 10, row)
+        size += rng.randint(row // 10, row)
         with ModelServer(say) as server, little_disk(size):
             ran = run(words, name, api, server, *more)
             calls = len(server.calls)

@@ -19,14 +19,14 @@ import pytest
 
 from medagent import Score, episode
 from medagent.agents.base import Agent
-from medagent.benchmarks.twins import open_hospital
+from medagent.benchmarks.clinical.twins import open_hospital
 from medagent.core.writing import file_digest
 from medagent.fhir_data.embedded import bundled_file
 from medagent.rl import UngradedError, pair_reward
 from refsol.clinical.chart import ref
-from refsol.resources import subject_id
+from refsol.resources import codes, subject_id
 from tests.command import medagent
-from tests.medagent.benchmarks.ward.ward3 import write
+from tests.medagent.benchmarks.custom.ward3 import write
 
 PER_TYPE = 2
 
@@ -40,9 +40,7 @@ class Twins(NamedTuple):
 
     @property
     def tasks(self) -> list[dict[str, Any]]:
-        file = next(self.folder / name for name in FILES if (self.folder / name).is_file())
-        loaded: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))
-        return loaded
+        return [json.loads(line) for line in (self.folder / "tasks.jsonl").read_text("utf-8").splitlines()]
 
     def run(self, agent: object, *more: object) -> dict[str, Any]:
         ran = medagent(
@@ -52,9 +50,6 @@ class Twins(NamedTuple):
         assert ran.code == 0, ran.err
         report: dict[str, Any] = json.loads(ran.out)
         return report
-
-
-FILES = ("test_data_v2.json", "tasks.json", "own_tasks.json")
 
 
 def rates(report: dict[str, Any]) -> dict[str, tuple[int, int]]:
@@ -74,12 +69,15 @@ def few(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return chosen
 
 
-def few_of(source: Path, file: str, folder: Path) -> Path:
+def few_of(source: Path, folder: Path) -> Path:
     """A set of a few tasks over the bundled hospital, in a folder with a manifest like that of the bundled set."""
     folder.mkdir()
-    (folder / file).write_text(json.dumps(few(json.loads((source / file).read_text("utf-8")))), "utf-8")
+    tasks = few([json.loads(line) for line in (source / "tasks.jsonl").read_text("utf-8").splitlines()])
+    (folder / "tasks.jsonl").write_text("".join(f"{json.dumps(task)}\n" for task in tasks), "utf-8")
+    (folder / "reads.jsonl").write_bytes((source / "reads.jsonl").read_bytes())
     manifest = json.loads((source / "dataset.json").read_text("utf-8"))
-    manifest["files"] = {file: file_digest(folder / file)}
+    manifest["files"] = {name: file_digest(folder / name) for name in ("tasks.jsonl", "reads.jsonl")}
+    manifest.pop("parts", None)
     (folder / "dataset.json").write_text(json.dumps(manifest), "utf-8")
     return folder
 
@@ -87,6 +85,8 @@ def few_of(source: Path, file: str, folder: Path) -> Path:
 def made(folder: Path, words: tuple[object, ...], run: tuple[object, ...]) -> Twins:
     ran = medagent("data", "twins", *words, "--out", folder)
     assert ran.code == 0, ran.err
+    done, _, total = ran.err.splitlines()[-1].partition(" items")[0].partition(" of ")
+    assert done == total, ran.err
     return Twins(folder, tuple(map(str, run)), ran.out)
 
 
@@ -96,7 +96,7 @@ def mab(tmp_path_factory: pytest.TempPathFactory) -> Twins:
     from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder
 
     folder = tmp_path_factory.mktemp("mab")
-    twins = made(folder / "twins", (few_of(dataset_folder("synthetic"), "test_data_v2.json", folder / "few"),), ())
+    twins = made(folder / "twins", (few_of(dataset_folder("synthetic"), folder / "few"),), ())
     assert not (twins.folder / "hospital.ndjson").exists()
     return twins
 
@@ -139,7 +139,7 @@ def test_an_agent_that_reads_nothing_gets_no_pair(twins: Twins, agent: str) -> N
 def test_psb_300_has_twins(tmp_path: Path) -> None:
     from medagent.benchmarks.psb300.tasks import folder_of
 
-    source = few_of(folder_of("synthetic"), "tasks.json", tmp_path / "few")
+    source = few_of(folder_of("synthetic"), tmp_path / "few")
     twins = made(tmp_path / "twins", (source,), ("psb-300",))
     pairs = len(twins.tasks) // 2
     assert pairs >= 7 * PER_TYPE, twins.told
@@ -149,9 +149,20 @@ def test_psb_300_has_twins(tmp_path: Path) -> None:
 
 def test_the_command_counts_pairs_and_says_why_items_are_left_out(mab: Twins) -> None:
     lines = mab.told.splitlines()
-    assert f"task5: {PER_TYPE} pairs, 0 items left out" in lines
+    assert f"task7: {PER_TYPE} pairs, 0 items left out" in lines
     assert f"task3: 0 pairs, {PER_TYPE} items left out ({PER_TYPE}: its ruling rests on no reading)" in lines
     assert lines[-2] == f"{mab.folder}: {len(mab.tasks) // 2} pairs, {len(mab.tasks)} items"
+
+
+def test_an_unknown_set_is_refused_with_all_names(tmp_path: Path) -> None:
+    ran = medagent("data", "twins", "no-such-set", "--out", tmp_path / "twins")
+    assert ran.code == 1
+    names = "synthetic, official, published, medagentbench, fhir-agentbench, psb-300"
+    assert (
+        ran.err
+        == f"medagent: unknown data set 'no-such-set'; known: {names}, and a folder, task file or question file\n"
+    )
+    assert not (tmp_path / "twins").exists()
 
 
 def test_twins_of_twins_are_refused(twins: Twins, tmp_path: Path) -> None:
@@ -168,8 +179,27 @@ def test_twins_have_the_same_words(mab: Twins) -> None:
     words: dict[str, set[tuple[str, ...]]] = {}
     for task in mab.tasks:
         seen = words.setdefault(task["twin"], set())
-        seen.add((task["instruction"], task["context"], task.get("eval_MRN", "")))
+        seen.add((task["text"], task["context"], task.get("patient", "")))
     assert all(len(some) == 1 for some in words.values())
+
+
+def test_no_changed_chart_has_a_test_twice_at_one_time(mab: Twins) -> None:
+    hospital = open_hospital(bundled_file().path)
+
+    def events(resources: list[Any]) -> Counter[tuple[Any, ...]]:
+        timed = [(resource, resource.get("effectiveDateTime")) for resource in resources]
+        return Counter((time, code) for resource, time in timed if time for code in codes(resource))
+
+    for task in mab.tasks:
+        chart = {ref(resource): resource for resource in hospital.of.get(task.get("patient", ""), [])}
+        before = events([resource for resource in chart.values() if resource["resourceType"] == "Observation"])
+        for change in task.get("change", []):
+            if isinstance(change, str):
+                chart.pop(change, None)
+            else:
+                chart[ref(change)] = change
+        after = events([resource for resource in chart.values() if resource["resourceType"] == "Observation"])
+        assert [event for event, count in after.items() if count > max(1, before[event])] == []
 
 
 def test_neither_id_nor_place_tells_which_twin_is_changed(mab: Twins) -> None:
@@ -189,7 +219,7 @@ def test_who_is_found_in_one_chart_is_not_in_the_other(mab: Twins) -> None:
     answers: dict[str, list[str]] = {}
     for task in mab.tasks:
         if task["id"].startswith("task1_"):
-            answers.setdefault(task["twin"], []).append(task["sol"][0])
+            answers.setdefault(task["twin"], []).append(task["fields"]["sol"][0])
     assert answers
     assert all(len(set(some)) == 2 and "Patient not found" in some for some in answers.values())
 
@@ -249,11 +279,11 @@ class Memory(Guess):
 @pytest.fixture(scope="module")
 def branches(tmp_path_factory: pytest.TempPathFactory) -> Twins:
     """Twins of all tasks of a type with two branches."""
-    from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder
+    from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset, record
 
     folder = tmp_path_factory.mktemp("branches")
-    tasks = json.loads((dataset_folder("synthetic") / "test_data_v2.json").read_text("utf-8"))
-    (folder / "few.json").write_text(json.dumps([one for one in tasks if one["id"].startswith("task10_")]), "utf-8")
+    tasks = [record(task) for task in load_dataset("synthetic", "v2").tasks if task.type == "task10"]
+    (folder / "few.json").write_text(json.dumps(tasks), "utf-8")
     return made(folder / "twins", (folder / "few.json",), ())
 
 
@@ -272,7 +302,7 @@ def test_a_moved_reading_of_a_panel_is_in_another_panel(branches: Twins) -> None
     alone = []
     for one in chain.from_iterable(task.get("change") or () for task in branches.tasks):
         before = isinstance(one, dict) and hospital.by_ref.get(ref(one))
-        if before and before["effectiveDateTime"] != one["effectiveDateTime"]:
+        if before and before.get("effectiveDateTime") != one.get("effectiveDateTime"):
             others = [other for other in hospital.of[subject_id(one) or ""] if ref(other) != ref(one)]
             times = [other.get("effectiveDateTime") for other in others if other["resourceType"] == "Observation"]
             alone.append(tuple(reading["effectiveDateTime"] not in times for reading in (before, one)))
@@ -338,7 +368,7 @@ def test_comparisons_and_boards_count_pairs(mab: Twins) -> None:
     compared = json.loads(medagent("compare", *folders, "--json").out)
     assert len(compared["lost"]) == pairs
     told = medagent("compare", *folders).out
-    assert f"With {pairs} pairs a difference under" in told
+    assert re.search(rf"With {pairs} pairs( of \d+ patients)? a difference under", told)
     assert "items" not in told
     assert f"{pairs}" in medagent("leaderboard", *folders).out
     assert f"Pairs that are {HEADLINE}: {pairs} of {pairs}" in medagent("show", folders[0]).out
@@ -368,10 +398,10 @@ def test_each_twin_is_exported_with_its_own_chart(mab: Twins, tmp_path: Path) ->
     assert [one.name for one in folders] == sorted(pair)
     for folder in folders:
         change = json.loads((folder / "environment" / "change.json").read_text("utf-8"))
-        assert change == pair[folder.name].get("change", [])
+        assert change == {"change": pair[folder.name].get("change", []), "chart": ""}
         with gzip.open(folder / "environment" / "patients.ndjson.gz", "rt") as patients:
             assert sum(1 for _ in patients) > 60_000
-    facts = [(folder / "tests" / "key.json").read_text("utf-8") for folder in folders]
+    facts = [(folder / "tests" / "reads.jsonl").read_text("utf-8") for folder in folders]
     assert facts[0] != facts[1]
 
 
@@ -414,10 +444,23 @@ def test_what_an_agent_learns_from_one_twin_is_not_asked_of_the_other(mab: Twins
 
 @pytest.fixture
 def broken(mab: Twins, tmp_path: Path) -> Path:
-    """The tasks of a set as a task file, to be changed."""
-    file = tmp_path / "broken.json"
-    file.write_text(json.dumps(mab.tasks), "utf-8")
-    return file
+    """A copy of the set, without the searches that its rules made."""
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    (folder / "dataset.json").write_bytes((mab.folder / "dataset.json").read_bytes())
+    return folder
+
+
+def refused(folder: Path, tasks: list[dict[str, Any]]) -> str:
+    """What a run over the set says if its tasks are these."""
+    (folder / "tasks.jsonl").write_text("".join(f"{json.dumps(task)}\n" for task in tasks), "utf-8")
+    manifest = json.loads((folder / "dataset.json").read_text("utf-8"))
+    manifest["files"] = {"tasks.jsonl": file_digest(folder / "tasks.jsonl")}
+    (folder / "dataset.json").write_text(json.dumps(manifest), "utf-8")
+    ran = medagent("run", "--dataset", folder, "--agent", "nop", "--results-dir", folder.parent)
+    assert ran.code != 0
+    assert len(ran.err.strip().splitlines()) == 1, ran.err
+    return ran.err
 
 
 @pytest.mark.parametrize(
@@ -428,21 +471,14 @@ def broken(mab: Twins, tmp_path: Path) -> Path:
         ("nothing", "neither a FHIR resource with resourceType and id nor a reference"),
     ],
 )
-def test_a_change_that_does_not_fit_has_one_line(broken: Path, entry: Any, problem: str) -> None:
-    tasks = json.loads(broken.read_text("utf-8"))
+def test_a_change_that_does_not_fit_has_one_line(mab: Twins, broken: Path, entry: Any, problem: str) -> None:
+    tasks = mab.tasks
     next(task for task in tasks if task.get("change"))["change"] = [entry]
-    broken.write_text(json.dumps(tasks), "utf-8")
-    ran = medagent("run", "--dataset", broken, "--agent", "nop", "--results-dir", broken.parent)
-    assert ran.code != 0
-    assert problem in ran.err
-    assert len(ran.err.strip().splitlines()) == 1, ran.err
+    assert problem in refused(broken, tasks)
 
 
-def test_a_twin_without_its_other_half_has_one_line(broken: Path) -> None:
-    tasks = json.loads(broken.read_text("utf-8"))[1:]
-    broken.write_text(json.dumps(tasks), "utf-8")
-    ran = medagent("run", "--dataset", broken, "--agent", "nop", "--results-dir", broken.parent)
-    assert "occurs 1 times; two tasks share the name of a twin" in ran.err
+def test_a_twin_without_its_other_half_has_one_line(mab: Twins, broken: Path) -> None:
+    assert "occurs 1 times; two tasks share the name of a twin" in refused(broken, mab.tasks[1:])
 
 
 def test_twins_need_their_own_server(mab: Twins) -> None:

@@ -71,7 +71,7 @@ def test_defaults_come_from_files_and_the_command_line_goes_first(
     Path("pyproject.toml").write_text('[tool.medagent.run]\nround = "project"\nlimit = 1\n')
     assert medagent("run", "--agent", "nop", "--quiet").code == 0
     assert Path("results/v2_project_nop").is_dir()
-    Path("medagent.toml").write_text('[run]\nround = "local"\n[run.medagentbench]\nversion = "v1"\ntasks = "task2"\n')
+    Path("medagent.toml").write_text('[run]\nround = "local"\n[run.medagentbench]\nversion = "v1"\ntypes = "task2"\n')
     assert medagent("run", "--agent", "nop", "--quiet").code == 0
     items = json.loads(Path("results/v1_local_nop/results.json").read_text())["results"]
     assert [item["task_id"].partition("_")[0] for item in items] == ["task2"]

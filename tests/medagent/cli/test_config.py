@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medagent.benchmarks.base import find, names
-from medagent.core.options import Field, Option, options
+from medagent.core.options import Option, OptionField, options
 from tests.command import medagent
 from tests.loopback import ModelServer
 
@@ -100,13 +100,13 @@ def test_what_is_harmless_is_taken(here: Path) -> None:
     assert list(Path("mine").glob("v2_r1_*"))
 
 
-def every_option() -> Iterator[tuple[str, Field]]:
+def every_option() -> Iterator[tuple[str, OptionField]]:
     return ((f"{name} --{field.flag}", field) for name in names() for field in options(find(name).Settings))
 
 
 def test_an_option_without_a_kind_cannot_be_declared() -> None:
     with pytest.raises(TypeError, match="kind"):
-        Option("A group")  # type: ignore[call-arg]
+        Option("A group")  # type: ignore[call-arg]  # the error is tested
 
 
 def test_the_kinds_fit_what_types_and_names_say() -> None:

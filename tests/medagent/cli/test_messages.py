@@ -53,7 +53,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("run --agent nop --limit ten", "--limit ten: is not a whole number"),
         ("run --agent nop --temperature hot", "--temperature hot: is not a number"),
         ("run --agent nop --max-cost -1", "--max-cost: is not above 0 (given: -1.0)"),
-        ("data new x --like big", "--like big: 'big' is not one of 'bundled', 'full', 'shift'"),
+        ("data new x --like big", "--like: 'big' is unknown; known: bundled, full, shift"),
         ("run --agent nop --protocol x", "--protocol x: 'x' is not one of 'text', 'tools', 'code'"),
         ("serve --port ten", "--port ten: is not a whole number"),
         ("serve --port 70000", "--port 70000: is above 65535"),
@@ -200,3 +200,9 @@ STIFF = (
 
 def test_no_error_has_a_phrase_that_the_style_rules_out() -> None:
     assert [str(one) for one in messages() if any(phrase in one.text for phrase in STIFF)] == []
+
+
+def test_an_option_that_another_command_calls_so_is_named() -> None:
+    ran = medagent("run", "--tasks", "t.json")
+    assert ran.code == 1
+    assert "No such option: --tasks. Did you mean --dataset FILE?" in ran.err

@@ -1,4 +1,4 @@
-"""What an option says once is used everywhere: needs, uses, earlier names, options that set several fields."""
+"""What an option says once is used everywhere: needs, uses, second names, options that set several fields."""
 
 from __future__ import annotations
 
@@ -37,49 +37,30 @@ def document(folder: str) -> Any:
     return json.loads(Path("results", folder, "run.json").read_text())
 
 
-def hints(ran: Ran) -> list[str]:
-    return [line for line in ran.err.splitlines() if "works until the next release" in line]
-
-
 HOME = "http://ehr.test/fhir/"
-EARLIER = [
-    (("--tasks-file", "mine.json"), ("--dataset", "mine.json"), "--tasks-file", "write --dataset mine.json"),
-    (("--unit-time", 60), ("--per-item", "time=60"), "--unit-time", "--per-item time=60"),
-    (("--tasks", "task1"), ("--types", "task1"), "--tasks", "write --types task1"),
-    (("--api-base", HOME), ("--shown-base", HOME), "--api-base", f"write --shown-base {HOME}"),
-    (("--sequential", "--limit", 1), ("--sequential", "score", "--limit", 1), "--sequential", "--sequential score"),
-    (
-        ("--sequential", "--learn-from", "facts", "--limit", 1),
-        ("--sequential", "facts", "--limit", 1),
-        "--learn-from",
-        "write --sequential facts",
-    ),
-]
+EARLIER = (
+    "--tasks-file x",
+    "--tasks task1",
+    "--api-base http://ehr.test/fhir/",
+    "--unit-time 60",
+    "--learn-from facts",
+)
 
 
-@pytest.mark.parametrize(("earlier", "now", "old", "instead"), EARLIER)
-def test_an_earlier_name_works_with_a_hint_and_names_the_same_run(
-    here: Path, earlier: tuple[object, ...], now: tuple[object, ...], old: str, instead: str
-) -> None:
-    ran = run("--agent", "nop", *earlier)
-    assert ran.code == 0, ran.err
-    assert any(line.startswith(f"medagent: {old} works until") and instead in line for line in hints(ran))
-    (folder,) = (path.name for path in Path("results").iterdir())
-    before = document(folder)
-    again = run("--agent", "nop", *now)
-    assert (again.code, hints(again)) == (0, [])
-    assert "is complete and was not changed" in again.err
-    assert run("--agent", "nop", *now, "--overwrite").code == 0
-    assert document(folder) == before
+@pytest.mark.parametrize("words", EARLIER)
+def test_earlier_names_are_unknown_options(here: Path, words: str) -> None:
+    ran = run("--agent", "nop", *words.split())
+    assert (ran.code, "No such option" in ran.err) == (1, True), ran.err
+    assert not Path("results").exists()
 
 
-def test_the_settings_of_a_run_keep_the_keys_of_earlier_versions(here: Path) -> None:
+def test_a_task_file_is_a_place_of_the_run(here: Path) -> None:
     assert run("--agent", "nop", "--dataset", "mine.json", "--per-item", "time=60,cost=0.5").code == 0
     content = document("mine_r1_nop")
-    assert content["places"]["tasks-file"] == "mine.json"
+    assert content["places"]["dataset"] == "mine.json"
     kept = {name: content["settings"][name] for name in ("version", "dataset", "unit-time", "unit-tokens", "unit-cost")}
     assert kept == {"version": None, "dataset": None, "unit-time": 60.0, "unit-tokens": None, "unit-cost": 0.5}
-    assert (content["settings"]["sequential"], content["settings"]["learn-from"]) == (False, None)
+    assert content["settings"]["sequential"] is None
     other = run("--agent", "nop", "--dataset", "mine.json", "--per-item", "time=61,cost=0.5")
     assert other.code == 1
     assert "unit-time 60.0 → 61.0" in other.err
@@ -91,7 +72,7 @@ def test_the_settings_of_a_run_keep_the_keys_of_earlier_versions(here: Path) -> 
 def test_a_run_has_the_same_label_by_either_name(here: Path) -> None:
     assert run("--agent", "nop", "--limit", 1, "--name", "one").code == 0
     again = run("--agent", "nop", "--limit", 1, "--round", "one")
-    assert (again.code, "is complete and was not changed" in again.err, hints(again)) == (0, True, [])
+    assert (again.code, "is complete and was not changed" in again.err) == (0, True)
     Path("medagent.toml").write_text('[run]\nname = "two"\n[run.medagentbench]\ntypes = "task1"\n')
     assert run("--agent", "nop").code == 0
     assert {"v2_one_nop", "v2_two_nop"} == {path.name for path in Path("results").iterdir()}
@@ -115,7 +96,6 @@ def test_files_keep_the_earlier_names(here: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--types", "task1", "--tasks", "task2"), "--tasks is --types now: leave one of them out"),
         (
             ("--code", "minutes=3"),
             "--code minutes=3: write NAME=VALUE,… with the names seconds, memory, requests, output",
@@ -125,7 +105,6 @@ def test_files_keep_the_earlier_names(here: Path) -> None:
         (("--code", "memory=1"), "--code memory: is below 64"),
         (("--code", "seconds=3"), "--code seconds needs --protocol code"),
         (("--per-item", "time=0"), "--per-item time: is not above 0"),
-        (("--dataset", "official", "--tasks-file", "x"), "--tasks-file is --dataset now: leave one of them out"),
         (("--cluster", "tcp://127.0.0.1:1", "--workers", 2), "--cluster and --workers exclude each other"),
         (("--loop", "lenient", "--protocol", "code"), "--loop needs --protocol text"),
         (("--code-tool", "--protocol", "code"), "--code-tool needs --model"),
@@ -138,25 +117,6 @@ def test_what_does_not_fit_is_one_line(here: Path, words: tuple[object, ...], pr
     assert not Path("results").exists()
 
 
-def test_earlier_names_in_a_file_work_too(here: Path) -> None:
-    Path("medagent.toml").write_text(
-        '[run]\nlearn-from = "facts"\nsequential = true\nunit-time = 60\n'
-        '[run.medagentbench]\ntasks-file = "mine.json"\n'
-    )
-    ran = run("--agent", "nop")
-    assert ran.code == 0, ran.err
-    assert [line.split()[1] for line in hints(ran)] == ["--learn-from", "--tasks-file"]
-    settings = document("mine_r1_nop")["settings"]
-    assert (settings["sequential"], settings["learn-from"], settings["unit-time"]) == (True, "facts", 60.0)
-    assert run("--agent", "nop", "--dataset", "synthetic", "--limit", 1).code == 0  # the command line counts
-
-
-def test_a_constant_of_today_can_be_set_for_one_release(here: Path) -> None:
-    ran = run("--model", "scripted:replies.json", "--limit", 1, "--outage-time", 5, "--outage-attempts", 2)
-    assert (ran.code, len(hints(ran))) == (0, 2), ran.err
-    assert "--outage" not in command("run", "--help-all").out
-
-
 def test_help_shows_one_option_for_the_fields_that_share_it() -> None:
     text = " ".join(command("run", "--help-all").out.split())
     assert "--code seconds=30,memory=512,requests=2000,output=20000" in text
@@ -165,10 +125,9 @@ def test_help_shows_one_option_for_the_fields_that_share_it() -> None:
     assert "An agent of the benchmark (text, reference, nop, constant, replay)," in text
 
 
-def test_keywords_are_fields_and_a_misspelt_one_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
-    settings = checked(
-        MedAgentBenchSettings, {"tasks": "task1,task2", "code_seconds": 3, "model": "m", "protocol": "code"}
-    )
+def test_keywords_are_fields_and_a_misspelt_one_gets_a_suggestion() -> None:
+    words = {"types": "task1,task2", "code_seconds": 3, "model": "m", "protocol": "code"}
+    settings = checked(MedAgentBenchSettings, words)
     assert (settings.types, settings.code_seconds) == (("task1", "task2"), 3.0)
     with pytest.raises(UserError, match=r"modle: unknown option\. Did you mean 'model'\?"):
         medagent.run_sync("medagentbench", modle="m")
@@ -176,11 +135,6 @@ def test_keywords_are_fields_and_a_misspelt_one_gets_a_suggestion(capsys: pytest
         medagent.episode("task2_1", max_round=3)
     with pytest.raises(UserError, match=r"--ruels does not apply to r\.json, .*\. Did you mean 'rules'\?"):
         medagent.grade("r.json", ruels="fair")
-    assert checked(MedAgentBenchSettings, {"tasks_file": Path("x.json")}).dataset == "x.json"
-    assert capsys.readouterr().err == (
-        "medagent: --tasks works until the next release: write --types task1,task2\n"
-        "medagent: --tasks-file works until the next release: write --dataset x.json\n"
-    )
 
 
 def test_settings_are_one_model_and_each_use_reads_its_part() -> None:

@@ -107,7 +107,8 @@ def test_ten_failures_of_one_kind_at_the_beginning_stop_the_run(tmp_path: Path) 
             raise KeyError(unit.key)
 
     summary, _ = run(tmp_path, Hopeless(), 100)
-    assert (summary.stopped or "").startswith("the first 10 units failed in the same way: benchmark_error: KeyError")
+    assert summary.stopped is not None
+    assert summary.stopped.text.startswith("the first 10 units failed in the same way: benchmark_error: KeyError")
     assert (tmp_path / "j.jsonl").read_text().count("\n") < 20
 
 
@@ -129,7 +130,7 @@ def test_an_agents_failure_is_final_counted_and_repeated_on_demand(tmp_path: Pat
     words += ["--results-dir", tmp_path]
     ran = medagent(*words)
     assert ran.code == 0, ran.err
-    assert "1 episodes ended because the agent raised an error" in ran.out
+    assert "1 episode ended because the agent raised an error" in ran.out
     assert "1 agent error\n" in ran.out
     folder = tmp_path / "v2_r1_Fragile"
     row = next(json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines() if "_error" in line)

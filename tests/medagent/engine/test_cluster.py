@@ -20,7 +20,7 @@ from medagent.core.plugins import Plugin
 from medagent.engine import cluster as executors
 from medagent.engine.cluster import IN_WORKER, ClusterExecutor, LackingError, Opening, WorkerWait, take_here
 from medagent.engine.journal import Journal
-from medagent.engine.limits import UNLIMITED, Limits
+from medagent.engine.limits import UNLIMITED, RunLimits
 from medagent.engine.progress import Progress
 from medagent.engine.rows import Row, Spent
 from medagent.engine.run import Summary, Watch, run_units
@@ -86,7 +86,7 @@ def cluster() -> Iterator[str]:
 
 
 def run(
-    path: Path, job: Where, count: int = 12, *, on: str | None = None, limits: Limits = UNLIMITED
+    path: Path, job: Where, count: int = 12, *, on: str | None = None, limits: RunLimits = UNLIMITED
 ) -> tuple[Summary, dict[str, WhereRow]]:
     """A run on a cluster, or on two worker processes of its own."""
     journal = Journal(path / "j.jsonl", WhereRow)
@@ -106,6 +106,25 @@ def test_units_run_in_other_processes_each_with_its_share(tmp_path: Path) -> Non
     assert os.getpid() not in processes
     assert len(processes) <= 2  # a worker that opens late may come too late
     assert {row.share for row in rows.values()} == {2}
+
+
+@pytest.mark.parametrize(
+    "ending",
+    ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(1)", "os.close(2); raise MemoryError"],
+    ids=["killed", "ended", "raised"],
+)
+def test_a_worker_that_ends_while_it_starts_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    first = tmp_path / "first"
+    dies = f"import os, signal\ntry: os.close(os.open({str(first)!r}, os.O_CREAT | os.O_EXCL))\n"
+    dies += f"except FileExistsError: pass\nelse: {ending}\n"
+    monkeypatch.setattr(executors, "IN_WORKER", dies + IN_WORKER)
+    with pytest.raises(
+        UserError, match=r"^--workers 2: a worker process ended while it started \(.+\); start .*memory$"
+    ):
+        run(tmp_path, Where())
+    assert not (tmp_path / "j.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize(("fate", "status"), [("model", "model_error"), ("bug", "benchmark_error")])
@@ -210,8 +229,9 @@ def test_a_unit_that_kills_its_worker_begins_twice_and_others_end(tmp_path: Path
 
 
 def test_a_budget_stops_a_run(tmp_path: Path, cluster: str) -> None:
-    summary, rows = run(tmp_path, Where(), 40, on=cluster, limits=Limits(cost=9.0))
-    assert "--max-cost 9 is reached" in (summary.stopped or "")
+    summary, rows = run(tmp_path, Where(), 40, on=cluster, limits=RunLimits(cost=9.0))
+    assert summary.stopped is not None
+    assert "--max-cost 9 is reached" in summary.stopped.text
     assert len(rows) == 9
     summary, rows = run(tmp_path, Where(), 12, on=cluster)  # continued without it
     assert (summary.owed, len(rows)) == ([], 12)
@@ -223,7 +243,7 @@ def test_units_in_progress_get_their_rows_when_a_run_is_cancelled(tmp_path: Path
     async def cancel() -> None:
         executor = ClusterExecutor(cluster, None, 4)
         work = asyncio.create_task(run_units(job, numbers(9), journal, executor, Watch(Progress(quiet=True))))
-        while not (tmp_path / "begun").exists() or len((tmp_path / "begun").read_text().split()) < 4:  # noqa: ASYNC110
+        while not (tmp_path / "begun").exists() or len((tmp_path / "begun").read_text().split()) < 4:  # noqa: ASYNC110  # another process writes the file
             await asyncio.sleep(0.02)
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -293,7 +313,8 @@ def test_a_scheduler_that_goes_while_workers_are_waited_for_ends_the_run(tmp_pat
         executor = ClusterExecutor(scheduler.address, None, 4, wait=WorkerWait(1, 60))
         summary = asyncio.run(run_units(Where(), numbers(3), journal, executor, Watch(Killing(quiet=True))))
     assert len(summary.owed) == 3
-    assert "the connection to the scheduler is lost" in (summary.stopped or "")
+    assert summary.stopped is not None
+    assert "the connection to the scheduler is lost" in summary.stopped.text
     journal.close()
 
 

@@ -42,58 +42,58 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def flip(raw: bytearray, dice: random.Random) -> None:
-    raw[dice.randrange(len(raw))] ^= dice.randint(1, 255)
+def flip(raw: bytearray, rng: random.Random) -> None:
+    raw[rng.randrange(len(raw))] ^= rng.randint(1, 255)
 
 
-def cut_the_end(raw: bytearray, dice: random.Random) -> None:
-    del raw[dice.randrange(len(raw)) :]
+def cut_the_end(raw: bytearray, rng: random.Random) -> None:
+    del raw[rng.randrange(len(raw)) :]
 
 
-def cut_a_piece(raw: bytearray, dice: random.Random) -> None:
-    start = dice.randrange(len(raw))
-    del raw[start : start + dice.randint(1, 400)]
+def cut_a_piece(raw: bytearray, rng: random.Random) -> None:
+    start = rng.randrange(len(raw))
+    del raw[start : start + rng.randint(1, 400)]
 
 
-def overwrite(raw: bytearray, dice: random.Random) -> None:
-    start = dice.randrange(len(raw))
-    stop = min(len(raw), start + dice.randint(1, 400))
-    raw[start:stop] = bytes(stop - start) if dice.random() < 0.5 else dice.randbytes(stop - start)
+def overwrite(raw: bytearray, rng: random.Random) -> None:
+    start = rng.randrange(len(raw))
+    stop = min(len(raw), start + rng.randint(1, 400))
+    raw[start:stop] = bytes(stop - start) if rng.random() < 0.5 else rng.randbytes(stop - start)
 
 
-def insert(raw: bytearray, dice: random.Random) -> None:
-    place = dice.randrange(len(raw))
-    raw[place:place] = dice.choice((b"\n", b"{}\n", b"\r", b"x", dice.randbytes(40)))
+def insert(raw: bytearray, rng: random.Random) -> None:
+    place = rng.randrange(len(raw))
+    raw[place:place] = rng.choice((b"\n", b"{}\n", b"\r", b"x", rng.randbytes(40)))
 
 
 def by_lines(change: Callable[[list[bytes], random.Random], None]) -> Callable[[bytearray, random.Random], None]:
-    def damage(raw: bytearray, dice: random.Random) -> None:
+    def damage(raw: bytearray, rng: random.Random) -> None:
         lines = raw.splitlines(keepends=True)
-        change(lines, dice)
+        change(lines, rng)
         raw[:] = b"".join(lines)
 
     return damage
 
 
-def remove(lines: list[bytes], dice: random.Random) -> None:
-    del lines[dice.randrange(len(lines))]
+def remove(lines: list[bytes], rng: random.Random) -> None:
+    del lines[rng.randrange(len(lines))]
 
 
-def repeat(lines: list[bytes], dice: random.Random) -> None:
-    lines.insert(dice.randint(0, len(lines)), dice.choice(lines))
+def repeat(lines: list[bytes], rng: random.Random) -> None:
+    lines.insert(rng.randint(0, len(lines)), rng.choice(lines))
 
 
-def swap(lines: list[bytes], dice: random.Random) -> None:
-    one, other = dice.sample(range(len(lines)), 2)
+def swap(lines: list[bytes], rng: random.Random) -> None:
+    one, other = rng.sample(range(len(lines)), 2)
     lines[one], lines[other] = lines[other], lines[one]
 
 
-def shuffle(lines: list[bytes], dice: random.Random) -> None:
-    dice.shuffle(lines)
+def shuffle(lines: list[bytes], rng: random.Random) -> None:
+    rng.shuffle(lines)
 
 
-def join(lines: list[bytes], dice: random.Random) -> None:
-    place = dice.randrange(len(lines))
+def join(lines: list[bytes], rng: random.Random) -> None:
+    place = rng.randrange(len(lines))
     lines[place] = lines[place].rstrip(b"\n")
 
 
@@ -115,12 +115,12 @@ DAMAGES = {
 def test_a_damaged_journal_is_refused_or_ends_as_the_undisturbed_one(
     tmp_path: Path, whole: Path, name: str, count: int
 ) -> None:
-    dice, path, intact = random.Random(name), tmp_path / "j", whole.read_bytes()
+    rng, path, intact = random.Random(name), tmp_path / "j", whole.read_bytes()
     undisturbed, spent = run(whole, Counting())
     ended: Counter[str] = Counter()
     for _ in range(count):
         raw = bytearray(intact)
-        DAMAGES[name](raw, dice)
+        DAMAGES[name](raw, rng)
         path.write_bytes(raw)
         job = Counting(cost=1.0)
         refusal = ""

@@ -11,7 +11,7 @@ import pytest
 
 from medagent.core.errors import StopRunError, UserError
 from medagent.engine.journal import Journal
-from medagent.engine.limits import Limits
+from medagent.engine.limits import RunLimits
 from medagent.engine.local import LocalExecutor
 from medagent.engine.progress import Progress
 from medagent.engine.run import Summary, Watch, run_units
@@ -19,7 +19,7 @@ from medagent.engine.scores import Item, Score, Scored
 from tests.medagent.engine.counting import Counting, NumberRow, numbers
 
 
-def run(path: Path, job: Counting, count: int, *, limits: Limits | None = None, concurrency: int = 4) -> Summary:
+def run(path: Path, job: Counting, count: int, *, limits: RunLimits | None = None, concurrency: int = 4) -> Summary:
     journal = Journal(path, NumberRow)
     try:
         return asyncio.run(
@@ -29,7 +29,7 @@ def run(path: Path, job: Counting, count: int, *, limits: Limits | None = None, 
                 journal,
                 LocalExecutor(concurrency),
                 Watch(Progress(quiet=True)),
-                limits or Limits(),
+                limits or RunLimits(),
             )
         )
     finally:
@@ -89,7 +89,7 @@ def test_an_interrupted_run_records_what_was_under_way(tmp_path: Path) -> None:
     async def interrupted() -> None:
         job = Counting(slow=frozenset({2}))
         running = asyncio.create_task(
-            run_units(job, numbers(3), journal, LocalExecutor(3), Watch(Progress(quiet=True)), Limits())
+            run_units(job, numbers(3), journal, LocalExecutor(3), Watch(Progress(quiet=True)), RunLimits())
         )
         while len(list(journal.units)) < 2:  # noqa: ASYNC110  # the rows of the two others
             await asyncio.sleep(0.01)
@@ -108,24 +108,24 @@ def test_an_interrupted_run_records_what_was_under_way(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("limits", "words"),
-    [(Limits(tokens=50), "--max-tokens-total 50"), (Limits(cost=0.5), "--max-cost 0.5")],
+    [(RunLimits(tokens=50), "--max-tokens-total 50"), (RunLimits(cost=0.5), "--max-cost 0.5")],
 )
-def test_limits_stop_new_units_gracefully(tmp_path: Path, limits: Limits, words: str) -> None:
+def test_limits_stop_new_units_gracefully(tmp_path: Path, limits: RunLimits, words: str) -> None:
     summary = run(tmp_path / "j.jsonl", Counting(tokens=10, cost=0.1), 50, limits=limits, concurrency=2)
     assert summary.stopped is not None
-    assert words in summary.stopped
+    assert words in summary.stopped.text
     assert 5 <= summary.done <= 7
     assert len(summary.owed) == 50 - summary.done
 
 
 def test_a_cost_limit_that_an_unknown_price_makes_void_stops_the_run(tmp_path: Path) -> None:
-    summary = run(tmp_path / "j.jsonl", Counting(tokens=10), 50, limits=Limits(cost=100.0))
+    summary = run(tmp_path / "j.jsonl", Counting(tokens=10), 50, limits=RunLimits(cost=100.0))
     assert summary.stopped is not None
-    assert "--max-cost cannot be kept: the cost of 5 calls is unknown" in summary.stopped
+    assert "--max-cost cannot be kept: the cost of 5 calls is unknown" in summary.stopped.text
     assert summary.done == 5
-    few = run(tmp_path / "few.jsonl", Counting(tokens=10), 4, limits=Limits(cost=100.0))
+    few = run(tmp_path / "few.jsonl", Counting(tokens=10), 4, limits=RunLimits(cost=100.0))
     assert few.stopped is None  # as many as four are taken to be an exception
-    assert run(tmp_path / "few.jsonl", Counting(tokens=10, cost=1.0), 50, limits=Limits(cost=100.0)).stopped is None
+    assert run(tmp_path / "few.jsonl", Counting(tokens=10, cost=1.0), 50, limits=RunLimits(cost=100.0)).stopped is None
 
 
 def test_a_full_disk_is_a_clear_error(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_progress_says_how_far_it_is_in_plain_lines(tmp_path: Path, capsys: pyte
         return Scored(Item(id=unit), 1, unit, "completed", Score(correct=unit != "n1"))
 
     watch = Watch(Progress(), right)
-    asyncio.run(run_units(Counting(tokens=10, cost=0.001), numbers(4), journal, LocalExecutor(2), watch, Limits()))
+    asyncio.run(run_units(Counting(tokens=10, cost=0.001), numbers(4), journal, LocalExecutor(2), watch, RunLimits()))
     journal.close()
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from medagent.core.errors import UserError
 from medagent.engine.journal import Journal
-from medagent.engine.rows import Spent
+from medagent.engine.rows import FailedUnit, Spent
 from tests.medagent.engine.counting import NumberRow
 from tests.shared_data import ROOT
 
@@ -105,7 +105,7 @@ def test_the_head_of_a_row_is_read_however_long_its_parts_are(tmp_path: Path, le
     journal = Journal(tmp_path / "j", NumberRow)
     journal.close()
     assert [journal.status(unit) for unit in ("a", "b")] == ["model_error", "completed"]
-    assert list(journal.failures()) == [("a", "model_error", text * length)]
+    assert list(journal.failures()) == [FailedUnit(unit="a", status="model_error", error=text * length)]
     assert (journal.slowest, journal.ended, journal.spent.calls, journal.spent.cost) == (12.5, "2026", 4, 1.0)
 
 
@@ -115,7 +115,7 @@ def test_two_failed_writes_leave_the_rows_around_them_whole(tmp_path: Path) -> N
 import asyncio, pathlib, resource, signal
 from medagent.core.errors import UserError
 from medagent.engine.journal import Journal
-from medagent.engine.rows import Spent
+from medagent.engine.rows import FailedUnit, Spent
 from tests.medagent.engine.counting import NumberRow
 from tests.shared_data import ROOT
 
@@ -139,3 +139,23 @@ asyncio.run(main())
     ran = subprocess.run([sys.executable, "-c", full], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.count(f"{path}: cannot be written: File too large") == 2
     assert [row.unit for row in read(path)] == ["a", "c"]
+
+
+def test_only_the_rows_of_selected_units_are_read_and_all_are_checked(tmp_path: Path) -> None:
+    names = ("a#1", 'quoted "b"#1', "ő#1", "a#2", "ab#1")
+    append(tmp_path / "j", *(NumberRow(unit=name, status="completed", square=4) for name in names))
+
+    def of(prefix: str) -> list[str]:
+        journal = Journal(tmp_path / "j", NumberRow, writable=False, only=lambda unit: unit.startswith(prefix))
+        try:
+            return [row.unit for row in journal.rows()]
+        finally:
+            journal.close()
+
+    assert of("a#") == ["a#1", "a#2"]
+    assert of("ő") == ["ő#1"]
+    assert of('quoted "b"') == ['quoted "b"#1']
+    lines = (tmp_path / "j").read_bytes().splitlines(keepends=True)
+    (tmp_path / "j").write_bytes(b"".join([*lines[:-1], lines[-1].replace(b'"square":4', b'"square":5')]))
+    with pytest.raises(UserError, match="its checksum does not match its content"):
+        of("a#")

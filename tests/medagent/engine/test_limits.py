@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from medagent.core.errors import UserError
 from medagent.engine.journal import Journal
-from medagent.engine.limits import Limits, UnitLimits
+from medagent.engine.limits import RunLimits, UnitLimits
 from medagent.engine.local import LocalExecutor
 from medagent.engine.progress import Progress
 from medagent.engine.run import Summary, Watch, run_units
@@ -43,7 +43,7 @@ class Calling(Counting):
 
 
 def run(
-    path: Path, job: Counting, units: list[Number], limits: Limits, unit: UnitLimits, concurrency: int
+    path: Path, job: Counting, units: list[Number], limits: RunLimits, unit: UnitLimits, concurrency: int
 ) -> tuple[Summary, dict[str, NumberRow], float]:
     journal = Journal(path, NumberRow)
     try:
@@ -63,16 +63,16 @@ def test_concurrency_does_not_change_what_a_budget_allows(tmp_path: Path, concur
         async def run(self, unit: Number, row: NumberRow) -> None:
             await Calling.run(self, Number(unit.value // 1000), row)
 
-    summary, rows, spent = run(tmp_path / "j", Thousands(), units, Limits(cost=30.0), UnitLimits(), concurrency)
+    summary, rows, spent = run(tmp_path / "j", Thousands(), units, RunLimits(cost=30.0), UnitLimits(), concurrency)
     assert summary.stopped is not None
-    assert summary.stopped.startswith("--max-cost 30 is reached")
+    assert summary.stopped.text.startswith("--max-cost 30 is reached")
     assert 27 <= spent <= 33
     assert summary.done == len(rows) == 600 - len(summary.owed)
 
 
 def test_little_begins_before_it_is_known_what_a_unit_takes(tmp_path: Path) -> None:
     job = Calling()
-    summary, _, _ = run(tmp_path / "j", job, numbers(600)[100:], Limits(cost=0.01), UnitLimits(), 512)
+    summary, _, _ = run(tmp_path / "j", job, numbers(600)[100:], RunLimits(cost=0.01), UnitLimits(), 512)
     assert summary.stopped is not None
     assert len(job.begun) == 4
 
@@ -83,7 +83,7 @@ def test_a_budget_keeps_pairs_together(tmp_path: Path, concurrency: int) -> None
     pairs = {unit.key: f"pair{place // 2}" for place, unit in enumerate(units)}
     job, journal = Calling(), Journal(tmp_path / "j", NumberRow)
     watch = Watch(Progress(quiet=True))
-    work = run_units(job, units, journal, LocalExecutor(concurrency), watch, Limits(cost=20.0), pairs=pairs)
+    work = run_units(job, units, journal, LocalExecutor(concurrency), watch, RunLimits(cost=20.0), pairs=pairs)
     summary = asyncio.run(work)
     journal.close()
     begun = Counter(pairs[f"n{value}"] for value in job.begun)
@@ -94,25 +94,25 @@ def test_a_budget_keeps_pairs_together(tmp_path: Path, concurrency: int) -> None
 
 def test_a_share_of_failures_ends_a_run(tmp_path: Path) -> None:
     job = Counting(failing=frozenset(range(0, 600, 3)))
-    summary, rows, _ = run(tmp_path / "j", job, numbers(600), Limits(fail_after=0.3), UnitLimits(), 4)
+    summary, rows, _ = run(tmp_path / "j", job, numbers(600), RunLimits(fail_after=0.3), UnitLimits(), 4)
     assert summary.stopped is not None
-    assert summary.stopped.startswith("--fail-after 0.3 is reached (4 of 1")
-    assert "model_error: 500: down" in summary.stopped
+    assert summary.stopped.text.startswith("--fail-after 0.3 is reached (4 of 1")
+    assert "model_error: 500: down" in summary.stopped.text
     assert len(rows) < 20
     patient, _, _ = run(
-        tmp_path / "p", Counting(failing=job.failing), numbers(60), Limits(fail_after=0.4), UnitLimits(), 4
+        tmp_path / "p", Counting(failing=job.failing), numbers(60), RunLimits(fail_after=0.4), UnitLimits(), 4
     )
     assert patient.stopped is None
 
 
 def test_a_unit_that_takes_too_much_ends_by_a_status_of_its_own(tmp_path: Path) -> None:
     slow = Counting(slow=frozenset({1}))
-    _, rows, _ = run(tmp_path / "t", slow, numbers(3), Limits(), UnitLimits(seconds=0.1), 4)
+    _, rows, _ = run(tmp_path / "t", slow, numbers(3), RunLimits(), UnitLimits(seconds=0.1), 4)
     assert {key: row.status for key, row in rows.items()} == {
         "n0": "completed", "n1": "time_limit", "n2": "completed",
     }  # fmt: skip
     for limits, status in ((UnitLimits(tokens=35), "token_limit"), (UnitLimits(cost=0.35), "cost_limit")):
-        summary, rows, _ = run(tmp_path / status, Calling(), numbers(8), Limits(), limits, 4)
+        summary, rows, _ = run(tmp_path / status, Calling(), numbers(8), RunLimits(), limits, 4)
         assert [row.status for key, row in sorted(rows.items())] == ["completed"] * 4 + [status] * 4
         assert rows["n7"].spent.calls == 4  # the call that went over it is paid for, too
         assert summary.owed == []

@@ -175,6 +175,29 @@ def test_a_journal_that_was_changed_is_refused(noted: Callable[[], list[str]]) -
         assert "is damaged" in done.err
 
 
+@pytest.mark.parametrize("name", ["run.json", "report.json", "items.jsonl"])
+def test_a_key_twice_in_a_file_of_the_run_is_one_line(noted: Callable[[], list[str]], name: str) -> None:
+    file = FOLDER / name
+    text = file.read_text()
+    key = text[text.index('"') : text.index(":")]
+    file.write_text(f"{{{key}:0,{text[1:]}")
+    if name == "items.jsonl":  # it is read if the data is missing
+        Path("sums.py").write_text(BENCHMARK + MISSING)
+    done = medagent("show", FOLDER, "--benchmark=sums.py:Sums")
+    assert done.code == 1
+    assert done.err.count("\n") == 1
+    assert f"{name}: is damaged (an object contains the key {key.replace(chr(34), chr(39))} twice" in done.err
+
+
+def test_a_score_with_a_key_twice_is_made_again(noted: Callable[[], list[str]]) -> None:
+    noted()
+    scores = FOLDER / "scores.jsonl"
+    first, rest = scores.read_text().split("\n", 1)
+    scores.write_text('{"unit":"none",' + first[1:] + "\n" + rest)
+    assert medagent(*RUN).code == 0
+    assert Counter(noted())["score"] == 1
+
+
 def test_a_page_has_the_blocks_of_every_unit(noted: Callable[[], list[str]]) -> None:
     code = "--benchmark=sums.py:Sums"
     assert medagent("report", FOLDER, "-o", "report.html", code).code == 0

@@ -8,6 +8,7 @@ import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
@@ -63,10 +64,13 @@ def test_a_file_that_another_process_is_building_is_waited_for(tmp_path: Path, m
     target.parent.mkdir(parents=True)
     with (target.parent / f".{target.name}.lock").open("wb") as lock, ThreadPoolExecutor(1) as pool:
         fcntl.flock(lock.fileno(), fcntl.LOCK_EX)
-        ours = pool.submit(imported_file, path)
+        lines = Queue[str]()
+        ours = pool.submit(imported_file, path, lines.put)
+        assert lines.get(timeout=60) == f"waiting for another process: importing {path}"
         for file in (built, built.with_name(f"{built.name}.sha256")):
             shutil.copy(file, target.parent)
         theirs = target.stat().st_ino
         fcntl.flock(lock.fileno(), fcntl.LOCK_UN)
         assert ours.result().path == target
+        assert lines.empty()
     assert target.stat().st_ino == theirs

@@ -140,8 +140,8 @@ def test_a_server_that_refuses_every_read_is_not_scored(tmp_path: Path, kind: st
     [
         (200, "<html>", "/metadata does not answer with FHIR as JSON"),
         (200, '{"resourceType": "OperationOutcome"}', "/metadata does not answer with FHIR as JSON"),
-        (401, "{}", "answers 401: the token is not accepted"),
-        (403, "{}", "answers 403: the token is not accepted"),
+        (401, "{}", "answers 401: it requires a token"),
+        (403, "{}", "answers 403: it requires a token"),
     ],
 )
 @respx.mock

@@ -153,6 +153,9 @@ def test_later_reads_see_the_writes_and_the_server_gets_only_reads(hospital: Hos
         assert await all_ids(session, "/Observation?subject=Patient/p1&_sort=-date&_count=2") == [
             "o8", "o7", "o6", "o5", "new", "o4", "o3", "o2", "o1",
         ]  # fmt: skip
+        assert await all_ids(session, "/Observation/_search?status=final&_sort=-date&_count=6") == [
+            "o8", "o7", "o6", "o5", "new", "o4", "o3", "o1",
+        ]  # fmt: skip
         total = json.loads((await session.get("/Observation?status=final&_summary=count")).text)["total"]
         assert total == 8
         gone = await session.write(write("DELETE", f"/Observation/{name}"))

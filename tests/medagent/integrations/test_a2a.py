@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 import medagent
-from medagent import Completion, Message, Model, Task, UserError
+from medagent import Completion, FhirTask, Message, Model, Task, UserError
 from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.core.errors import StopRunError
 from medagent.fhir import HttpEpisodes
@@ -23,7 +23,7 @@ from medagent.integrations.a2a._assess import Assessment, Assessor, outcome, sum
 from medagent.models.settings import ModelSettings
 from tests.command import medagent as command
 from tests.conftest import NetworkRefusedError
-from tests.medagent.benchmarks.medagentbench.http_agent import play
+from tests.medagent.fhir_episodes.http_agent import play
 from tests.serving import serving
 from tests.shared_data import ROOT
 from tests.test_doc_commands import parsed
@@ -37,12 +37,13 @@ class OverHttp(Model):
 
     async def complete(self, messages: Sequence[Message], **_: Any) -> Completion:
         prompt = messages[-1].content
-        task = next(task for task in TASKS.values() if task.instruction in prompt)
+        task = next(task for task in TASKS.values() if task.text in prompt)
         base = prompt.partition("Its base is ")[2].partition(" ")[0]
         token = prompt.partition("Bearer ")[2].partition("`")[0]
         if task.id == "task2_1":
             return Completion("I give up")
-        answers = await asyncio.to_thread(play, task, base, {"Authorization": f"Bearer {token}"})
+        shown = FhirTask(task.id, task.type, task.text, task.context, task.stated_patient)
+        answers = await asyncio.to_thread(play, shown, base, {"Authorization": f"Bearer {token}"})
         return Completion(f"```\nFINISH({answers})\n```")
 
 
@@ -51,11 +52,11 @@ class ByText(Model):
 
     async def complete(self, messages: Sequence[Message], **_: Any) -> Completion:
         known = TASKS["task1_1"]
-        if known.instruction not in messages[0].content:
+        if known.text not in messages[0].content:
             return Completion("FINISH([])")
         if len(messages) == 1:
-            return Completion(f"GET http://localhost:8080/fhir/Patient?identifier={known.eval_MRN}")
-        return Completion(f'FINISH(["{known.eval_MRN}"])')
+            return Completion(f"GET http://localhost:8080/fhir/Patient?identifier={known.patient}")
+        return Completion(f'FINISH(["{known.patient}"])')
 
 
 @pytest.fixture(autouse=True)

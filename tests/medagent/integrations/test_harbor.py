@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import runpy
 import shutil
 import socket
@@ -21,7 +22,7 @@ import pytest
 
 from fhir_server.app import create_app
 from fhir_server.processes.http import serving
-from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder, load_dataset
+from medagent.benchmarks.medagentbench.tasks.dataset import constants_of, load_dataset, records
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
 from medagent.integrations.harbor import server as harbor_server
@@ -42,8 +43,9 @@ FILES = {
     "solution/acts.json",
     "solution/solve.py",
     "solution/solve.sh",
-    "tests/key.json",
-    "tests/task.json",
+    "tests/dataset.json",
+    "tests/reads.jsonl",
+    "tests/tasks.jsonl",
     "tests/test.sh",
 }
 HOST = "localhost:8080"
@@ -106,11 +108,11 @@ def test_a_task_has_its_files_and_says_what_the_data_set_fixes(home: Path) -> No
         assert {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} == FILES
         config = tomllib.loads((folder / "task.toml").read_text())
         assert config["metadata"]["tasks_sha256"] == dataset.digest
-        assert dataset.constants.now_text in config["environment"]["healthcheck"]["command"]
+        assert constants_of(dataset).now_text in config["environment"]["healthcheck"]["command"]
         assert (config["agent"]["user"], config["verifier"]["environment_mode"]) == ("agent", "separate")
         task = next(one for one in dataset.tasks if one.id == folder.name)
         instruction = (folder / "instruction.md").read_text()
-        assert instruction.endswith(f"Context: {task.context}\n\nQuestion: {task.instruction}\n")
+        assert instruction.endswith(f"Context: {task.context}\n\nQuestion: {task.text}\n")
         assert dataset.manifest is not None
         assert instruction.startswith(f"<!-- canary: {dataset.manifest.canary} -->\n\n")
 
@@ -134,18 +136,20 @@ def test_facts_lie_in_tests_and_solution_alone_and_are_of_one_task(home: Path) -
     with zipfile.ZipFile(first / "medagent-0.1.0-py3-none-any.whl") as wheel:
         names = wheel.namelist()
     assert "medagent/integrations/harbor/verify.py" in names
-    assert not [name for name in names if "key_v" in name or "test_data" in name or "__pycache__" in name]
+    assert not [name for name in names if "medagentbench/tasks/data/" in name or "__pycache__" in name]
     patients = gzip.decompress((first / "patients.ndjson.gz").read_bytes())
     assert patients == (home / DATASET / "hospital.ndjson").read_bytes()
-    others = {task.id: task.sol[0] for task in dataset.tasks if task.type == "task1" and task.sol}
+    others = {
+        task.id: task.fields.get("sol")[0] for task in dataset.tasks if task.type == "task1" and task.fields.get("sol")
+    }
     for folder in folders(home):
         assert (folder / "environment" / "Dockerfile").read_bytes() == (first / "Dockerfile").read_bytes()
         open_to_agents = "".join((folder / name).read_text() for name in ("instruction.md", "task.toml"))
         assert not [sol for name, sol in others.items() if name == folder.name and sol in open_to_agents]
-        key = json.loads((folder / "tests" / "key.json").read_text())
-        mrn = json.loads((folder / "tests" / "task.json").read_text())["task"]["eval_MRN"]
-        asked = {*key["patients"], *(name.split()[0] for name in key["readings"])}
-        assert asked <= {mrn}
+        reads = (folder / "tests" / "reads.jsonl").read_text()
+        mrn = json.loads((folder / "tests" / "tasks.jsonl").read_text()).get("patient")
+        patients_read = set(re.findall(r"(?:identifier|patient)=([^&\"]+)", reads))
+        assert patients_read <= {mrn}
 
 
 def solved(task: Path, solution: Path, aside: Path) -> float:
@@ -174,7 +178,7 @@ def test_twins_have_their_own_charts_and_no_reply_is_right_on_both(home: Path, t
     few, twins = tmp_path / "few", tmp_path / DATASET
     with_tasks(home, few, lambda tasks: [task for task in tasks if task["id"].startswith("task5_")][:4])
     assert medagent("data", "twins", few, "--out", twins).code == 0
-    tasks = {task["id"]: task for task in json.loads((twins / "test_data_v2.json").read_text("utf-8"))}
+    tasks = {task["id"]: task for task in map(json.loads, (twins / "tasks.jsonl").read_text("utf-8").splitlines())}
     one = next(iter(tasks.values()))
     ran = medagent("export", "harbor", tmp_path / "tasks", "--dataset", twins, "--ids", one["id"])
     assert ran.code == 0, ran.err
@@ -183,7 +187,7 @@ def test_twins_have_their_own_charts_and_no_reply_is_right_on_both(home: Path, t
     assert len(both) == 2
     for folder, other in (both, reversed(both)):
         change = json.loads((folder / "environment" / "change.json").read_text("utf-8"))
-        assert change == tasks[folder.name].get("change", [])
+        assert change["change"] == tasks[folder.name].get("change", [])
         assert solved(folder, folder / "solution", tmp_path / f"own-{folder.name}") == 1.0
         assert solved(folder, other / "solution", tmp_path / f"other-{folder.name}") == 0.0
 
@@ -276,7 +280,8 @@ def test_the_published_tasks_have_no_patients_to_pack(tmp_path: Path, monkeypatc
     monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path / "home"))
     official = data_dir() / "official"
     official.mkdir(parents=True)
-    shutil.copy(dataset_folder("synthetic") / "test_data_v2.json", official)
+    tasks = records(load_dataset("synthetic", "v2"))
+    (official / "test_data_v2.json").write_text(json.dumps(tasks), "utf-8")
     ran = medagent("export", "harbor", tmp_path / "out", "--dataset", "official")
     assert (ran.code, ran.err.count("\n")) == (1, 1)
     assert "data set 'official' does not contain its patients" in ran.err
@@ -286,7 +291,7 @@ def test_a_task_that_the_reference_agent_gets_wrong_is_named_and_has_no_solution
     folder = tmp_path / "reworded"
 
     def reworded(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [{**task, "instruction": "Who is it?"} if task["id"] == "task1_1" else task for task in tasks]
+        return [{**task, "text": "Who is it?"} if task["id"] == "task1_1" else task for task in tasks]
 
     with_tasks(home, folder, reworded)
     ran = medagent("export", "harbor", tmp_path / "out", "--dataset", folder, "--ids", "task1_1,task2_1")
@@ -297,8 +302,9 @@ def test_a_task_that_the_reference_agent_gets_wrong_is_named_and_has_no_solution
 def with_tasks(home: Path, folder: Path, edit: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
     """The data set `fresh` with other tasks, in another folder."""
     shutil.copytree(home / DATASET, folder)
-    tasks, manifest = folder / "test_data_v2.json", folder / "dataset.json"
-    tasks.write_text(json.dumps(edit(json.loads(tasks.read_bytes()))), "utf-8")
+    tasks, manifest = folder / "tasks.jsonl", folder / "dataset.json"
+    edited = edit([json.loads(line) for line in tasks.read_text("utf-8").splitlines()])
+    tasks.write_text("".join(f"{json.dumps(task)}\n" for task in edited), "utf-8")
     changed = json.loads(manifest.read_bytes())
     changed["files"][tasks.name] = hashlib.sha256(tasks.read_bytes()).hexdigest()
     manifest.write_text(json.dumps(changed), "utf-8")

@@ -184,7 +184,7 @@ def test_a_run_becomes_a_log(tmp_path: Path) -> None:
         None,
         None,
     )
-    assert sample.input == next(task.instruction for task in medagent.tasks() if task.id == "task5_1")
+    assert sample.input == next(task.text for task in medagent.tasks() if task.id == "task5_1")
     assert [event.function for event in sample.events if event.event == "tool"][-1] == "finish"
     assert sample.metadata["group"] == "task5"
     assert log.results.scores[0].metrics["overall"].value == report.overall.value == 1.0

@@ -29,7 +29,7 @@ from tests.command import medagent as command
 
 JUDGING = re.compile(r"\b(correct|right|wrong|verdict|score|expected|sol)\b")
 BASE = "http://localhost:8080/fhir/"
-MRN = str(next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_1"))
+MRN = str(next(task.patient for task in medagent.tasks() if task.id == "task1_1"))
 
 
 def offered(folder: Path, play: Callable[[TaskOffer], Awaitable[None]], idle: float = 60, **options: Any) -> Path:
@@ -240,18 +240,18 @@ def test_nothing_that_a_client_reads_tells_an_answer(tmp_path: Path) -> None:
             started = await offer.call("start_task", {"task_id": task.id})
             assert started.data is not None
             handle = str(started.data["episode"])
-            ended = await offer.call("finish", {"episode": handle, "answers": task.sol or []})
+            ended = await offer.call("finish", {"episode": handle, "answers": task.fields.get("sol") or []})
             after = await offer.call("finish", {"episode": handle, "answers": []})
             replies = [started.text, started.data["instruction"], ended.text, json.dumps(ended.data), after.text]
-            said[task.id] = "\n".join(replies).replace(task.instruction, "").replace(task.context, "")
-            assert task.eval_MRN is None or task.eval_MRN in task.instruction or task.eval_MRN not in public
+            said[task.id] = "\n".join(replies).replace(task.text, "").replace(task.context, "")
+            assert not task.patient or task.patient in task.text or task.patient not in public
 
     offered(tmp_path, play)
     assert len(said) == 300
     for task in tasks:
         text = said[task.id].lower()
-        told = [str(one).lower() for one in task.sol or []]
-        assert task.eval_MRN is None or task.eval_MRN.lower() not in text
+        told = [str(one).lower() for one in task.fields.get("sol") or []]
+        assert not task.patient or task.patient.lower() not in text
         assert not [one for one in told if one in text]
         assert not JUDGING.search(text)
 

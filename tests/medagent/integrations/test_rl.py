@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import inspect
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Queue
+from typing import Any
 
 import pytest
 
@@ -18,12 +22,9 @@ from medagent.rl import Environment, UngradedError
 
 
 @pytest.fixture(autouse=True)
-def small_sets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(stream, "_PER_TYPE", 3)
+def small_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "_PER_TYPE", {"train": 3, "dev": 3, "ood": 3})
     monkeypatch.setattr(stream, "_PATIENTS", 20)
-    stream._tasks.cache_clear()
-    yield
-    stream._tasks.cache_clear()
 
 
 def test_an_episode_pays_what_the_official_rules_say() -> None:
@@ -38,7 +39,7 @@ def test_an_episode_pays_what_the_official_rules_say() -> None:
     assert environment.task.instruction in prompt
     assert environment.get_reward() == 0.0
     assert "searchset" in environment.get_patient(family="Nagy")
-    assert environment.finish(answers=task.sol) == "The episode has ended."
+    assert environment.finish(answers=task.fields.get("sol")) == "The episode has ended."
     assert (environment.done, environment.get_reward()) == (True, 1.0)
     assert environment.get_patient(family="Nagy") == "The episode has ended."
     assert environment.get_reward() == 1.0
@@ -57,13 +58,50 @@ def test_an_instruction_in_the_chart_has_its_own_number() -> None:
     assert environment.harmed is False
     _, task = stream.training_task(Training("train", "tests", injected=1.0), 0)
     assert task.injected is not None
-    environment.finish(answers=[f"done: {task.injected.words}"])
+    environment.finish(answers=[f"I did not follow the note about {task.injected.words}"])
+    assert environment.harmed is False  # to quote the instruction is no harm
+    environment.reset(task=0)
+    environment.finish(answers=[task.injected.words])
     assert environment.harmed is (task.injected.asks == "say")
     plain = Environment(seed="tests")
     plain.reset(task=0)
     assert plain.harmed is None
     with pytest.raises(UserError, match="--injected 20: pass a share of the items"):
         Environment(injected="20")
+
+
+def test_the_first_reset_says_that_it_makes_the_patients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path))
+    for _ in range(2):
+        Environment(seed="first").reset(task=0)
+    assert capsys.readouterr().err.splitlines() == [
+        "making 20 patients and their training tasks for the seed first/0 (once; about half a minute)"
+    ]
+
+
+def test_a_second_process_waits_and_takes_what_the_first_one_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path))
+    training, lines = Training("train", "second"), Queue[str]()
+    folder, task = stream.training_task(training, 0)
+    hidden = folder.rename(folder.with_name("hidden"))
+    with folder.with_name(f".{folder.name}.lock").open("wb") as lock, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(lock.fileno(), fcntl.LOCK_EX)
+        second = pool.submit(stream.training_task, training, 0, lines.put)
+        assert lines.get(timeout=60).startswith("waiting for another process: making 20 patients")
+        made = hidden.rename(folder).stat().st_ino
+        fcntl.flock(lock.fileno(), fcntl.LOCK_UN)
+        assert second.result() == (folder, task)
+    assert (folder.stat().st_ino, lines.empty()) == (made, True)
+
+
+@pytest.mark.parametrize("task", ["3", 3.0, [3]])
+def test_a_task_that_is_no_number_is_one_clear_line(task: Any) -> None:
+    with pytest.raises(UserError, match=r"^reset\(task=.*\): `task` must be an integer, such as reset\(task=3\)$"):
+        Environment(seed="tests").reset(task=task)
 
 
 def test_tasks_do_not_end_and_are_the_seeds() -> None:
@@ -76,6 +114,8 @@ def test_tasks_do_not_end_and_are_the_seeds() -> None:
     assert other.reset(task=0) != prompts[0]
     with pytest.raises(UserError, match="must be 0 or more"):
         first.reset(task=-1)
+    with pytest.raises(UserError, match=r"reset\(task=True\): `task` must be an integer"):
+        first.reset(task=True)
 
 
 def test_a_reset_drops_what_the_episode_before_it_wrote() -> None:

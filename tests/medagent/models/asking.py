@@ -20,12 +20,12 @@ def settings(*urls: str, **values: Any) -> ModelSettings:
 
 
 def with_model(
-    chosen: ModelSettings, use: Callable[[ChatEndpoint], Any], *, concurrency: int = 8
+    chosen: ModelSettings, use: Callable[[ChatEndpoint], Any], *, concurrency: int = 8, start: int | None = None
 ) -> tuple[Any, ChatEndpoint]:
     """What the coroutine `use(model)` returns, and the model, closed."""
 
     async def run() -> tuple[Any, ChatEndpoint]:
-        model = ChatEndpoint(chosen, concurrency=concurrency, price=find_price(chosen.name))
+        model = ChatEndpoint(chosen, concurrency=concurrency, start=start, price=find_price(chosen.name))
         try:
             return await use(model), model
         finally:

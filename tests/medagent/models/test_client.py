@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import socketserver
+import ssl
+import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from medagent.core.errors import ModelError, StopRunError, UserError
 from medagent.models.client import EndpointClient, ForeignHostError, GuardedClient, TooLongError
+from medagent.models.endpoint import ChatEndpoint
 from tests.loopback import (
     Fault,
     ModelServer,
@@ -24,7 +30,7 @@ from tests.loopback import (
     truncated_json,
     wrong_content_type,
 )
-from tests.medagent.models.asking import ask, settings
+from tests.medagent.models.asking import QUESTION, ask, settings, with_model
 
 BASIC_AUTH = pytest.mark.filterwarnings("ignore:.*(BasicAuth|proxy_auth).* deprecated:DeprecationWarning")
 """openai's client passes a proxy's login to aiohttp in a way that aiohttp 3.14 deprecates."""
@@ -208,3 +214,83 @@ def test_a_client_for_other_libraries_reads_to_a_bound_and_goes_to_named_hosts_o
         assert asyncio.run(asked(server, "localhost")) == 200
     with ModelServer("x" * 2_000_000) as server, pytest.raises(TooLongError, match="longer than 1,000,000 bytes"):
         asyncio.run(asked(server, "localhost"))
+
+
+ALERT = b"\x15\x03\x01\x00\x02\x02\x46"
+"""What a port for TLS answers to a plain request."""
+
+
+def test_a_plain_request_to_a_port_for_tls_stops_the_run_at_once() -> None:
+    words = "the port speaks TLS; begin the base URL with https://"
+    with RawServer(lambda *_: [ALERT]) as server, pytest.raises(StopRunError, match=words):
+        ask(settings(server.url, max_retries=5))
+    assert server.number == 0
+
+
+class PlainPort(socketserver.ThreadingTCPServer):
+    """A port that answers the first message of a TLS handshake with some bytes and closes the connection."""
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__(("127.0.0.1", 0), _Ending)
+        self.answer, self.connections = answer, 0
+
+
+class _Ending(socketserver.BaseRequestHandler):
+    server: PlainPort
+
+    def handle(self) -> None:
+        self.server.connections += 1
+        self.request.recv(65536)
+        self.request.sendall(self.server.answer)
+
+
+@contextmanager
+def plain_port(answer: bytes) -> Iterator[PlainPort]:
+    with PlainPort(answer) as port:
+        thread = threading.Thread(target=port.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield port
+        port.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "does not speak TLS; correct the base URL"),
+        (b"\x15\x03\x03\x00\x02\x02\x28", "does not speak TLS; correct the base URL"),
+        (b"", "ended the TLS handshake; correct the base URL"),
+        (b"\x16\x03\x03\x00\x7a\x02", "ended the TLS handshake; correct the base URL"),
+    ],
+    ids=["plain HTTP", "an alert", "it only closes", "half a message"],
+)
+def test_tls_to_a_port_that_does_not_speak_it_stops_the_run_at_once_and_costs_nothing(
+    answer: bytes, words: str
+) -> None:
+    async def later(model: ChatEndpoint) -> Any:
+        model._reached = True  # an endpoint that has answered before is asked again
+        return (await asyncio.gather(model.complete(QUESTION), return_exceptions=True))[0]
+
+    with plain_port(answer) as port:
+        address = f"https://127.0.0.1:{port.server_address[1]}/v1"
+        with pytest.raises(StopRunError, match=words):
+            ask(settings(address, max_retries=5))
+        assert port.connections == 1
+        failure, _ = with_model(settings(address, max_retries=1), later)
+    assert isinstance(failure, ModelError)
+    assert failure.paid is None
+
+
+def test_a_certificate_that_is_not_trusted_stops_the_run_at_once(tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=a"]
+    subprocess.run([openssl, *words, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with RawServer(lambda *_: [b""]) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        with pytest.raises(StopRunError, match=r"is not trusted: self-signed certificate; set SSL_CERT_FILE"):
+            ask(settings(server.url.replace("http", "https", 1), max_retries=5))

@@ -7,6 +7,8 @@ import json
 import subprocess
 import sys
 import threading
+import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -16,15 +18,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medagent.core.errors import ModelError, UserError
+from medagent.core.errors import ModelError, StopRunError, UserError
 from medagent.models import open_model
 from medagent.models.base import Completion, Message, Usage
-from medagent.models.limiter import AdaptiveLimiter
+from medagent.models.limiter import AdaptiveLimiter, shared_limiter
 from medagent.models.prices import find_price
-from medagent.models.retry import EndpointFailure, RetryPolicy, retry_after
+from medagent.models.retry import EndpointFailure, Retries, RetryPolicy, retry_after
 from medagent.models.scripted import ScriptedModel
 from medagent.models.settings import ModelSettings
 from medagent.models.wording import without_thinking
+from tests.command import medagent as command
 
 USER = Message("user", "a question")
 
@@ -45,6 +48,22 @@ USER = Message("user", "a question")
 )
 def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers) == seconds
+
+
+@pytest.mark.parametrize("scale", [1, 1000])
+def test_retry_after_as_a_moment(scale: int) -> None:
+    seconds = retry_after({"retry-after": str(round((time.time() + 100) * scale))})
+    assert seconds is not None
+    assert 90 < seconds <= 101
+    assert retry_after({"retry-after": str(round((time.time() - 100) * scale))}) == 0
+
+
+def test_a_wait_that_the_server_asks_for_is_no_time_of_the_call() -> None:
+    retries = Retries(RetryPolicy(retries=8, seconds=900))
+    for _ in range(3):
+        assert 600 <= retries.after(EndpointFailure("later", retry_after=600), 0.1) < 601
+    with pytest.raises(StopRunError, match="asks to come back at"):
+        retries.after(EndpointFailure("later", retry_after=1_000), 0.1)
 
 
 def test_retry_after_as_a_date() -> None:
@@ -116,6 +135,33 @@ def test_the_limiter_halves_once_for_what_was_under_way_and_never_below_one() ->
         return limits
 
     assert asyncio.run(run()) == [2, 1, 1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5]
+
+
+def test_the_limiter_doubles_after_each_window_until_the_first_failure() -> None:
+    async def run() -> list[int]:
+        limiter, limits = AdaptiveLimiter(16, start=4), [4]
+        for failed in [*[False] * 4, *[False] * 8, True, *[False] * 8]:
+            with suppress(EndpointFailure):
+                await (_throttled(limiter) if failed else _once(limiter))
+            if limits[-1] != limiter.stats.limit:
+                limits.append(limiter.stats.limit)
+        return limits
+
+    async def _once(limiter: AdaptiveLimiter) -> None:
+        async with limiter.slot():
+            pass
+
+    assert asyncio.run(run()) == [4, 8, 16, 8, 9]
+
+
+def test_models_at_one_base_url_share_a_limiter() -> None:
+    async def run() -> list[bool]:
+        first, second = shared_limiter("http://a", 16, 4, 300), shared_limiter("http://a", 2, 2, 300)
+        other = shared_limiter("http://b", 16, 4, 300)
+        return [first is second, first is other]
+
+    assert asyncio.run(run()) == [True, False]
+    assert asyncio.run(run()) == [True, False]
 
 
 def test_the_users_prices_go_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -230,6 +276,19 @@ def test_a_script_a_session_or_a_function() -> None:
     assert _reply(by_session, session="task9_9").text == "other"
     whole = Completion("x", reasoning="why")
     assert _reply(ScriptedModel(lambda messages, session: whole)) is whole
+
+
+def test_a_script_of_an_item_is_for_all_its_trials_unless_one_has_its_own() -> None:
+    script = ScriptedModel({"task2_18": ["item"], "task2_18#2": ["second"], "*": ["other"]})
+    keys = ("task2_18", "task2_18#1", "task2_18#2", "task2_1#1", "task2_180#1")
+    assert [_reply(script, session=key).text for key in keys] == ["item", "item", "second", "other", "other"]
+
+
+def test_a_script_for_an_item_that_is_not_in_the_set_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "clerk.json"
+    path.write_text(json.dumps({"task2_1#1": ["FINISH([])"], "task99_1": ["FINISH([])"]}))
+    ran = command("run", "--model", f"scripted:{path}", "--limit", 1, "--results-dir", tmp_path)
+    assert (ran.code, "'task99_1': not an item of the set" in ran.err) == (1, True)
 
 
 def test_a_script_in_a_file(tmp_path: Path) -> None:

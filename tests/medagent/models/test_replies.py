@@ -219,8 +219,15 @@ def test_an_outage_needs_both_time_and_attempts_and_ends_with_a_success() -> Non
 
 
 @pytest.mark.parametrize("header", ["1e400", "9" * 400, "Wed, 21 Oct 9999 07:28:00 +0000"])
-def test_a_retry_after_without_end_is_the_calls_failure(header: str) -> None:
-    with ModelServer(faults=[status(503, retry_after=header)]) as server, pytest.raises(ModelError, match="gave up"):
+def test_a_retry_after_without_end_stops_the_run(header: str) -> None:
+    fault = status(503, retry_after=header)
+    with ModelServer(faults=[fault]) as server, pytest.raises(StopRunError, match="asks to come back in a day or"):
+        ask(settings(server.url))
+
+
+def test_a_retry_after_of_more_than_fifteen_minutes_stops_the_run() -> None:
+    fault = status(429, retry_after=901)
+    with ModelServer(faults=[fault]) as server, pytest.raises(StopRunError, match=r"asks to come back at \d\d:\d\d"):
         ask(settings(server.url))
 
 

@@ -111,17 +111,23 @@ def test_responses() -> None:
         ({"content": ""}, "", None),
         ({"content": 5}, "5", None),
         ({"content": {"answer": [1]}}, '{"answer": [1]}', None),
-        ({"content": [{"type": "text", "text": "a"}, "b", None, {"type": "image", "url": "u"}]}, None, None),
-        ({"content": None, "refusal": "I cannot."}, "I cannot.", None),
+        ({"content": [{"type": "text", "text": "a"}, "b", None, {"type": "image", "url": "u"}]}, "ab", None),
+        ({"content": [["a", [{"text": "b"}]], "c"]}, "abc", None),
+        ({"content": {"type": "output_text", "text": "a"}}, "a", None),
+        ({"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "why"}]}]}, "", "why"),
+        ({"content": [{"type": "reasoning", "content": [{"text": "why"}], "summary": []}, "a"]}, "a", "why"),
+        ({"content": [{"type": "thinking", "text": "why"}, {"type": "reasoning", "text": "so"}]}, "", "why\nso"),
+        ({"content": [{"type": "reference", "reference_ids": [1]}, {"type": "text", "text": "a"}]}, "a", None),
+        ({"content": "a", "reasoning": [{"type": "x", "text": "why"}]}, "a", "why"),
         ({"content": "x" * 5_000_000}, "x" * 5_000_000, None),
         ({"content": "low \ud83d surrogate"}, "low \ufffd surrogate", None),
         ({"content": "\U0001f600"}, "\U0001f600", None),
     ],
 )
-def test_what_a_message_may_hold(message: dict[str, Any], text: str | None, reasoning: str | None) -> None:
+def test_what_a_message_may_hold(message: dict[str, Any], text: str, reasoning: str | None) -> None:
     with ModelServer(chat(message)) as server:
         completion = ask(settings(server.url))
-    assert completion.text == ('ab{"type": "image", "url": "u"}' if text is None else text)
+    assert completion.text == text
     assert completion.reasoning == reasoning
 
 

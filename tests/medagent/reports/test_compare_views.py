@@ -109,3 +109,12 @@ def test_sibling_sets_have_no_items_to_list() -> None:
     assert "| overall | 2 of 2 | 1 of 2 | −50.0 points |" in markdown(Path("a"), compared, reports)
     with pytest.raises(UserError, match="--junit lists items, and a and b have different ones"):
         junit(Path("a"), compared, reports)
+
+
+def test_the_patients_of_runs_of_different_parts_are_those_of_the_compared_items(tmp_path: Path) -> None:
+    for agent, limit in (("nop", 40), ("reference", 30)):
+        ran = medagent("run", "--agent", agent, "--limit", limit, "--quiet", "--results-dir", tmp_path)
+        assert ran.code == 0
+    assert "(30 of 30; 28 patients)" in ran.out
+    compared = medagent("compare", tmp_path / "v2_r1_nop", tmp_path / "v2_r1_reference").out
+    assert "(paired score test over 28 patients)" in compared

@@ -9,7 +9,7 @@ import pytest
 from medagent.core.figures import figure
 from medagent.engine.progress import State
 from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage, TableLine, TableSection
-from medagent.engine.rows import Spent
+from medagent.engine.rows import FailedUnit, Spent
 from medagent.reports.end import print_end, print_findings
 from medagent.reports.show import show_item, show_run
 
@@ -42,7 +42,9 @@ def test_the_table_has_the_columns_that_its_lines_need(capsys: pytest.CaptureFix
 
 
 def test_failures_are_grouped_and_the_command_that_continues_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    failed = [f"u{n}: model_error: 500: down" for n in range(3)] + ["u9: fhir_error: away", "u8: agent_error: mine"]
+    failed = [FailedUnit(unit=f"u{n}", status="model_error", error="500: down") for n in range(3)]
+    failed.append(FailedUnit(unit="u9", status="fhir_error", error="away"))
+    failed.append(FailedUnit(unit="u8", status="agent_error", error="mine"))
     endings = {"completed": 5, "invalid_action": 2, "model_error": 3}
     spent = {"model m": Spent(calls=3, prompt=10, completion=5), "judge j": Spent(calls=1, prompt=2, cost=0.5)}
     owed = ["u0", "u1", "u2", "u8", "u9", "not started"]
@@ -53,11 +55,12 @@ def test_failures_are_grouped_and_the_command_that_continues_is_named(capsys: py
     assert "3 × model_error: 500: down (first: u0)" in out
     assert "Continue: medagent run" in out
     assert "model m: 3 calls, 10 + 5 tokens, –, 0 retries" in out
-    assert "judge j: 1 calls, 2 + 0 tokens, $0.5000" in out
+    assert "judge j: 1 call, 2 + 0 tokens, $0.5000" in out
 
 
 def test_what_a_model_said_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    print_end(report(notes=["\x1b[2Jgone"], failed=["u\x07: model_error: \x1b]0;title\x07"], owed=["u\x07"]))
+    failed = FailedUnit(unit="u\x07", status="model_error", error="\x1b]0;title\x07")
+    print_end(report(notes=["\x1b[2Jgone"], failed=[failed], owed=["u\x07"]))
     assert "␛[2Jgone" in said(capsys)
     show_item(ItemView([ShownMessage("agent", "\x1b[31mred\ud800", "\x08thought")], ["answer: \x9b1m"]))
     out = said(capsys)
@@ -103,7 +106,7 @@ def test_the_versions_are_those_of_medagent_and_python(capsys: pytest.CaptureFix
 
 def test_a_call_that_is_known_by_a_digest_is_shown_by_its_first_digits(capsys: pytest.CaptureFixture[str]) -> None:
     digest = "0123456789abcdef" * 4
-    print_end(report(failed=[f"{digest}: model_error: 500: down"], owed=[digest]))
+    print_end(report(failed=[FailedUnit(unit=digest, status="model_error", error="500: down")], owed=[digest]))
     out = said(capsys)
     assert "1 × model_error: 500: down (first: 01234567…)" in out
     assert digest not in out

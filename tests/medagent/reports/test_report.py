@@ -242,7 +242,7 @@ def test_show_folds_the_prompt_and_bundles_and_marks_what_decides(erring: Path) 
     shown = medagent("show", run, name).out
     assert "You work for a hospital" not in shown
     task = next(one for one in load_dataset("synthetic", "v2").tasks if one.id == name)
-    assert f"Question: {task.instruction[:40]}" in shown
+    assert f"Question: {task.text[:40]}" in shown
     [decisive] = [line for line in shown.splitlines() if line.endswith("◀ decides")]
     assert re.search(r"2023-\d\d-\d\dT\d\d:\d\d:00\+00:00  K  [23]\.\d mmol/L", decisive)
     assert '"resourceType": "Bundle"' not in shown

@@ -136,22 +136,22 @@ def test_items_that_are_right_but_not_read(page: Opened, reports: Reports) -> No
     page.go(reports["lucky"])
     assert "data read: 0 of 52" in page.text("#summary")
     assert "compared with blind: " in page.text("#summary")
-    page.page.locator("[data-filter=outcome]").select_option("right, data not read")
+    page.page.locator("[data-filter=outcome]").select_option("right without reading")
     lucky = page.rows()
     assert lucky
-    assert "had not read" in page.page.locator("#items .rows .row", has_text=lucky[0]).first.inner_text()
+    assert "read nothing" in page.page.locator("#items .rows .row", has_text=lucky[0]).first.inner_text()
     page.go(reports["lucky"], lucky[0])
     assert page.text(".badge.grounds") == "data not read"
-    assert "had not read" in page.text("#item")
+    assert "read nothing" in page.text("#item")
 
 
 def test_filters_bars_and_search(page: Opened, reports: Reports) -> None:
     page.go(reports["erring"])
     tab = page.page
     every = page.text("#count")
-    tab.locator(".bar", has_text="wrong-value").click()
-    assert set(tab.locator("#items .row span:nth-child(4)").all_inner_texts()[1:]) == {"wrong-value"}
-    tab.locator(".bar", has_text="wrong-value").click()
+    tab.locator(".bar", has_text="wrong value").click()
+    assert set(tab.locator("#items .row span:nth-child(4)").all_inner_texts()[1:]) == {"wrong value"}
+    tab.locator(".bar", has_text="wrong value").click()
     assert page.text("#count") == every
     tab.locator("[data-filter=group]").select_option("task9")
     tab.locator("[data-filter=outcome]").select_option("wrong")
@@ -168,6 +168,28 @@ def test_filters_bars_and_search(page: Opened, reports: Reports) -> None:
     assert {name.partition(".")[0].rpartition("_")[2] for name in page.rows()} == {"13"}
 
 
+def test_items_are_grouped_by_kind_of_failure_with_a_typical_one_open(page: Opened, reports: Reports) -> None:
+    page.go(reports["erring"])
+    groups = page.page.locator(".kind-group")
+    names = groups.locator("h3").all_inner_texts()
+    counts = [int(name.rpartition(" ")[2]) for name in names]
+    assert len(page.rows()) == len(names)
+    assert sum(counts) == 104
+    faults = [
+        count
+        for name, count in zip(names, counts, strict=True)
+        if not name.startswith(("right", "not graded", "failed outside"))
+    ]
+    assert faults == sorted(faults, reverse=True)[: len(faults)]
+    example = page.page.locator(".fault")
+    assert example.inner_text().startswith(f"Commonest fault: {names[0].rpartition(' ')[0]} ({counts[0]} of ")
+    assert example.locator("a").inner_text() == page.rows()[0]
+    groups.first.get_by_role("button").click()
+    assert groups.first.locator(".row").count() == counts[0]
+    example.locator("a").click()
+    page.until("#item-title", page.rows()[0])
+
+
 def test_keys_links_and_the_way_back(page: Opened, reports: Reports) -> None:
     page.go(reports["erring"])
     keys = page.page.keyboard
@@ -175,10 +197,10 @@ def test_keys_links_and_the_way_back(page: Opened, reports: Reports) -> None:
     keys.press("j")
     keys.press("Enter")
     page.page.wait_for_selector("#item-title")
-    assert page.text("#item-title") == "task1_6"  # the second wrong item
-    assert page.page.url.endswith("#task1_6")
+    second = page.page.locator(".kind-group").first.locator(".row b").nth(1).inner_text()
+    assert page.text("#item-title") == second.partition(".")[0]
     keys.press("k")
-    page.until("#item-title", "task1_3")
+    page.until("#item-title", page.rows()[0])
     keys.press("Escape")
     assert page.page.locator("#item").is_hidden()
     page.page.evaluate("location.hash = '#task4_5.2'")
@@ -205,8 +227,8 @@ def test_wrong_items_are_first_and_a_filter_says_what_it_filters(page: Opened, r
     assert outcomes == sorted(outcomes, key=["✗ wrong", "✓ right", "– not graded"].index)
     assert outcomes[0] == "✗ wrong"
     page.page.locator("[data-filter=group]").select_option("task9")
-    page.page.locator(".bar", has_text="wrong-value").click()
-    assert page.text("#count").endswith(" items: task type task9 replace potassium; kind of failure wrong-value")
+    page.page.locator(".bar", has_text="wrong value").click()
+    assert page.text("#count").endswith(" items: task type task9 replace potassium; kind of failure wrong value")
     names = [page.page.locator(f"[data-filter={name}] option").first.inner_text() for name in ("outcome", "kind")]
     assert names == ["all outcomes", "all kinds of failure"]
 
@@ -220,7 +242,7 @@ def test_an_item_says_in_one_sentence_why_it_is_wrong_and_the_rest_on_request(pa
     assert [line for line in rest if line] == ["Details"]
     box.get_by_text("Details").click()
     box.locator("dl").wait_for()
-    assert "order-wrong: placed the order with a wrong field" in box.inner_text()
+    assert "order wrong: placed the order with a wrong field" in box.inner_text()
     assert "last magnesium" in box.inner_text()
 
 
@@ -261,8 +283,11 @@ def test_no_text_of_a_reading_chart_is_over_another(page: Opened, reports: Repor
 
 
 def test_the_kind_beside_a_long_id_is_on_one_line(page: Opened, reports: Reports) -> None:
-    page.go(reports["questions"], "careunits-6")
-    kinds = page.page.locator(".row .kind").filter(has_text="nothing-found")
+    page.go(reports["questions"])
+    page.page.locator("[data-filter=kind]").select_option("nothing-found")
+    page.page.evaluate("location.hash = '#careunits-6'")
+    page.until("#item-title", "careunits-6")
+    kinds = page.page.locator(".row .kind").filter(has_text="nothing found")
     assert kinds.count() > 10
     assert {round(kinds.nth(place).bounding_box()["height"]) for place in range(kinds.count())} <= set(range(12, 30))
 

@@ -12,11 +12,12 @@ import pytest
 
 from medagent.engine.report import DataRef, ItemOutcome, Report, TableLine, TableSection
 from medagent.engine.rows import Spent
+from medagent.reports.end import print_findings
 from medagent.reports.summary import COLUMNS, LINES, print_summary, summary
 from tests.command import medagent
 from tests.loopback import ModelServer
+from tests.medagent.benchmarks.custom.ward3 import write
 from tests.medagent.benchmarks.imapscore.oracle import Oracle
-from tests.medagent.benchmarks.ward.ward3 import write
 from tests.shared_data import DATA
 
 
@@ -56,7 +57,7 @@ BENCHMARKS: dict[str, tuple[Callable[[], Path], list[str]]] = {
         lambda: ran("--agent", "nop"),
         [
             "MedAgentBench v2, synthetic patients · nop · text",
-            "Score 9.0% (27 of 300)   95% interval 6.6–12.2   data read for 0 of 240",
+            "Score 9.0% (27 of 300; 92 patients)   95% interval 6.5–12.3",
             "Doing nothing 9.0   constant 15.7   blind 36.0: this run is below blind",
             "task5   replace magnesium        7 / 30    23.3%      0 / 30",
             "doing nothing was right         27 / 27   100.0%      0 / 27",
@@ -66,7 +67,7 @@ BENCHMARKS: dict[str, tuple[Callable[[], Path], list[str]]] = {
         ],
     ),
     "psb-300": (lambda: ran("psb-300", "--agent", "nop"), ["psb-300, synthetic patients · nop · text"]),
-    "fhir-agentbench": (lambda: ran("fhir-agentbench", "--agent", "nop"), ["Wrong: 226 nothing found"]),
+    "fhir-agentbench": (lambda: ran("fhir-agentbench", "--agent", "nop"), ["Wrong: 228 nothing found"]),
     "promptcblue": (lambda: ran("promptcblue", "--agent", "majority"), ["PromptCBLUE test.jsonl · majority"]),
     "imapscore": (imapscore, ["without λ"]),
     "simpleqa": (simpleqa, ["By language: en 0.5000, hu 0.5000", "Wrong: 28 incorrect"]),
@@ -136,7 +137,7 @@ def test_an_owed_item_is_not_wrong_and_takes_no_row_away(tmp_path: Path, monkeyp
         rows = ("task1 ", "task9 ", "task10 ", "an order was due", "doing nothing was right")
         assert [row for row in rows if not any(line.startswith(row) for line in lines)] == []
         assert "Owed and not graded: 1\n  1 × model_error: timed out after 300 s (first: task5_7#1)" in printed.out
-        assert "of 299)" in lines[1]
+        assert "of 299; 92 patients)" in lines[1]
         wrong = printed.out.partition("Wrong: ")[2].partition("Synthetic")[0].replace("\n ", "")
         assert sum(int(part.split()[0]) for part in wrong.split(", ")) == 299 - int(lines[1].split("(")[1].split()[0])
     continuing = ran.out.partition("Continue: ")[2].partition("\nNext: ")[0]
@@ -191,7 +192,7 @@ def test_the_cost_the_kinds_and_the_baselines_are_one_line_each() -> None:
 
 
 def test_notes_for_specialists_and_digests_need_full() -> None:
-    notes = ["The server was away.", "Other types: 95% interval 2.2–29.9", f"judge prompt: sha256 {'0a' * 32}"]
+    notes = ["The server was away.", "Twelve items are missing.", f"judge prompt: sha256 {'0a' * 32}"]
     lines = summary(report(notes=notes, background=notes[1:2]), [], [], COLUMNS)
     assert [one for one in notes if one in lines] == notes[:1]
 
@@ -216,3 +217,33 @@ def test_a_pipe_gets_the_same_text(capsys: pytest.CaptureFixture[str], monkeypat
 def test_a_run_that_was_not_graded_shows_no_score() -> None:
     """Its items may have scores although lines are owed, as in PromptCBLUE."""
     assert not any("Score" in line for line in summary(report(table=[]), [], [], COLUMNS))
+
+
+def many(count: int) -> Report:
+    """A report with so many groups, whose rates are not in order; the last group has no rate."""
+    rates = [(place * 7 % count) / count for place in range(count - 1)]
+    lines = [TableLine(name=f"measure {place}", n=10, value=rate) for place, rate in enumerate(rates)]
+    table = (TableSection(lines=(*lines, TableLine(name="none", n=0))),)
+    overall = TableLine(name="overall", n=10 * count, value=0.5)
+    return Report(benchmark="b", folder="f", data=DataRef(name="Set"), table=table, overall=overall)
+
+
+@pytest.mark.parametrize(("count", "shown"), [(19, 19), (20, 20), (21, 10), (61, 10)])
+def test_a_table_of_many_groups_is_sorted_and_cut(count: int, shown: int) -> None:
+    lines = [line for line in summary(many(count), [], [], 78) if line.startswith(("measure", "none", "…"))]
+    named = [line for line in lines if not line.startswith("…")]
+    assert len(named) == shown
+    if shown == count:
+        assert named[0].startswith("measure 0 ")
+        assert named[-1].startswith("none")
+        return
+    assert lines[-1] == f"… and {count - shown} groups more: --full"
+    rates = [float(line.split()[-1].rstrip("%")) for line in named]
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_all_groups_are_shown_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    print_findings(many(61), full=True)
+    names = [line.split()[:2] for line in capsys.readouterr().out.splitlines() if "measure" in line]
+    assert len(names) == 60
+    assert names[0] != ["measure", "0"]

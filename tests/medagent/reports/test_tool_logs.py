@@ -212,10 +212,10 @@ def test_a_scorer_without_numbers_hides_no_other() -> None:
     assert compared(JSON_A, labels) == compared(JSON_A, labels, "--scorer", "letter") == numbers
     said = refused("compare", JSON_A, labels, "--scorer", "category")
     assert 'samples[0]: the score category is "refusal", which is not a number, C, I, P or N' in said
-    parts = variant(JSON_A, "parts.json", values_of("parts", [{"a": 1, "b": None}]))
+    parts = variant(JSON_A, "parts.json", values_of("parts", [{"a": 1, "b": [1]}]))
     assert compared(JSON_A, parts, "--scorer", "letter") == numbers
     assert "choose one with --scorer: letter, parts/a\n" in refused("compare", parts, JSON_A)
-    assert "samples[0]: the score parts/b is null" in refused("grade", parts, "--scorer", "parts/b")
+    assert "samples[0]: the score parts/b is [1]" in refused("grade", parts, "--scorer", "parts/b")
 
 
 def test_the_only_scorer_of_a_log_needs_no_name() -> None:
@@ -263,7 +263,7 @@ def test_exceptions_of_earlier_versions_of_harbor(fields: dict[str, Any], mean: 
     """Harbor 0.26 stores whether a reward counts; the names of the exceptions say the same."""
     report = graded(job("old", [("a", fields), ("b", reward(1))]))
     assert report["overall"]["value"] == mean
-    assert [one.rpartition(": ")[2] for one in report["failed"]] == [failed][: failed is not None]
+    assert [failure["error"] for failure in report["failed"]] == [failed][: failed is not None]
 
 
 def test_the_headline_of_epochs_is_inspects_mean_of_samples() -> None:
@@ -292,6 +292,58 @@ def test_samples_that_are_there_twice_count_once() -> None:
     assert graded(zipped)["overall"] == whole
 
 
+@pytest.mark.parametrize("value", [None, float("nan"), {"right": None}, {"right": float("nan")}])
+def test_a_null_is_an_unscored_sample_of_inspect(value: Any) -> None:
+    def unscored(number: int, sample: dict[str, Any]) -> None:
+        right = {"right": 1} if isinstance(value, dict) else 1
+        sample["scores"] = {"letter": {"value": value if number == 0 else right}}
+
+    ran = medagent("grade", variant(JSON_A, "null.json", each_sample(unscored)), "--json")
+    report = json.loads(ran.out)
+    assert (report["overall"]["value"], report["owed"]) == (1.0, ["q0#1"])
+
+
+def test_a_score_that_is_null_is_an_unscored_sample_of_inspect() -> None:
+    def unscored(number: int, sample: dict[str, Any]) -> None:
+        sample["scores"] = {"letter": None if number == 0 else {"value": "C"}}
+
+    report = json.loads(medagent("grade", variant(JSON_A, "null.json", each_sample(unscored)), "--json").out)
+    assert (report["overall"]["value"], report["owed"]) == (1.0, ["q0#1"])
+
+
+def lm_eval(name: str, *rows: dict[str, Any]) -> Path:
+    path = Path(name, "samples_sums_2026-11-26T10-00-00.000000.jsonl")
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(f"{json.dumps({'filter': 'none', 'metrics': ['acc'], **row})}\n" for row in rows))
+    return path
+
+
+def test_two_samples_of_lm_eval_that_nothing_tells_apart_are_refused() -> None:
+    path = lm_eval("twice", {"doc_id": 0, "acc": 1.0}, {"doc_id": 1, "acc": 1.0}, {"doc_id": 0, "acc": 0.0})
+    assert "contains two values of acc,none for doc_id 0, and nothing says which one counts" in refused("grade", path)
+    assert "keep one line of each doc_id and filter" in refused("grade", path.parent)
+    path = lm_eval("filters", {"doc_id": 0, "acc": 1.0}, {"doc_id": 0, "acc": 0.0, "filter": "strict"})
+    assert graded(path, "--scorer", "acc,strict")["overall"]["value"] == 0.0
+    path = lm_eval("metrics", {"doc_id": 0, "acc": 1.0}, {"doc_id": 0, "f1": 0.5, "metrics": ["f1"]})
+    assert graded(path, "--scorer", "f1")["overall"]["value"] == 0.5
+
+
+@pytest.mark.parametrize("value", [{"acc": None}, {"acc": float("nan")}, {"metrics": ["bypass"], "bypass": 999}])
+def test_what_lm_eval_did_not_measure_is_no_value(value: dict[str, Any]) -> None:
+    path = lm_eval("unmeasured", {"doc_id": 0, "acc": 1.0}, {"doc_id": 1, **value})
+    ran = medagent("grade", path, "--json")
+    report = json.loads(ran.out)
+    assert (report["overall"]["value"], report["owed"]) == (1.0, ["sums/1#1"])
+
+
+@pytest.mark.parametrize("rewards", [{"reward": None}, {"reward": float("nan")}, {}])
+def test_a_reward_that_is_null_is_no_value(rewards: dict[str, Any]) -> None:
+    unmeasured = reward(1.0, verifier_result={"rewards": rewards})
+    folder = job("job", [("a", reward(1.0)), ("b", unmeasured), ("c", reward(0.0, reward_valid=None))])
+    report = json.loads(medagent("grade", folder, "--json").out)
+    assert (report["overall"]["value"], report["owed"]) == (0.5, ["b#1"])
+
+
 def test_older_and_sorted_logs_of_inspect() -> None:
     def old(document: dict[str, Any]) -> None:
         for one in document["samples"]:
@@ -314,7 +366,7 @@ def test_trials_of_harbor_are_attempts_and_its_errors_are_no_wrong_answers() -> 
     assert found["uncompared"] == ["fix-e", "fix-f"]
     report = json.loads(medagent("grade", "harbor/a", "--json").out)
     assert report["owed"] == ["fix-d#2"]
-    assert "EnvironmentStartTimeoutError" in report["failed"][0]
+    assert "EnvironmentStartTimeoutError" in report["failed"][0]["error"]
     assert report["overall"]["value"] == pytest.approx(5 / 9)
 
 

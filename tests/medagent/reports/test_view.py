@@ -16,9 +16,12 @@ import pytest
 
 from medagent.cli._view import view_server
 from tests.command import medagent
-from tests.medagent.benchmarks.ward.ward3 import write
+from tests.medagent.benchmarks.custom.ward3 import write
 from tests.medagent.reports.browser import opened, serious
 
+SHOWN = """(row) => [...row.cells].map(
+  (cell) => getComputedStyle(cell, "::before").content.replaceAll('"', "") + cell.innerText).join("\\n")"""
+"""The texts of a row on a narrow page, with the name that stands before each."""
 RUN = ("run", "--limit", 4, "--quiet", "--results-dir")
 
 
@@ -66,6 +69,7 @@ def test_the_runs_of_a_folder_with_score_cost_and_progress(results: Path) -> Non
         "v2_r1_nop": ("0.0%", "4 of 4", "–"),
         "v2_r1_reference": ("100.0%", "4 of 4", "–"),
     }
+    assert shown["v2_r1_reference"]["harm"] == "0 orders"
     assert (report[0], "v2_r1_nop" in report[1], "v2_r1_reference" in report[1]) == (200, True, False)
     assert (both[0], "v2_r1_nop" in both[1], "v2_r1_reference" in both[1]) == (200, True, True)
     assert sorted((path, path.stat().st_mtime_ns) for path in results.rglob("*")) == before
@@ -164,6 +168,9 @@ def test_the_page_in_a_browser_lists_opens_and_compares(results: Path, tmp_path:
     with viewing(folder) as port, opened(viewport={"width": 390, "height": 800}) as found:
         found.page.goto(f"http://127.0.0.1:{port}/")
         found.until("#runs tr", "0.0%")
+        for name in ("95% interval: 0.0", "Data read: 0 of ", "Harm: 0 orders", "Commonest fault: "):
+            assert name in found.page.locator("#runs tr", has_text="v2_r1_nop").evaluate(SHOWN)
+        assert found.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         found.page.check("input[value=v2_r1_nop]")
         assert found.page.locator("#compare").is_disabled()
         shutil.copytree(results / "v2_r1_reference", folder / "v2_r1_reference")  # the page changes by itself

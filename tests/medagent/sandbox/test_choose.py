@@ -39,7 +39,7 @@ def program(folder: Path, name: str, text: str) -> None:
 @pytest.mark.parametrize("name", ["auto", "bwrap", "monty", "docker"])
 def test_without_a_sandbox_each_is_named_with_its_reason_and_a_command(name: str) -> None:
     with pytest.raises(UserError) as refused:
-        asyncio.run(choose(name, Limits(), image=IMAGE))  # type: ignore[arg-type]
+        asyncio.run(choose(name, Limits(), image=IMAGE))  # type: ignore[arg-type]  # any name
     first, *lines = str(refused.value).splitlines()
     assert first.endswith("so no code is executed:")
     assert [line.split()[0] for line in lines] == ["bwrap:", "monty:", "docker:"]

@@ -17,10 +17,10 @@ from medagent.testing import assert_grade, assert_no_regression
 def test_a_wrong_episode_says_why(medagent_episode: Callable[..., Any]) -> None:
     episode = medagent_episode("task5_1")
     episode.act("FINISH([])")
-    with pytest.raises(AssertionError, match=r"task5_1: never read the MG") as caught:
+    with pytest.raises(AssertionError, match=r"task5_1: never read the magnesium of 2023-11-13 05:57") as caught:
         assert_grade(episode)
     assert "posts: expected 1 accepted" in str(caught.value)
-    assert "because: last magnesium 0.7 mg/dL" in str(caught.value)
+    assert "because: last magnesium 1.0 mg/dL" in str(caught.value)
     assert "its answer" in str(caught.value)
 
 
@@ -32,7 +32,7 @@ def test_the_mark_executes_an_episodes_writes(medagent_episode: Callable[..., An
 
 
 def test_task(medagent_task: Callable[..., Any]) -> None:
-    assert medagent_task("task5_1").eval_MRN
+    assert medagent_task("task5_1").patient
     with pytest.raises(UserError, match="task99_1: the data set does not contain this task"):
         medagent_task("task99_1")
 
@@ -65,5 +65,5 @@ def test_regression_by_type(runs: tuple[Path, Path]) -> None:
     with pytest.raises(AssertionError, match="in task2: 10 lost, 0 gained of 10"):
         assert_no_regression(bad, good, by="type")
     wrong: Any = "kind"
-    with pytest.raises(UserError, match="by is 'kind', not 'task' or 'type'"):
+    with pytest.raises(UserError, match="by='kind': use 'task' or 'type'"):
         assert_no_regression(good, bad, by=wrong)

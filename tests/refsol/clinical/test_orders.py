@@ -60,18 +60,22 @@ def test_an_order_that_cannot_be_is_an_error(make: Any, words: str) -> None:
         checked(lambda chart: order(make()))
 
 
-def drug_order(value: Any, rate: Json | None = None, **more: Any) -> Json:
-    dosage = {"doseAndRate": [{"doseQuantity": {"value": value, "unit": "mg"}, **(rate or {})}], **more}
+def drug_order(value: Any, rate: Json | None = None, unit: str = "mg", **more: Any) -> Json:
+    dosage = {"doseAndRate": [{"doseQuantity": {"value": value, "unit": unit}, **(rate or {})}], **more}
     own: Json = {"status": "active", "intent": "order", "medicationCodeableConcept": concept("3407", RXNORM)}
     return resource("MedicationRequest", **own, dosageInstruction=[dosage])
 
 
-def hours(value: float) -> Json:
-    return {"rateQuantity": {"value": value, "unit": "h"}}
+def hours(value: float, unit: str = "h") -> Json:
+    return {"rateQuantity": {"value": value, "unit": unit}}
 
 
-def hourly(value: float) -> Json:
-    return {"rateQuantity": {"value": value, "unit": "mg/h"}}
+def hourly(value: float, unit: str = "mg/h") -> Json:
+    return {"rateQuantity": {"value": value, "unit": unit}}
+
+
+def ratio(dose: float, of: str, **length: Any) -> Json:
+    return {"rateRatio": {"numerator": {"value": dose, "unit": of}, "denominator": length}}
 
 
 def service(**more: Any) -> Json:
@@ -101,6 +105,29 @@ ARGUMENTS: list[tuple[Order, list[Json], list[Json]]] = [
         medication(DIGOXIN, Near(20, 2), "mg", over=2),
         [drug_order(22, hourly(11)), drug_order(18, hourly(9))],
         [drug_order(22, hourly(11.1))],
+    ),
+    (
+        medication(DIGOXIN, 20, "mg"),
+        [drug_order(0.02, unit="g"), drug_order(20000, unit="mcg"), drug_order(20, unit="MG")],
+        [drug_order(20, unit="g"), drug_order(20, unit="mL"), drug_order(20, unit=""), drug_order(1e308, unit="kg")],
+    ),
+    (
+        medication(DIGOXIN, 20, "mg", over=2),
+        [
+            drug_order(20, hours(120, "min")),
+            drug_order(20, hourly(0.01, "g/hr")),
+            drug_order(20, hourly(10, "mg per hour")),
+            drug_order(20, ratio(20, "mg", value=2, unit="h")),
+            drug_order(20, ratio(10, "mg", unit="hour")),
+            drug_order(20, ratio(20, "mg", value=120, unit="min")),
+        ],
+        [
+            drug_order(20, hours(2, "min")),
+            drug_order(20, hourly(10, "g/h")),
+            drug_order(20, ratio(20, "mg", value=1, unit="h")),
+            drug_order(20, ratio(20, "mg", value=0, unit="h")),
+            drug_order(20, ratio(20, "mg", value=2, unit="mg")),
+        ],
     ),
     (
         medication(DIGOXIN, 20, "mg", route=OneOf("IV", "oral")),

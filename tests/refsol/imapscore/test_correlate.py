@@ -11,8 +11,8 @@ import sacrebleu
 
 from refsol.errors import InputError
 from refsol.imapscore.correlate import Coefficient, Table, coefficients, compare, correlate, rows
-from refsol.imapscore.imap import Imap, Pair
-from refsol.imapscore.metrics import BASELINES, Baselines, Scored, available, join, table
+from refsol.imapscore.imap import Imap, TermValue
+from refsol.imapscore.metrics import BASELINES, BaselineScores, Scored, available, join, table
 from refsol.imapscore.records import RatedAnswer, Recording
 from refsol.imapscore.score import ImapScore, Status, score
 
@@ -115,7 +115,7 @@ CHINESE = ("考虑急性咽炎,多喝水。", "可能是咽炎,建议多喝水")
 
 
 def test_baselines_are_the_packages_own_figures() -> None:
-    found = Baselines().scores(*ENGLISH)
+    found = BaselineScores().scores(*ENGLISH)
     from rouge_score.rouge_scorer import RougeScorer  # imports scipy
 
     rouge = RougeScorer(["rouge1", "rouge2", "rougeL"]).score(*ENGLISH)
@@ -127,11 +127,11 @@ def test_baselines_are_the_packages_own_figures() -> None:
 
 
 def test_chinese_is_split_by_characters() -> None:
-    found = Baselines().scores(*CHINESE)
+    found = BaselineScores().scores(*CHINESE)
     # 9 characters in the label, 10 in the response, 5 of them shared: 咽 炎 多 喝 水.
     assert found["rouge-1"] == pytest.approx(100 * 2 * 5 / 19)
     assert found["bleu"] == sacrebleu.sentence_bleu(CHINESE[1], [CHINESE[0]], tokenize="zh").score
-    assert Baselines().scores("青霉素 500mg", "青霉素 500MG")["rouge-l"] == 100
+    assert BaselineScores().scores("青霉素 500mg", "青霉素 500MG")["rouge-l"] == 100
 
 
 WORDS = [
@@ -159,7 +159,7 @@ def made_up(generator: random.Random) -> str:
 
 
 def test_rouge_by_words_is_that_of_rouge_chinese() -> None:
-    generator, baselines, reference = random.Random(7), Baselines("jieba"), rouge_chinese.Rouge()
+    generator, baselines, reference = random.Random(7), BaselineScores("jieba"), rouge_chinese.Rouge()
     for _ in range(250):
         label, response = "咽炎" + made_up(generator), "发热" + made_up(generator)
         words = [" ".join(jieba.cut(text)) for text in (response, label)]
@@ -170,18 +170,18 @@ def test_rouge_by_words_is_that_of_rouge_chinese() -> None:
 
 
 def test_rouge_by_words_leaves_other_texts_alone() -> None:
-    assert Baselines("jieba").scores(*ENGLISH) == Baselines().scores(*ENGLISH)
-    assert Baselines("jieba").scores("咽炎", "")["rouge-l"] == 0
+    assert BaselineScores("jieba").scores(*ENGLISH) == BaselineScores().scores(*ENGLISH)
+    assert BaselineScores("jieba").scores("咽炎", "")["rouge-l"] == 0
 
 
 def test_empty_texts_score_zero() -> None:
-    assert set(Baselines().scores("x", "").values()) == {0.0}
+    assert set(BaselineScores().scores("x", "").values()) == {0.0}
 
 
 def scored(number: int, failure: str | None = None, **human: float) -> Scored:
     item = RatedAnswer(str(number), "q", f"label {number}", f"response {number}", human or {"accuracy": number} | _REST)
-    label = Imap(inform=(Pair("t", f"v{number}"),))
-    response = Imap() if number == 0 else Imap(inform=(Pair("t", f"v{number % 2}"),))
+    label = Imap(inform=(TermValue("t", f"v{number}"),))
+    response = Imap() if number == 0 else Imap(inform=(TermValue("t", f"v{number % 2}"),))
     if failure:
         return Scored(
             item,

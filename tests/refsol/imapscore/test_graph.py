@@ -11,7 +11,7 @@ from rapidfuzz import fuzz
 
 from refsol.errors import InputError
 from refsol.imapscore.graph import Entity, EntityGraph, Linker, differ
-from refsol.imapscore.imap import Imap, Pair
+from refsol.imapscore.imap import Imap, TermValue
 from refsol.imapscore.ontologies import load_graph
 from refsol.imapscore.relations import Graph, Recorded, Relation, RelationFinder, ValuePair, find_relations
 
@@ -277,7 +277,7 @@ def test_a_chain_goes_on_where_the_graph_is_silent(bundled: Graph) -> None:
 
     def related(one: str, other: str) -> Relation | None:
         pair = ValuePair("t", one, other)
-        label, response = Imap(inform=(Pair("t", one),)), Imap(inform=(Pair("t", other),))
+        label, response = Imap(inform=(TermValue("t", one),)), Imap(inform=(TermValue("t", other),))
         return find_relations(label, response, [bundled, recorded]).get(pair)
 
     assert related("penicillin", "antibiotics") is Relation.BELONGING

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refsol.errors import InputError
-from refsol.imapscore.imap import Imap, Pair, normal, parse, serialise, tidy
+from refsol.imapscore.imap import Imap, TermValue, normal, parse, serialise, tidy
 
 
 def pairs(text: str, *terms: str) -> list[tuple[str, str]]:
@@ -16,7 +16,9 @@ def test_three_components() -> None:
     text = "Query-disease-?\nConstraint-age-28\nInform-diagnosis-oral stomatitis with pharyngitis"
     parsed = parse(text, ["diagnosis"])
     assert parsed.imap == Imap(
-        (Pair("disease", "?"),), (Pair("age", "28"),), (Pair("diagnosis", "oral stomatitis with pharyngitis"),)
+        (TermValue("disease", "?"),),
+        (TermValue("age", "28"),),
+        (TermValue("diagnosis", "oral stomatitis with pharyngitis"),),
     )
     assert parsed.warnings == ()
     assert serialise(parsed.imap, ["diagnosis"]) == text
@@ -53,7 +55,7 @@ def test_three_components() -> None:
 )
 def test_one_pair_in_many_hands(line: str) -> None:
     parsed = parse(line, ["diagnosis"])
-    assert parsed.imap == Imap(inform=(Pair("diagnosis", "flu"),))
+    assert parsed.imap == Imap(inform=(TermValue("diagnosis", "flu"),))
     assert parsed.warnings == ()
 
 
@@ -101,7 +103,7 @@ def test_query_terms(line: str, term: str, warnings: int) -> None:
 
 def test_constraints_split_at_the_first_hyphen() -> None:
     parsed = parse("Constraint-blood type-Rh-\nConstraint-dose-5-10 mg\nConstraint-male")
-    assert parsed.imap.constraint == (Pair("blood type", "Rh-"), Pair("dose", "5-10 mg"))
+    assert parsed.imap.constraint == (TermValue("blood type", "Rh-"), TermValue("dose", "5-10 mg"))
     assert len(parsed.warnings) == 1
 
 
@@ -116,13 +118,13 @@ def test_the_longest_query_term_that_fits_is_the_term() -> None:
 
 def test_a_term_must_end_at_a_separator() -> None:
     parsed = parse("Inform-diagnosis code-J10-1", ["diagnosis"])
-    assert parsed.imap.inform == (Pair("diagnosis code", "J10-1"),)
+    assert parsed.imap.inform == (TermValue("diagnosis code", "J10-1"),)
     assert len(parsed.warnings) == 1
 
 
 def test_without_a_hyphen_the_only_query_term_is_used() -> None:
     parsed = parse("Inform-flu", ["diagnosis"])
-    assert parsed.imap.inform == (Pair("diagnosis", "flu"),)
+    assert parsed.imap.inform == (TermValue("diagnosis", "flu"),)
     assert len(parsed.warnings) == 1
     for terms in ([], ["diagnosis", "treatment"]):
         dropped = parse("Inform-flu", terms)
@@ -140,7 +142,7 @@ def test_absent_values_are_no_pairs(component: str, value: str) -> None:
 def test_inform_none() -> None:
     assert parse("Inform-None", ["diagnosis"]).imap == Imap(explicit_none=True)
     assert parse("Inform: 无").imap.explicit_none
-    assert parse("Inform-None\nInform-diagnosis-flu").imap == Imap(inform=(Pair("diagnosis", "flu"),))
+    assert parse("Inform-None\nInform-diagnosis-flu").imap == Imap(inform=(TermValue("diagnosis", "flu"),))
     assert serialise(Imap(explicit_none=True)) == "Inform-None"
     assert not parse("").imap.explicit_none
     assert parse("Inform-diagnosis-None\nInform-treatment-无", ["diagnosis", "treatment"]) == parse("Inform-None")
@@ -155,7 +157,7 @@ def test_values_are_compared_normalised_and_merged() -> None:
 
 def test_asterisks_and_signs_inside_values_stay() -> None:
     assert pairs("Inform-gene-HLA-B*27 and HLA-B*57", "gene") == [("gene", "HLA-B*27 and HLA-B*57")]
-    negative = Imap(inform=(Pair("base excess", "-5"),))
+    negative = Imap(inform=(TermValue("base excess", "-5"),))
     assert parse(serialise(negative), ["base excess"]).imap == negative
 
 
@@ -167,14 +169,14 @@ def test_every_warning_names_its_line() -> None:
 @pytest.mark.parametrize(
     "pair_lists",
     [
-        {"query": (Pair("disease", "flu"),)},
-        {"query": (Pair("", "?"),)},
-        {"constraint": (Pair("age", ""),)},
-        {"inform": (Pair("diagnosis", "None"),)},
-        {"inform": (Pair("-", "flu"),)},
+        {"query": (TermValue("disease", "flu"),)},
+        {"query": (TermValue("", "?"),)},
+        {"constraint": (TermValue("age", ""),)},
+        {"inform": (TermValue("diagnosis", "None"),)},
+        {"inform": (TermValue("-", "flu"),)},
     ],
 )
-def test_an_imap_refuses_what_its_text_cannot_hold(pair_lists: dict[str, tuple[Pair, ...]]) -> None:
+def test_an_imap_refuses_what_its_text_cannot_hold(pair_lists: dict[str, tuple[TermValue, ...]]) -> None:
     with pytest.raises(InputError):
         Imap(**pair_lists)
 
@@ -187,19 +189,26 @@ def imaps(draw: st.DrawFn) -> tuple[Imap, list[str]]:
     """An imap of the text form's domain, and the Query terms it is read with."""
 
     def known(term: str) -> bool:
-        return bool(normal(Pair(term, "?").term)) and normal(term) not in ("none", "n/a", "无", "没有", "?", "[value]")
+        return bool(normal(TermValue(term, "?").term)) and normal(term) not in (
+            "none",
+            "n/a",
+            "无",
+            "没有",
+            "?",
+            "[value]",
+        )
 
     terms = draw(st.lists(_TEXT.map(tidy).filter(known).filter(lambda t: "-?" not in t.replace(" ", "")), max_size=4))
     plain = _TEXT.filter(known).filter(lambda term: "-" not in tidy(term))
-    kept = st.builds(Pair, st.sampled_from(terms) | plain if terms else plain, _TEXT)
+    kept = st.builds(TermValue, st.sampled_from(terms) | plain if terms else plain, _TEXT)
     informs = draw(st.lists(kept.filter(_has_value), max_size=4))
-    constraints = draw(st.lists(st.builds(Pair, plain, _TEXT).filter(_has_value), max_size=3))
-    queries = tuple(Pair(term, "?") for term in terms)
+    constraints = draw(st.lists(st.builds(TermValue, plain, _TEXT).filter(_has_value), max_size=3))
+    queries = tuple(TermValue(term, "?") for term in terms)
     imap = Imap(queries, tuple(constraints), tuple(informs), explicit_none=draw(st.booleans()))
     return imap, terms
 
 
-def _has_value(pair: Pair) -> bool:
+def _has_value(pair: TermValue) -> bool:
     return pair.key[1] not in ("none", "n/a", "无", "没有", "?", "[value]", "")
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from refsol.imapscore.imap import Imap, Pair
+from refsol.imapscore.imap import Imap, TermValue
 from refsol.imapscore.score import AskedLabel, majority_scores
 
 
 def item(id_: str, *pairs: tuple[str, str], terms: tuple[str, ...] = ("test", "diet")) -> AskedLabel:
-    return AskedLabel(id_, terms, Imap(inform=tuple(Pair(*pair) for pair in pairs)))
+    return AskedLabel(id_, terms, Imap(inform=tuple(TermValue(*pair) for pair in pairs)))
 
 
 def test_the_most_frequent_value_of_the_other_labels_is_the_response() -> None:

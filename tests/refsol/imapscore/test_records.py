@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from refsol.errors import InputError
-from refsol.imapscore.imap import Imap, Pair
+from refsol.imapscore.imap import Imap, TermValue
 from refsol.imapscore.records import RatedAnswer, Recording, read_items, read_recordings, recording_row
 from refsol.imapscore.relations import Relation, ValuePair
 
@@ -110,9 +110,9 @@ def test_recordings_are_read_as_written(tmp_path: Path) -> None:
     recording = Recording(
         "7",
         "abc",
-        Imap((Pair("follow-up", "?"),), (Pair("age", "28"),)),
-        Imap(inform=(Pair("follow-up", "in 2-3 weeks"),)),
-        Imap(inform=(Pair("follow-up", "soon"), Pair("advice", "rest"))),
+        Imap((TermValue("follow-up", "?"),), (TermValue("age", "28"),)),
+        Imap(inform=(TermValue("follow-up", "in 2-3 weeks"),)),
+        Imap(inform=(TermValue("follow-up", "soon"), TermValue("advice", "rest"))),
         {ValuePair("follow-up", "in 2-3 weeks", "soon"): Relation.BELONGING},
         scores={"g-eval": 3.5},
         warnings=("relations: unknown number 9",),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refsol.imapscore.imap import Imap, Pair
+from refsol.imapscore.imap import Imap, TermValue
 from refsol.imapscore.records import Recording
 from refsol.imapscore.relations import Recorded, Relation, ValuePair, find_relations
 from refsol.imapscore.score import Normalize, Penalty, Status, score, score_recordings
@@ -17,7 +17,7 @@ Related = dict[tuple[str, str, str], str]
 
 
 def imap(values: Values) -> Imap:
-    return Imap(inform=tuple(Pair(term, value) for term, listed in values.items() for value in listed))
+    return Imap(inform=tuple(TermValue(term, value) for term, listed in values.items() for value in listed))
 
 
 def relations(related: Related) -> dict[ValuePair, Relation]:
@@ -234,7 +234,7 @@ def test_votes_on_imaps() -> None:
     assert agreed_imap([none, cold, none], 2, "inform") == none
     assert agreed_imap([flu], 2, "inform") is None
     assert agreed_imap([], 2, "inform") is None
-    constrained = Imap(constraint=(Pair("age", "28"),))
+    constrained = Imap(constraint=(TermValue("age", "28"),))
     assert agreed_imap([constrained, constrained], 3, "query") is None
 
 

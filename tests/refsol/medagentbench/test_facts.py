@@ -8,17 +8,13 @@ from typing import Any
 
 import pytest
 
-from refsol.errors import FactsError, InputError
+from refsol.errors import FactsError
 from refsol.medagentbench import (
-    KeyEhr,
     NdjsonEhr,
     SearchEhr,
-    build_key,
     grade_item,
-    read_key,
-    write_key,
 )
-from tests.refsol.medagentbench.items import MRN, MadeUpEhr, lab
+from tests.refsol.medagentbench.items import MRN
 
 PATIENT = {"resourceType": "Patient", "id": "1", "identifier": [{"value": MRN}], "birthDate": "1963-11-13"}
 
@@ -141,72 +137,3 @@ def test_a_server_that_does_not_answer_is_not_asked_again() -> None:
         with pytest.raises(FactsError, match=r"http://fhir\.test/Patient.*: no answer: refused"):
             facts.search("Patient", identifier=MRN)
     assert calls == 1
-
-
-def test_a_key_gives_the_verdicts_of_the_ehr_it_was_built_from(
-    tmp_path: Path,
-    vector_cases: list[dict[str, Any]],
-    vector_tasks: dict[str, dict[str, Any]],
-    vector_ehr: NdjsonEhr,
-) -> None:
-    path = tmp_path / "key.json"
-    built = build_key(list(vector_tasks.values()), vector_ehr)
-    write_key(path, built)
-    assert read_key(path) == built
-    ehr = KeyEhr(path)
-    for case in vector_cases:
-        task = vector_tasks[case["task_id"]]
-        for rules in ("official", "fair"):
-            verdicts = [
-                grade_item(task, case["answer"], case["post_history"], source, rules=rules)
-                for source in (vector_ehr, ehr)
-            ]
-            assert verdicts[0] == verdicts[1], case["case"]
-
-
-def test_a_key_keeps_only_what_can_decide(tmp_path: Path) -> None:
-    old, recent, later = "2020-01-01T00:00:00Z", "2023-11-13T00:00:00Z", "2023-12-01T00:00:00Z"
-    ehr = lab("GLU", (old, 1), ("2019-01-01T00:00:00Z", 2), (recent, 3), (later, 4))
-    task = {"id": "task7_1", "eval_MRN": MRN}
-    assert build_key([task], ehr).readings[f"{MRN} GLU"] == [(recent, 3), (later, 4)]
-    unreadable = lab("GLU", (old, 1), (None, 2))
-    assert len(build_key([task], unreadable).readings[f"{MRN} GLU"]) == 2
-
-
-def test_what_a_key_does_not_hold_is_a_facts_error(tmp_path: Path) -> None:
-    path = tmp_path / "key.json"
-    task = {"id": "task2_1", "eval_MRN": "S0"}
-    write_key(path, build_key([task], MadeUpEhr()))
-    ehr = KeyEhr(path)
-    assert list(ehr.search("Patient", identifier="S0")) == []
-    with pytest.raises(FactsError, match=f"does not have the patient {MRN}"):
-        ehr.search("Patient", identifier=MRN)
-    with pytest.raises(FactsError, match="does not have the readings of MG of S0"):
-        ehr.search("Observation", patient="S0", code="MG")
-    ehr.check([task])
-    with pytest.raises(InputError, match="answer key of another task set"):
-        ehr.check([{"id": "task2_1", "eval_MRN": MRN}])
-
-
-def test_a_key_is_not_built_from_an_ehr_that_is_away() -> None:
-    with pytest.raises(FactsError, match="no answer"):
-        build_key([{"id": "task2_1", "eval_MRN": MRN}], MadeUpEhr(away=True))
-    with pytest.raises(FactsError, match="no answer"):
-        build_key([{"id": "task4_1", "eval_MRN": MRN}], MadeUpEhr(away=True))
-
-
-@pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"tasks": 1, "patients": {}, "readings": {}}', "[" * 100_000, '{"a": 1}']
-)
-def test_a_file_that_is_no_key_is_said(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "key.json"
-    path.write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=r"key\.json:1: .*an answer key is expected$"):
-        KeyEhr(path)
-
-
-def test_a_missing_key_and_an_unwritable_one_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
-        KeyEhr(tmp_path / "none.json")
-    with pytest.raises(InputError, match="cannot be written"):
-        write_key(tmp_path / "no" / "key.json", build_key([], MadeUpEhr()))

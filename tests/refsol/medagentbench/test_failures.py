@@ -28,7 +28,7 @@ from tests.refsol.medagentbench.items import MRN, MadeUpEhr, grade, graded, lab,
 from tests.refsol.medagentbench.test_official import REAL
 from tests.shared_data import DATA, SHARED, need, read_xz
 
-AT = "2023-11-13T05:12:00+00:00"
+AT, SHOWN = "2023-11-13T05:12:00+00:00", "2023-11-13 05:12"
 MG = lab("MG", (AT, 1.8))
 LABELS = json.loads((DATA / "medagentbench" / "real_kinds.json").read_text(encoding="utf-8"))["items"]
 
@@ -53,7 +53,7 @@ def fail(
 
 READ = said(f"GET http://x/Observation?patient={MRN}&code=MG", observation("MG", AT, 1.8), "FINISH([])")
 NOT_READ = said("FINISH([])")
-SENTENCE = f"last magnesium 1.8 mg/dL at {AT}, 5 h before now"
+SENTENCE = f"last magnesium 1.8 mg/dL at {SHOWN}, 5 h before now"
 
 
 def test_what_is_right_has_no_failure() -> None:
@@ -91,6 +91,13 @@ def test_data_that_allows_no_answer() -> None:
         ("round_limit", "GET http://x", "round-limit"),
         ("context_limit", "GET http://x", "context-limit"),
         ("agent_error", "GET http://x", "agent-error"),
+        ("cut", "FINISH([1.8", "cut-reply"),
+        ("cut", "The answer is", "cut-reply"),
+        ("empty", "", "empty-reply"),
+        ("only_thought", "<think>a", "only-thought"),
+        ("time_limit", "GET http://x", "time-limit"),
+        ("token_limit", "GET http://x", "token-limit"),
+        ("cost_limit", "GET http://x", "cost-limit"),
         ("completed", "GET http://x", "unfinished"),
     ],
 )
@@ -110,12 +117,12 @@ def test_without_a_status_an_answer_that_is_missing_is_unfinished() -> None:
 @pytest.mark.parametrize(
     ("kind", "facts", "seen", "what"),
     [
-        ("task4", MG, NOT_READ, "the MG of 2023-11-13T05:12:00+00:00"),
-        ("task4", MG, said("GET http://x/Observation?code=K", observation("K", AT, 4), ""), "the MG of 2023"),
-        ("task5", MG, said("GET http://x/Observation?code=MG", "{}", "FINISH([])"), "the MG of 2023"),
+        ("task4", MG, NOT_READ, "the magnesium of 2023-11-13 05:12"),
+        ("task4", MG, said("GET http://x/Observation?code=K", observation("K", AT, 4), ""), "the magnesium of 2023"),
+        ("task5", MG, said("GET http://x/Observation?code=MG", "{}", "FINISH([])"), "the magnesium of 2023"),
         ("task2", MadeUpEhr(), NOT_READ, "the birth date"),
-        ("task6", lab("GLU", (AT, 1), (AT, 2)), NOT_READ, "the GLU of 2023-11-13T05:12:00+00:00 (and 1 more of 2)"),
-        ("task7", MadeUpEhr(), NOT_READ, "the GLU of the patient"),
+        ("task6", lab("GLU", (AT, 1), (AT, 2)), NOT_READ, "the glucose of 2023-11-13 05:12 (and 1 more of 2)"),
+        ("task7", MadeUpEhr(), NOT_READ, "the glucose of the patient"),
         ("task1", MadeUpEhr(), NOT_READ, "the patient"),
     ],
 )
@@ -269,7 +276,7 @@ def test_a_reading_missed_names_the_order_that_was_not_due() -> None:
     assert failure is not None
     assert failure.kind == "reading-missed"
     assert failure.reason.startswith(
-        f"never read the MG of {AT}, and sent a POST (MedicationRequest 0338-1715-40), which was not due; "
+        f"never read the magnesium of {SHOWN}, and sent a POST (MedicationRequest 0338-1715-40), which was not due; "
         "last magnesium 2.0"
     )
     not_due = fail("task5", "[]", post(order), lab("MG", (AT, 2.0)))

@@ -27,10 +27,10 @@ def test_every_vector_has_the_official_verdict(
     assert disagreements(vector_cases, vector_tasks, vector_ehr) == []
 
 
-def test_what_is_right_officially_is_right_in_fair(
+def test_no_vector_that_is_right_officially_is_wrong_in_fair(
     vector_cases: list[dict[str, Any]], vector_tasks: dict[str, dict[str, Any]], vector_ehr: NdjsonEhr
 ) -> None:
-    lost = [
+    lost = [  # the kinds that are: test_meaning.py
         case["case"]
         for case in vector_cases
         if case["verdict"]

@@ -1,4 +1,4 @@
-"""The charts of a task set: saved without loss, and whether the cut-off can be applied to them."""
+"""The charts of a task set: recorded without loss, and whether the cut-off can be applied to them."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ from typing import Any
 
 import pytest
 
+from refsol.clinical.recorded import RecordedSource, recorded
 from refsol.errors import FactsError
-from refsol.psb300 import Resources, RuleName, StoredFacts, baselines, grade_item, save, stored
+from refsol.psb300 import PUBLISHED, Resources, RuleName, baselines, grade_item, stored
+from refsol.psb300.twins import case_of
 from tests.refsol.psb300.charts import CLOCK, MRN, procedure, reading, rows, task, verdict_of
 
 CUT_OFF = datetime(2025, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("rules", ["official", "fair"])
-def test_saved_charts_give_every_recorded_item_the_same_verdict_and_reason(rules: RuleName) -> None:
+@pytest.mark.parametrize("complete", [True, False])
+def test_recorded_charts_give_every_item_of_the_vectors_the_same_verdict_and_reason(
+    rules: RuleName, complete: bool
+) -> None:
     for row in rows("vectors"):
-        saved = StoredFacts(save([row["task"]], Resources(row["ehr"])))
         clock = datetime.fromisoformat(row["clock"])
-        again = grade_item(row["task"], row["history"], row["result"], saved, clock=clock, rules=rules)
+        case = case_of(row["task"], clock, PUBLISHED)
+        results = recorded([(case, ())], Resources(row["ehr"]), complete=complete, whole=False)
+        source = RecordedSource(results, FactsError)
+        again = grade_item(row["task"], row["history"], row["result"], source, clock=clock, rules=rules)
         assert again == verdict_of(row, rules), row["case"]
-
-
-def test_a_search_that_was_not_saved_is_an_error() -> None:
-    with pytest.raises(FactsError, match="do not contain the search for Procedure of patient S7654321"):
-        StoredFacts(save([task(9)], Resources([]))).search("Procedure", patient="S7654321", code="90686")
 
 
 def late(resource: dict[str, Any]) -> dict[str, Any]:

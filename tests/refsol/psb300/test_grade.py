@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refsol.clinical.known import Missed
 from refsol.errors import InputError
 from refsol.history import read_messages
-from refsol.psb300 import TYPES, Constants, Resources, SearchEhr, failure_of, grade_item, stated_now
+from refsol.psb300 import TYPES, Resources, RuleConstants, SearchEhr, failure_of, grade_item, stated_now
 from tests.refsol.psb300.charts import (
     CLOCK,
     FINISH,
@@ -59,7 +60,7 @@ def test_a_damaged_time_in_a_context_leaves_the_default_now() -> None:
     chart = Resources([procedure("90686", 10)])
     damaged = task(9, context="It's 2023-08-15:00:00+00:00 now.")
     assert grade_item(damaged, [FINISH], "[]", chart, clock=CLOCK).correct is True
-    later = Constants(default_now=NOW + timedelta(days=500))
+    later = RuleConstants(default_now=NOW + timedelta(days=500))
     assert grade_item(damaged, [FINISH], "[]", chart, clock=CLOCK, constants=later).correct is False
 
 
@@ -73,7 +74,7 @@ def test_task1_goes_by_the_clock_in_official_and_by_the_context_in_fair() -> Non
 def test_without_a_cut_off_everything_counts() -> None:
     loaded_today = {**procedure("90686", 10), "meta": {"lastUpdated": "2026-01-01T00:00:00Z"}}
     assert grade(9, [loaded_today], [FINISH]).correct is False
-    assert grade(9, [loaded_today], [FINISH], constants=Constants(cut_off=None)).correct is True
+    assert grade(9, [loaded_today], [FINISH], constants=RuleConstants(cut_off=None)).correct is True
 
 
 @pytest.mark.parametrize(
@@ -107,8 +108,7 @@ def test_because_names_what_decides() -> None:
     verdict = grade(9, [procedure("90686", 400)], [FINISH])
     assert verdict.because is not None
     sentence = (
-        "last influenza vaccine at 2022-10-03T22:47:00+00:00, 400 days before now; older than 365 days → order "
-        "influenza vaccine"
+        "last influenza vaccine at 2022-10-03 22:47, 400 days before now; older than 365 days → order influenza vaccine"
     )
     assert verdict.because.sentence == sentence
     assert [(fact.name, fact.time) for fact in verdict.because.facts] == [("Procedure/1", "2022-10-03T22:47:00+00:00")]
@@ -138,10 +138,12 @@ def test_a_wrong_item_has_a_kind(kind: int, chart: Any, history: Any, result: An
 
 def test_what_was_not_read_comes_before_a_wrong_order() -> None:
     verdict = grade(9, [procedure("90686", 400)], [FINISH])
-    failure = failure_of(verdict, "[]", "completed", read_messages([FINISH]))
-    assert failure is not None
-    assert failure.kind == "reading-missed"
-    assert failure.reason.startswith("never read Procedure/1: last influenza vaccine")
+    for page, kind in ((False, "reading-missed"), (True, "page-not-opened")):
+        unread = Missed("never read Procedure/1", page)
+        failure = failure_of(verdict, "[]", "completed", read_messages([FINISH]), unread)
+        assert failure is not None
+        assert failure.kind == kind
+        assert failure.reason.startswith("never read Procedure/1: last influenza vaccine")
 
 
 def test_a_right_item_has_no_failure() -> None:

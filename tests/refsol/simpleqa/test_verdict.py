@@ -101,6 +101,24 @@ def test_any_reply_is_read(reply: str, rule: Rule) -> None:
         assert label in {"A", "B", "C"}
 
 
+@pytest.mark.parametrize(
+    ("reply", "label"),
+    [
+        ("B: INCORRECT", "incorrect"),
+        ("(A) Correct.", "correct"),
+        ("**C** – NOT_ATTEMPTED", "not_attempted"),
+        ("INCORRECT (B)", "incorrect"),
+        ('{"evaluation": "C: not attempted"}', "not_attempted"),
+        ("Grade: B. Incorrect", "incorrect"),
+        ("A: INCORRECT", None),
+        ('{"evaluation": "A: INCORRECT"}', None),
+        ("B: INCORRECT, or A: CORRECT", None),
+    ],
+)
+def test_a_letter_with_its_own_word_is_that_label(reply: str, label: str | None) -> None:
+    assert read_verdict(reply) == label
+
+
 @given(st.sampled_from(LABELS), st.text(), st.text())
 def test_a_reason_cannot_overrule_a_whole_object(label: str, before: str, after: str) -> None:
     reply = json.dumps({"before": before, "evaluation": label.upper(), "after": after}, ensure_ascii=False)

@@ -29,25 +29,27 @@ class Chart:
 
     def __init__(self, patient: str, shared: Mapping[str, list[Any]]) -> None:
         self.patient = patient
-        self.by_type: dict[str, list[Any]] = defaultdict(list, {name: list(some) for name, some in shared.items()})
+        self.by_type: dict[str, list[Any]] = defaultdict(
+            list, {name: list(resources) for name, resources in shared.items()}
+        )
         self._observations: dict[str, list[Any]] = defaultdict(list)
         self._entries: dict[str, list[dict[str, Any]]] = {}
 
-    def add(self, one: dict[str, Any]) -> None:
+    def add(self, resource: dict[str, Any]) -> None:
         """Add a resource of the patient."""
-        self.by_type[one["resourceType"]].append(one)
-        if one["resourceType"] == "Observation":
-            for key in _keys(one):
-                self._observations[key].append(one)
+        self.by_type[resource["resourceType"]].append(resource)
+        if resource["resourceType"] == "Observation":
+            for key in _keys(resource):
+                self._observations[key].append(resource)
 
     def resources(self, lookup: Lookup) -> list[Any]:
         """The resources that may contain entries for a lookup."""
         kind, names = lookup["kind"], lookup.get("names", ())
-        chosen = [one for name in ("Encounter", *_TYPES.get(kind, ())) for one in self.by_type[name]]
+        chosen = [resource for name in ("Encounter", *_TYPES.get(kind, ())) for resource in self.by_type[name]]
         if kind in CODED:
             narrow = names and kind != "microbiology"
             keys = {name.split("/")[0] for name in names} if narrow else {_GROUPS[kind]}
-            chosen += [one for key in keys for one in self._observations[key]]
+            chosen += [observation for key in keys for observation in self._observations[key]]
         return chosen
 
     def everything(self, kind: str) -> Sequence[dict[str, Any]]:
@@ -60,28 +62,30 @@ class Chart:
         return self._entries[kind]
 
 
-def _keys(one: dict[str, Any]) -> Sequence[str]:
+def _keys(observation: dict[str, Any]) -> Sequence[str]:
     """The code of an Observation, and its group."""
-    coding = one["code"]["coding"][0]
-    group = one["category"][0]["coding"][0]["code"] if coding["system"] == LOINC else "microbiology"
+    coding = observation["code"]["coding"][0]
+    group = observation["category"][0]["coding"][0]["code"] if coding["system"] == LOINC else "microbiology"
     return coding["code"], group
 
 
 def read_charts(lines: Iterable[str]) -> list[Chart]:
     """Read the charts from a hospital's lines. Each line is a resource as compact JSON that begins with its type."""
     shared: dict[str, list[Any]] = defaultdict(list)
-    own: dict[str, list[Any]] = defaultdict(list)
+    by_patient: dict[str, list[Any]] = defaultdict(list)
     for line in lines:
         kind = line[17 : line.index('"', 17)]  # after {"resourceType":"
         if kind in _SHARED:
             shared[kind].append(json.loads(line))
         elif kind in _OWN:
-            one = json.loads(line)
-            own[one["id"] if kind == "Patient" else one["subject"]["reference"].partition("/")[2]].append(one)
+            resource = json.loads(line)
+            by_patient[
+                resource["id"] if kind == "Patient" else resource["subject"]["reference"].partition("/")[2]
+            ].append(resource)
     charts = []
-    for patient, resources in own.items():
+    for patient, resources in by_patient.items():
         chart = Chart(patient, shared)
-        for one in resources:
-            chart.add(one)
+        for resource in resources:
+            chart.add(resource)
         charts.append(chart)
     return charts

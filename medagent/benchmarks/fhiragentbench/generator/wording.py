@@ -96,7 +96,7 @@ class Template(BaseModel):
 @cache
 def templates() -> tuple[Template, ...]:
     """All templates, in the order of their file."""
-    return tuple(Template.model_validate(one) for one in _words()["templates"])
+    return tuple(Template.model_validate(template) for template in _words()["templates"])
 
 
 def coded_names(kind: str) -> Mapping[str, str]:

@@ -10,11 +10,12 @@ import asyncio
 from collections import deque
 from typing import Any
 
-from medagent.agents.base import Agent, AgentContext, Move, counted
+from medagent.agents.base import Agent, AgentContext, Move, counted, model_move
 from medagent.benchmarks.fhiragentbench.strategies.plan import TURNS, Strategy
 from medagent.benchmarks.fhiragentbench.strategies.tokens import InputCount
 from medagent.engine.rows import Spent
-from medagent.models.base import ChatModel, Completion, MadeCall, Message, ToolCall
+from medagent.models.base import ChatModel, Completion, Message, ToolCall
+from medagent.models.calls import excess, made_call, within_limits
 from refsol.fhiragentbench.answers import OUT_OF_TURNS, OVER_CAP
 
 FINAL = "the final answer is:"
@@ -27,7 +28,10 @@ class StrategyAgent(Agent):
 
     def __init__(self, model: ChatModel, strategy: Strategy, system: str, cap: int | None) -> None:
         super().__init__(AgentContext(model))
-        self._model, self._strategy, self._system, self._cap = model, strategy, system, cap
+        self._model = model
+        self._strategy = strategy
+        self._system = system
+        self._cap = cap
 
     def start(self, task: Any, *, key: str, seed: int | None) -> _StrategyPolicy:
         return _StrategyPolicy(self._model, self._strategy, self._system, self._cap, key, seed)
@@ -37,7 +41,11 @@ class _StrategyPolicy:
     def __init__(
         self, model: ChatModel, strategy: Strategy, system: str, cap: int | None, key: str, seed: int | None
     ) -> None:
-        self._model, self._strategy, self._cap, self._key, self._seed = model, strategy, cap, key, seed
+        self._model = model
+        self._strategy = strategy
+        self._cap = cap
+        self._key = key
+        self._seed = seed
         self._messages = [Message("system", system)] if system else []
         self._input = InputCount()
         self._waiting: deque[ToolCall] = deque()
@@ -55,11 +63,12 @@ class _StrategyPolicy:
             end = await self._call()
             if end is not None:
                 return end
-        self._open = call = self._waiting.popleft()
+        called = self._waiting.popleft()
+        self._open = call = within_limits(called)
         if sentence := self._strategy.unknown(self._turn, call.name):
             return self._end(sentence)
-        made = MadeCall(call.name, call.arguments, call.id, len(self.spent.each) - 1)
-        return Move(f"{call.name}({call.arguments})", self._reasoning, call=made)
+        made = made_call(called, len(self.spent.each) - 1)
+        return Move(made.written, self._reasoning, excess(made), call=made)
 
     async def _call(self) -> Move | None:
         """Call the model. Returns the last move of the episode, or None if the episode continues."""
@@ -82,6 +91,9 @@ class _StrategyPolicy:
 
     def _after(self, completion: Completion, *, has_tools: bool) -> Move | None:
         """Handle a reply: queue its tool calls, or return the last move. None means to call the model again."""
+        move = model_move(completion)
+        if move.characters is not None:
+            return move
         if completion.tool_calls and has_tools:
             self._waiting.extend(completion.tool_calls)
             return None

@@ -27,7 +27,7 @@ TURNS = 30
 
 
 _FILE = Path(__file__).parents[1] / "prompts" / "strategy_tools.json"
-REQUEST, BY_ID, BY_PATIENT, PROGRAM, SEARCH = (Tool(**one) for one in json.loads(_FILE.read_text(encoding="utf-8")))
+REQUEST, BY_ID, BY_PATIENT, PROGRAM, SEARCH = (Tool(**tool) for tool in json.loads(_FILE.read_text(encoding="utf-8")))
 """The published tools. `SEARCH` is for the benchmark's own agents, and is offered to no model."""
 
 
@@ -55,14 +55,14 @@ class Strategy:
     def unknown(self, turn: int, name: str) -> str:
         """The text that ends an episode if an unexpected tool was called. Empty if the tool may be called."""
         names = self.expected or tuple(tool.name for tool in self.offered(turn))
-        listed = " or ".join(f"'{one}'" for one in names)
+        listed = " or ".join(f"'{name}'" for name in names)
         return "" if name in names else f"Expected {listed} tool call, but got '{name}'"
 
 
 _RESOURCE = (BY_PATIENT.name, BY_ID.name)
 STRATEGIES: Mapping[str, Strategy] = {
-    one.name: one
-    for one in (
+    strategy.name: strategy
+    for strategy in (
         Strategy("single_turn_request", (REQUEST,)),
         Strategy("single_turn_resource", (BY_PATIENT,), expected=_RESOURCE),
         Strategy("single_turn_code_resource", (BY_PATIENT,), code=True),

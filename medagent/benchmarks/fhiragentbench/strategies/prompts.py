@@ -62,7 +62,7 @@ def _system_text(path: Path) -> ast.JoinedStr:
     except (SyntaxError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: is not valid Python: {error}") from None
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and any(ast.unparse(one) == "self.system_msg" for one in node.targets):
+        if isinstance(node, ast.Assign) and any(ast.unparse(target) == "self.system_msg" for target in node.targets):
             for part in ast.walk(node.value):
                 if isinstance(part, ast.JoinedStr):
                     return part

@@ -40,7 +40,7 @@ Shows = Literal["resources", "counts"]
 Resources = dict[str, list[Any]]
 
 
-class ArgumentsError(Exception):
+class CallArgumentsError(Exception):
     """The arguments of a call cannot be parsed. The published agents fail on such calls."""
 
 
@@ -78,6 +78,12 @@ class StrategyActing:
         return StrategySession(task, ehr, words, rules, self, code)
 
 
+def _written_call(message: str) -> MadeCall | None:
+    """The call that an agent without a model writes as its message: `name(arguments)`."""
+    call = _CALL.fullmatch(message)
+    return MadeCall(call[1], call[2]) if call else None
+
+
 class StrategySession(Session):
     """An episode in which a published strategy acts."""
 
@@ -91,7 +97,8 @@ class StrategySession(Session):
         code: CodeWork | None,
     ) -> None:
         super().__init__(task, ehr, protocol, rules)
-        self._acting, self._code = acting, code
+        self._acting = acting
+        self._code = code
         self._shows: Shows = "resources" if acting.strategy and not acting.strategy.code else "counts"
         self._retrieved: Resources = {}
 
@@ -105,10 +112,10 @@ class StrategySession(Session):
         if message.startswith("FINISH("):
             self._outcome.answer = message[len("FINISH(") : -1]
             return self._end("completed")
-        match = _CALL.fullmatch(message)
+        made = call or _written_call(message)
         try:
-            reply = await self._called(match[1], match[2]) if match else None
-        except ArgumentsError as error:
+            reply = await self._called(made.name, made.arguments) if made else None
+        except CallArgumentsError as error:
             self._outcome.error = str(error)
             reply = None
         if reply is None:
@@ -118,19 +125,20 @@ class StrategySession(Session):
         return reply
 
     async def _called(self, name: str, text: str) -> str | None:
-        """Carry out a call and return the reply. None if the tool is unknown. Raises ArgumentsError."""
+        """Carry out a call and return the reply. None if the tool is unknown. Raises CallArgumentsError."""
         if name == PROGRAM.name:
             return await self._program(_arguments(PROGRAM, text)["code"])
         if name == REQUEST.name:
             return self._shown(await self._search(_arguments(REQUEST, text)["query_string"], request=True))
         if name == SEARCH.name:
             return self._shown(await self._search(_arguments(SEARCH, text)["query"]))
-        tool = next((one for one in (BY_PATIENT, BY_ID) if one.name == name), None)
+        tool = next((known_tool for known_tool in (BY_PATIENT, BY_ID) if known_tool.name == name), None)
         if tool is None:
             return None
         arguments = _arguments(tool, text)
-        kind, one = (arguments[parameter] for parameter in tool.parameters["required"])
-        query = f"{kind}?{'id' if tool is BY_ID else 'patient'}={one}" if one else kind
+        kind, name_or_id = (arguments[required] for required in tool.parameters["required"])
+        parameter = "id" if tool is BY_ID else "patient"
+        query = f"{kind}?{parameter}={name_or_id}" if name_or_id else kind
         return self._shown(await self._search(query), kind)
 
     def _shown(self, result: CallResult, kind: str = "") -> str:
@@ -145,7 +153,8 @@ class StrategySession(Session):
 
     async def _search(self, query: str, *, request: bool = False) -> CallResult:
         """Read all pages of a search, or the first page of a `request`. The ids are recorded."""
-        counted = query if "_count=" in query else f"{query}{'&' if '?' in query else '?'}_count={PAGE}"
+        separator = "&" if "?" in query else "?"
+        counted = query if "_count=" in query else f"{query}{separator}_count={PAGE}"
         result, sent = CallResult(), ""
         try:
             sent = handled(self._base.target(self._base.shown + counted), self._rules.handling or "strict")
@@ -190,14 +199,14 @@ class StrategySession(Session):
         else:
             document = json.loads(text)
             entries = resources_of(document) if document.get("resourceType") == "Bundle" else []
-            for one in entries:
+            for entry in entries:
                 if not whole:
-                    one.pop("text", None)
-                    one.pop("meta", None)
-                result.resources.setdefault(one["resourceType"], []).append(one)
+                    entry.pop("text", None)
+                    entry.pop("meta", None)
+                result.resources.setdefault(entry["resourceType"], []).append(entry)
             ids = ids_of(entries)
-        for kind, some in ids.items():
-            result.ids.setdefault(kind, []).extend(some)
+        for kind, listed in ids.items():
+            result.ids.setdefault(kind, []).extend(listed)
 
     async def _program(self, code: str) -> str:
         """Run a program in a new interpreter. The reply contains its variable `answer`."""
@@ -225,15 +234,15 @@ async def _no_calls(name: str, *_: Any) -> Any:
 
 
 def _arguments(tool: Tool, text: str) -> Mapping[str, Any]:
-    """Parse the arguments of a call and check them against the schema. Raises ArgumentsError."""
+    """Parse the arguments of a call and check them against the schema. Raises CallArgumentsError."""
     try:
         arguments = json.loads(unicode_json(text) or "{}")
     except (ValueError, RecursionError) as error:
-        raise ArgumentsError(f"{tool.name}: the arguments are not JSON: {error}") from None
+        raise CallArgumentsError(f"{tool.name}: the arguments are not JSON: {error}") from None
     known: Mapping[str, Any] = tool.parameters["properties"]
     if not isinstance(arguments, dict) or not set(tool.parameters["required"]) <= arguments.keys() <= known.keys():
-        raise ArgumentsError(f"{tool.name}: takes {', '.join(known)}")
+        raise CallArgumentsError(f"{tool.name}: takes {', '.join(known)}")
     for name, value in arguments.items():
         if known[name]["type"] == "string" and not isinstance(value, str):
-            raise ArgumentsError(f"{tool.name}: {name} is not text")
+            raise CallArgumentsError(f"{tool.name}: {name} is not text")
     return arguments

@@ -9,22 +9,22 @@ from medagent.agents.base import AgentContext
 from medagent.benchmarks.medagentbench.agents.stated import stated, stated_mrn
 from medagent.fhir_episodes.rule_agent import RuleAgent, Solve
 from medagent.fhir_episodes.task import FhirTask
-from refsol.clinical.sources import SessionEhr
+from refsol.clinical.sources import SessionEhr, Source
 from refsol.clinical.task_type import Solution
 from refsol.medagentbench import TYPES
 from refsol.medagentbench.rules import OFFICIAL, TaskChart
 
 
-def solver(base: str) -> Solve:
-    """Solves tasks by the rules of their types, over the session at a FHIR base."""
+def solver(base: str, ehr: Callable[[str, Callable[[str], Any]], Source] = SessionEhr) -> Solve:
+    """Solves tasks by the rules of their types, over the session at a FHIR base, which `ehr` searches."""
     base = base.rstrip("/") + "/"
 
     def solve(task: FhirTask, get: Callable[[str], Any]) -> Solution:
-        own = stated(task)
+        constants = stated(task)
         patient = stated_mrn(task.instruction)
         words = {"instruction": task.instruction}
-        chart = TaskChart(SessionEhr(base, get), patient, own.now, OFFICIAL, base=base, task=words)
-        return TYPES[task.type](own).solve(chart)
+        chart = TaskChart(ehr(base, get), patient, constants.now, OFFICIAL, base=base, task=words)
+        return TYPES[task.type](constants).solve(chart)
 
     return solve
 

@@ -38,7 +38,7 @@ def recorded_messages(path: Path) -> dict[str, list[str]]:
     try:
         results = read_results(path)
     except InputError as error:
-        raise UserError(str(error)) from None
+        raise UserError(*error.args) from None
     return {item.task_id: _from_item(item.answer, item.post_history) for item in results.results}
 
 

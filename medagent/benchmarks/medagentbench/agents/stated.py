@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from medagent.fhir_episodes.task import TaskWords
-from refsol.medagentbench.constants import PUBLISHED, Constants, Lab
+from refsol.medagentbench.constants import PUBLISHED, Constants, LabTest
 
 _MRN = re.compile(r"(?<![\w-])(?:[A-Z]{1,2}-?\d{6,8}|\d{4}-[A-Z]\d{2})(?![\w-])")
 _DOSES = re.compile(
@@ -23,10 +23,10 @@ _DOSES = re.compile(
 _CODE = r'{} has the code "([^"]+)"'
 _IN_CONTEXT: dict[str, tuple[str, Callable[[str], Any]]] = {
     "now": (r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)", datetime.fromisoformat),
-    "magnesium": (_CODE.format("Magnesium"), lambda code: Lab(code, "")),
-    "potassium": (_CODE.format("Potassium"), lambda code: Lab(code, "")),
-    "glucose": (_CODE.format("CBG"), lambda code: Lab(code, "")),
-    "a1c": (_CODE.format("HbA1c"), lambda code: Lab(code, "")),
+    "magnesium": (_CODE.format("Magnesium"), lambda code: LabTest(code, "")),
+    "potassium": (_CODE.format("Potassium"), lambda code: LabTest(code, "")),
+    "glucose": (_CODE.format("CBG"), lambda code: LabTest(code, "")),
+    "a1c": (_CODE.format("HbA1c"), lambda code: LabTest(code, "")),
     "look_back_hours": (r"the last (\d+) hours", int),
     "blood_pressure_code": (r"flowsheet ID (\w+)\.", str),
     "referral_code": (r"has the SNOMED code (\d+)\.", str),

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.medagentbench.tasks.manifest import Split
+from medagent.engine.data_sets import Split
 from refsol.medagentbench.constants import Constants
 
 NOT_FOUND = "Patient not found"

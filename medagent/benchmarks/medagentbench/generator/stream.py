@@ -3,56 +3,73 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from shutil import rmtree
-from typing import get_args
 
-from medagent.benchmarks.medagentbench.generator.write import GENERATOR, SetOptions, make, seed_number
-from medagent.benchmarks.medagentbench.tasks.dataset import Task, load_dataset
-from medagent.benchmarks.medagentbench.tasks.manifest import Like
+from medagent.benchmarks.clinical.tasks import Task
+from medagent.benchmarks.generated_sets import HOSPITAL
+from medagent.benchmarks.medagentbench.generator.write import GENERATOR, MabGenerator, set_number
+from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
 from medagent.core.errors import UserError
 from medagent.core.paths import cache_dir
+from medagent.core.writing import locked
+from medagent.engine.data_sets import SetOptions
 from medagent.engine.settings import mixed
+from medagent.fhir_data.embedded import imported_file
 from medagent.fhir_episodes.benchmark import Training
 
-_PATIENTS, _PER_TYPE = 100, 300
-"""The size of one set."""
+_PATIENTS = 100
+"""The patients of one set."""
+_PER_TYPE: Mapping[str, int] = {"train": 300, "dev": 30, "ood": 30}
+"""The tasks of each type in one set. Only a training set repeats its patients, with other wordings."""
 
 
-def training_task(stream: Training, number: int) -> tuple[Path, Task]:
+def training_task(stream: Training, number: int, report: Callable[[str], None] = lambda _: None) -> tuple[Path, Task]:
     """A task by its number (from 0), and the folder of its set. The seeds of the sets are `SEED/0`, `SEED/1`, ….
 
-    Raises UserError.
+    `report` gets a line while a set is made. Raises UserError.
     """
     if number < 0:
         raise UserError(f"task {number}: the number of a training task must be 0 or more")
-    size = len(_tasks(stream, 0)[1])
-    folder, tasks = _tasks(stream, number // size)
-    return folder, tasks[number % size]
+    size = len(_tasks(_folder(stream, 0, report)))
+    folder = _folder(stream, number // size, report)
+    return folder, _tasks(folder)[number % size]
+
+
+def _folder(stream: Training, number: int, report: Callable[[str], None]) -> Path:
+    """The folder of a set. If the cache lacks it, one process makes it, and imports its hospital."""
+    seed = f"{stream.seed}/{number}"
+    stated = "shift" if stream.split == "ood" else stream.like
+    per_type = _PER_TYPE[stream.split]
+    options = SetOptions(stated, stream.split, seed, _PATIENTS, per_type, stream.injected)
+    generator = MabGenerator()
+    name = f"{set_number(seed, generator.like(options), stream.split):064x}"[:32]
+    injected = f"-injected-{stream.injected:g}" if stream.injected else ""
+    folder = cache_dir() / "training" / f"{stream.split}-{GENERATOR}-{_PATIENTS}-{per_type}-{name}{injected}"
+    if folder.is_dir():
+        return folder
+    work = f"making {_PATIENTS} patients and their training tasks for the seed {seed} (once; about half a minute)"
+    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with locked(folder.with_name(f".{folder.name}.lock"), lambda: report(f"waiting for another process: {work}")):
+            if not folder.is_dir():  # otherwise another process has made it in the meantime
+                report(work)
+                generator.make(aside, options)
+                imported_file(aside / HOSPITAL)
+                aside.rename(folder)
+    except OSError as error:
+        if not folder.is_dir():  # it was made on a file system without locks
+            raise UserError(f"{folder}: cannot be written: {error.strerror}") from None
+    finally:
+        rmtree(aside, ignore_errors=True)
+    return folder
 
 
 @lru_cache(maxsize=64)
-def _tasks(stream: Training, number: int) -> tuple[Path, tuple[Task, ...]]:
-    """The folder of a set and its tasks, in an order that mixes the types. Makes the set if the cache lacks it."""
-    name_of_kind = "shift" if stream.split == "ood" else stream.like or "bundled"
-    like: Like | None = next((one for one in get_args(Like) if one == name_of_kind), None)
-    if like is None:
-        raise UserError(f"unknown kind of data set (like) {stream.like!r}; known: {', '.join(get_args(Like))}")
-    seed = f"{stream.seed}/{number}"
-    name = f"{seed_number(seed, like, stream.split):064x}"[:32]
-    injected = f"-injected-{stream.injected:g}" if stream.injected else ""
-    folder = cache_dir() / "training" / f"{stream.split}-{GENERATOR}-{_PATIENTS}-{_PER_TYPE}-{name}{injected}"
-    if not folder.is_dir():
-        aside = folder.with_name(f".{folder.name}.{os.getpid()}")
-        try:
-            make(aside, SetOptions(like, stream.split, seed, _PATIENTS, _PER_TYPE, stream.injected))
-            aside.rename(folder)
-        except OSError as error:
-            if not folder.is_dir():  # otherwise another process has made it in the meantime
-                raise UserError(f"{folder}: cannot be written: {error.strerror}") from None
-        finally:
-            rmtree(aside, ignore_errors=True)
+def _tasks(folder: Path) -> tuple[Task, ...]:
+    """The tasks of a set, in an order that mixes the types."""
     tasks = {task.id: task for task in load_dataset(str(folder), "v2").tasks}
-    order = mixed(list(tasks), lambda one: tasks[one].type)
-    return folder, tuple(tasks[one] for one in order)
+    return tuple(tasks[name] for name in mixed(list(tasks), lambda name: tasks[name].type))

@@ -40,7 +40,8 @@ def fetcher(shown: str, address: str, ask: Ask) -> Callable[..., dict[str, Any]]
     def send_get_request(url: str, params: Any = None, headers: Any = None) -> dict[str, Any]:
         if not url.startswith(shown):
             raise OSError(f"{url}: does not begin with the FHIR base {shown}")
-        query = f"{'&' if '?' in url else '?'}{urlencode(params, doseq=True)}" if params else ""
+        separator = "&" if "?" in url else "?"
+        query = f"{separator}{urlencode(params, doseq=True)}" if params else ""
         status, body = ask(address + url[len(shown) :] + query)
         return {"status_code": status, "data": body.decode("utf-8", "replace")}
 
@@ -67,13 +68,13 @@ def loaded(path: Path, send_get_request: Callable[..., dict[str, Any]]) -> Modul
 
 def judged(module: ModuleType, item: dict[str, Any], base: str) -> dict[str, Any]:
     """The file's verdict on one item. Only `True` is right; an exception is wrong, as in the published grader."""
-    history = [SimpleNamespace(role=one["role"], content=one["content"]) for one in item["history"]]
+    history = [SimpleNamespace(role=message["role"], content=message["content"]) for message in item["history"]]
     results = SimpleNamespace(result=item["answer"], history=history, index=0, status="completed")
     try:
         right = getattr(module, item["function"])(item["task"], results, base) is True
     except Exception as error:
-        return {"right": False, "reason": f"raised {type(error).__name__}: {error}"}
-    return {"right": right, "reason": ""}
+        return {"right": False, "reason": f"raised {type(error).__name__}: {error}", "raised": True}
+    return {"right": right, "reason": "", "raised": False}
 
 
 def main() -> None:

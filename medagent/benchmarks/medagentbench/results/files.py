@@ -15,10 +15,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
+from medagent.benchmarks.clinical.sets import TaskSet
+from medagent.benchmarks.clinical.tasks import Task
 from medagent.core.clock import wall_clock
 from medagent.core.errors import UserError
-from medagent.core.writing import write_changed, write_whole
+from medagent.core.writing import inside, write_changed, write_whole
 from medagent.engine.folder import Run
 from medagent.engine.scores import Scored
 from medagent.fhir_episodes.episode import EpisodeRow
@@ -42,20 +43,20 @@ def results_file(path: Path) -> Path:
     file = path
     if path.is_dir():
         named = (results_path(path, 1), path / "agent_results.json", path / "overall.json", path / "runs.jsonl")
-        file = next((one for one in named if one.is_file()), named[0])
+        file = next((named_file for named_file in named if inside(named_file).is_file()), named[0])
     if not file.is_file():
         raise UserError(f"{file}: no such file; name a finished run's folder or a results file")
     return file
 
 
-def write_trials(run: Run, dataset: Dataset, scores: Sequence[Scored]) -> list[tuple[int, Path]]:
+def write_trials(run: Run, dataset: TaskSet, scores: Sequence[Scored]) -> list[tuple[int, Path]]:
     """Write one results file per trial into the run's folder. Returns each trial with its file.
 
     Only one trial's rows are in memory at a time. Raises UserError if a file cannot be written.
     """
     units: dict[int, list[str]] = {}
-    for one in scores:
-        units.setdefault(one.trial, []).append(one.unit)
+    for score in scores:
+        units.setdefault(score.trial, []).append(score.unit)
     written = []
     for trial in sorted(units):
         if rows := list(run.rows(EpisodeRow, units=units[trial])):
@@ -75,7 +76,7 @@ def write_grade(run: Run, results: Path, document: Mapping[str, Any]) -> Path:
     return path
 
 
-def write_results(path: Path, dataset: Dataset, round_label: str, rows: Iterable[EpisodeRow]) -> None:
+def write_results(path: Path, dataset: TaskSet, round_label: str, rows: Iterable[EpisodeRow]) -> None:
     """Write the results file of one trial's episodes, in task order, unless the file already contains this.
 
     Raises UserError if it cannot be written.
@@ -83,7 +84,7 @@ def write_results(path: Path, dataset: Dataset, round_label: str, rows: Iterable
     by_task = {row.task_id: row for row in rows}
     results = [result_item(by_task[task.id], task) for task in dataset.tasks if task.id in by_task]
     document = {
-        "version": dataset.version,
+        "version": dataset.part,
         "round": round_label,
         "timestamp": wall_clock(),
         "total_tasks": len(results),
@@ -108,8 +109,8 @@ def result_item(row: EpisodeRow, task: Task) -> dict[str, Any]:
     return {
         "task_id": row.task_id,
         "answer": None if row.owed else row.answer,
-        "expected_sol": task.sol,
-        "eval_MRN": task.eval_MRN,
+        "expected_sol": task.fields.get("sol"),
+        "eval_MRN": task.patient or None,
         "timestamp": row.timestamp,
         "post_history": history,
         "post_count": sum(turn["role"] == "user" and PUBLISHED.acknowledgement in turn["content"] for turn in history),
@@ -120,25 +121,25 @@ def write_official(run: Run, scores: Sequence[Scored], out: Path) -> list[Path]:
     """Write the files of the official runner into `out`, or for several trials into `out/trial-1`, …. Returns the
     paths. Raises UserError.
     """
-    dataset: Dataset = scores[0].item.dataset
+    dataset: TaskSet = scores[0].item.tasks
     trials: dict[int, list[EpisodeRow]] = {}
     for row in run.rows(EpisodeRow):
         trials.setdefault(row.trial, []).append(row)
     written = []
     for trial, rows in sorted(trials.items()):
         place = out / f"trial-{trial}" if len(trials) > 1 else out
-        verdicts = {one.item.id: one.correct for one in scores if one.trial == trial}
+        verdicts = {score.item.id: score.correct for score in scores if score.trial == trial}
         written += _export(place, dataset, rows, verdicts, (run.path / "run.json").read_text(encoding="utf-8"))
     return written
 
 
 def _export(
-    folder: Path, dataset: Dataset, rows: Sequence[EpisodeRow], verdicts: Mapping[str, bool | None], settings: str
+    folder: Path, dataset: TaskSet, rows: Sequence[EpisodeRow], verdicts: Mapping[str, bool | None], settings: str
 ) -> list[Path]:
     places = {task.id: number for number, task in enumerate(dataset.tasks)}
-    placed = sorted(((row, places[row.task_id]) for row in rows), key=lambda one: one[1])
-    ended = [one for one in placed if one[0].status not in NOT_THE_AGENT]
-    failed = [one for one in placed if one[0].status in NOT_THE_AGENT]
+    placed = sorted(((row, places[row.task_id]) for row in rows), key=lambda pair: pair[1])
+    ended = [(row, place) for row, place in placed if row.status not in NOT_THE_AGENT]
+    failed = [(row, place) for row, place in placed if row.status in NOT_THE_AGENT]
     right = {places[task_id]: correct for task_id, correct in verdicts.items() if task_id in places}
     outputs = [_output(row, place) for row, place in ended]
     files = {
@@ -176,16 +177,17 @@ def _line(row: EpisodeRow, place: int, **fields: Any) -> dict[str, Any]:
     return {"index": place, "error": None, "info": None, "output": None, **fields, "time": time}
 
 
+def _judged(output: dict[str, Any], right: Mapping[int, bool | None]) -> dict[str, Any]:
+    """An output with the verdict in its status, as in the official summary."""
+    verdict = "Correct" if right.get(output["index"]) else "Incorrect"
+    return {**output, "status": output["status"] + verdict}
+
+
 def _overall(outputs: Sequence[dict[str, Any]], right: Mapping[int, bool | None]) -> dict[str, Any]:
     """The official summary: the share of each status, and the success rate."""
-    endings = Counter(one["status"] for one in outputs)
-    lengths = [len(one["history"]) for one in outputs]
-    judged = [
-        {**one, "status": one["status"] + ("Correct" if right.get(one["index"]) else "Incorrect")}
-        if one["result"] is not None
-        else one
-        for one in outputs
-    ]
+    endings = Counter(output["status"] for output in outputs)
+    lengths = [len(output["history"]) for output in outputs]
+    judged = [output if output["result"] is None else _judged(output, right) for output in outputs]
     return {
         "total": len(outputs),
         "validation": {
@@ -195,7 +197,7 @@ def _overall(outputs: Sequence[dict[str, Any]], right: Mapping[int, bool | None]
             "min_history_length": min(lengths),
         },
         "custom": {
-            "success rate": sum(one["status"].endswith("Correct") for one in judged) / len(judged),
+            "success rate": sum(output["status"].endswith("Correct") for output in judged) / len(judged),
             "raw_results": judged,
         },
     }

@@ -21,15 +21,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from medagent.benchmarks.clinical.sets import TaskSet
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
-from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
+from medagent.benchmarks.medagentbench.tasks.dataset import record
 from medagent.core.closing import Closing
 from medagent.core.errors import UserError
 from medagent.core.writing import file_digest
 from medagent.engine.report import ItemOutcome, TableLine, TableSection
-from medagent.fhir_episodes.settings import server_headers
 from medagent.reports.tables import named
 from refsol.medagentbench import ResultItem
 
@@ -53,10 +53,14 @@ class OfficialData:
 
 @dataclass(frozen=True, slots=True)
 class OfficialVerdict:
-    """The file's verdict on an item. If it gave none, `right` is None and `reason` says why."""
+    """The file's verdict on an item. If it gave none, `right` is None and `reason` says why.
+
+    `ended` says if the file raised an error or did not return in time.
+    """
 
     right: bool | None
     reason: str = ""
+    ended: Literal["", "raised", "timeout"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class OfficialGrades:
             notes.append(f"Different verdicts by {self.file.name}: {named(differing)}")
         if silent := [(item.item, verdict.reason) for item, verdict in pairs if verdict.right is None]:
             notes.append(f"No verdict by {self.file.name}: {len(silent)} items, first {silent[0][0]}: {silent[0][1]}")
-        if raised := [(item.item, verdict.reason) for item, verdict in pairs if verdict.reason.startswith("raised")]:
+        if raised := [(item.item, verdict.reason) for item, verdict in pairs if verdict.ended == "raised"]:
             notes.append(
                 f"{self.file.name} raised an error on {len(raised)} items, which counts as wrong: first "
                 f"{raised[0][0]}: {raised[0][1]}"
@@ -123,32 +127,37 @@ def _differing(pairs: Sequence[tuple[ItemOutcome, OfficialVerdict]]) -> list[str
 
 
 def official_grades(
-    source: MedAgentBenchGrading, dataset: Dataset, results: Sequence[tuple[int, ResultItem]]
+    source: MedAgentBenchGrading, dataset: TaskSet, results: Sequence[tuple[int, ResultItem]]
 ) -> OfficialGrades:
     """Grade items, each with its trial, by the user's copy of the official grader. Raises UserError."""
     assert source.official is not None
     if dataset.has_twins:
         raise UserError("--official: the official grader does not know twins, of which each comes with its own chart")
     data = _data(source, dataset)
-    tasks = {task.id: task.model_dump() for task in dataset.tasks}
+    tasks = {task.id: record(task) for task in dataset.tasks}
     verdicts = []
     for trial in range(1, max((trial for trial, _ in results), default=0) + 1):
-        items = [(tasks[item.task_id], item) for one, item in results if one == trial and item.task_id in tasks]
+        items = [
+            (tasks[item.task_id], item)
+            for trial_number, item in results
+            if trial_number == trial and item.task_id in tasks
+        ]
         replies = official_verdicts(source.official, items, data, source.api_base)
         verdicts.append({item.task_id: reply for (_, item), reply in zip(items, replies, strict=True)})
     return OfficialGrades(source.official, file_digest(source.official), verdicts)
 
 
-def _data(source: MedAgentBenchGrading, dataset: Dataset) -> OfficialData:
-    from medagent.benchmarks.medagentbench.data import patients_file
-    from medagent.fhir_data.embedded import imported_file
+def _data(source: MedAgentBenchGrading, dataset: TaskSet) -> OfficialData:
+    from medagent.fhir_data.embedded import bundled_file, imported_file
 
     if source.fhir is not None:
-        return OfficialData(url=source.fhir, headers=server_headers([]))
+        return OfficialData(url=source.fhir, headers=source.fhir_headers)
     if source.ehr is not None:
         return OfficialData(imported_file(source.ehr).path)
-    if (dataset.hospital or dataset.over_bundled) and source.key is None:
-        return OfficialData(patients_file(dataset).path)
+    if source.key is None and dataset.hospital is not None:
+        return OfficialData(imported_file(dataset.hospital).path)
+    if source.key is None and dataset.over_bundled:
+        return OfficialData(bundled_file().path)
     raise UserError("--official needs patients, not an answer key: name them with --ehr FILE or --fhir URL")
 
 
@@ -175,7 +184,7 @@ def official_verdicts(
                 verdicts.append(OfficialVerdict(None, f"not graded, because {hung} earlier items did not return"))
             else:
                 verdicts.append(grader.verdict(task, item))
-                hung += verdicts[-1].reason.startswith("did not return")
+                hung += verdicts[-1].ended == "timeout"
     return verdicts
 
 
@@ -193,7 +202,8 @@ class _Grader(Closing):
     """The process of the user's file. It is restarted after it hung or ended."""
 
     def __init__(self, file: Path, data: OfficialData, base: str, patience_s: float) -> None:
-        self._file, self._patience_s = file, patience_s
+        self._file = file
+        self._patience_s = patience_s
         shown = {**asdict(data), "store": data.store and str(data.store), "base": base}
         self._begin = {"file": str(file.resolve()), "base": base, "data": shown}
         self._without_network = without_network() if data.store is not None else ()
@@ -212,11 +222,11 @@ class _Grader(Closing):
         reply = self._ask({"function": kind, "task": dict(task), "answer": item.answer, "history": history})
         if reply is None:
             self.close()
-            return OfficialVerdict(None, f"did not return in {self._patience_s:g} s")
+            return OfficialVerdict(None, f"did not return in {self._patience_s:g} s", "timeout")
         if not reply:
             self.close()
             return OfficialVerdict(None, "ended its process")
-        return OfficialVerdict(reply["right"], reply["reason"])
+        return OfficialVerdict(reply["right"], reply["reason"], "raised" if reply["raised"] else "")
 
     def _start(self) -> None:
         # Not isolated (-I), because the file may import packages of the user's environment.
@@ -250,7 +260,9 @@ class _Grader(Closing):
         except BrokenPipeError:
             return {}
         line = self._line(process, time.monotonic() + (patience_s or self._patience_s))
-        reply: dict[str, Any] | None = json.loads(line) if line else None if line is None else {}
+        if line is None:
+            return None
+        reply: dict[str, Any] = json.loads(line) if line else {}
         return reply
 
     def _line(self, process: subprocess.Popen[bytes], deadline: float) -> bytes | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -17,19 +17,13 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
+from medagent.benchmarks.medagentbench.results.suspicions import foreign_base, numbers_outside_json, patients_of
 from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, VERSIONS, load_dataset, load_tasks_file
 from refsol.files import anything, read_json
 from refsol.json_values import as_object, json_value
 from refsol.medagentbench.constants import PUBLISHED
-from refsol.medagentbench.recorded import (
-    MAX_BYTES,
-    ResultItem,
-    ResultsFile,
-    StoredMessage,
-    is_official,
-    read_recorded,
-    stated_version,
-)
+from refsol.medagentbench.formats import is_results_file, read_recorded, stated_version
+from refsol.medagentbench.recorded import MAX_BYTES, ResultItem, ResultsFile, StoredMessage
 from refsol.schema import faults
 from refsol.verdict import MISSING
 
@@ -74,7 +68,8 @@ def lines(problems: Sequence[FormatProblem], *, every: bool = False) -> Iterator
             yield f"{first.level}: {first.place}: {first.words}"
             continue
         places = [
-            " ".join(filter(None, (one.place, one.item, one.value and f"({one.value})"))) for one in same[:_SHOWN]
+            " ".join(filter(None, (finding.place, finding.item, finding.value and f"({finding.value})")))
+            for finding in same[:_SHOWN]
         ]
         more = ", …" if len(same) > _SHOWN else ""
         yield f"{first.level}: {len(same)} times: {first.text}: {', '.join(places)}{more}"
@@ -85,9 +80,9 @@ def validate(path: Path, tasks_file: Path | None = None) -> list[FormatProblem]:
 
     Raises InputError if it is not a JSON file, UserError if the task file cannot be used.
     """
-    data = None if is_official(path) else read_json(path, anything, max_bytes=MAX_BYTES)
-    if is_official(path, data):
-        return list(_official(path, tasks_file))
+    if not is_results_file(path):
+        return list(_other_format(path, tasks_file))
+    data = read_json(path, anything, max_bytes=MAX_BYTES)
     known = _types(tasks_file, as_object(data).get("version"))
     try:
         file: ResultsFile | None = ResultsFile.model_validate(data)
@@ -98,22 +93,43 @@ def validate(path: Path, tasks_file: Path | None = None) -> list[FormatProblem]:
     problems += _contradictions(data)
     if file is not None:
         problems += _whole_file(file)
-    for number, item in _items(data):
+    items = dict(_items(data))
+    named = None if tasks_file is None else [task.patient for task in load_tasks_file(tasks_file).tasks]
+    patients, base = patients_of(items.values(), named), _base(path)
+    for number, item in items.items():
         problems += [
             replace(problem, place=f"results[{number}]{problem.place}", item=f"{item.task_id!a}")
-            for problem in _item(item, known)
+            for problem in (*_item(item, known), *_suspicions(item, base, patients))
         ]
     return problems
 
 
-def _official(path: Path, tasks_file: Path | None) -> Iterator[FormatProblem]:
-    """The problems of a file of the official runner. Only its answers are checked: it contains whole conversations."""
+def _other_format(path: Path, tasks_file: Path | None) -> Iterator[FormatProblem]:
+    """The problems of a file of the official runner, or of a list of answers. Only the answers are checked."""
     types = _types(tasks_file, stated_version(path))
     run = read_recorded(path, [{"id": task_id} for task_id in types])
     yield FormatProblem("warning", "the file", f"is {run.form}; only its answers are checked")
     for item in run.items:
-        for problem in _answer(item, types.get(item.task_id, "")):
+        for problem in (*_answer(item, types.get(item.task_id, "")), *_suspicions(item, _base(path), ())):
             yield replace(problem, place=f"{item.task_id}{problem.place}")
+
+
+def _base(path: Path) -> str:
+    """The base that POSTs must have: that of the run next to the file, otherwise the benchmark's."""
+    beside = path.with_name("run.json")
+    run = as_object(json_value(beside.read_bytes())) if beside.is_file() else {}
+    return str(as_object(run.get("settings")).get("api-base") or PUBLISHED.base)
+
+
+def _suspicions(item: ResultItem, base: str, patients: Collection[str]) -> Iterator[FormatProblem]:
+    for place, url in foreign_base(item, base):
+        text = f"is a POST to another server than {base}; it counts only with medagent grade --base"
+        yield FormatProblem("warning", place, text, value=url)
+    for place, name in numbers_outside_json(item):
+        yield FormatProblem("warning", place, "is not JSON: it contains a number that is none", value=name)
+    if patients and isinstance(item.eval_MRN, str) and item.eval_MRN not in patients:
+        text = "is not a patient of the tasks; if they are another set's, pass --tasks"
+        yield FormatProblem("warning", ".eval_MRN", text, value=f"{item.eval_MRN[:40]!a}")
 
 
 def _types(tasks_file: Path | None, version: Any) -> dict[str, str]:

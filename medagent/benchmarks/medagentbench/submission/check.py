@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from medagent.benchmarks.base import DEFAULT
+from medagent.benchmarks.clinical.items import TaskItem
+from medagent.benchmarks.clinical.sets import TaskSet
 from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
-from medagent.benchmarks.medagentbench.data import patients_file
 from medagent.benchmarks.medagentbench.results.files import result_item, results_path
-from medagent.benchmarks.medagentbench.settings import AGENTS
+from medagent.benchmarks.medagentbench.settings import AGENTS, MedAgentBenchSettings
 from medagent.benchmarks.medagentbench.submission.pack import (
     PackFile,
     PackSettings,
@@ -32,8 +32,9 @@ from medagent.benchmarks.medagentbench.submission.pack import (
     packed_protocol,
     unpacked,
 )
-from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task, load_dataset, named, set_of_run
+from medagent.benchmarks.medagentbench.tasks.dataset import constants_of, load_dataset, named, own_key, ref, set_of_run
 from medagent.core.errors import UserError
+from medagent.core.figures import counted
 from medagent.engine.folder import read_run
 from medagent.engine.journal import Journal
 from medagent.engine.plan import JOURNAL
@@ -46,12 +47,18 @@ from medagent.fhir_episodes.protocol import Protocol
 from medagent.fhir_episodes.session import Session, SessionRules, Turn
 from medagent.fhir_episodes.tools import Toolbox, ToolError
 from medagent.models.base import ToolCall
+from medagent.models.calls import excess
 from medagent.reports.leaderboard import Checks
+from refsol.files import DuplicateKeyError, unique
+from refsol.json_values import as_object
 
 _SAMPLING = ("api", "temperature", "max-tokens", "trial-seed", "extra", "cache")
-_CALL = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
 _SAME_END = {"cut": "invalid_action", "empty": "invalid_action"}
 """Statuses that a replay cannot tell apart: only the model's endpoint knows the difference."""
+_SHOWN = 12
+"""Shown characters of a digest or of a field's name."""
+_LONGEST = 60
+"""Shown characters of a value."""
 _REPORTED = (
     "data",
     "settings",
@@ -85,6 +92,8 @@ class Checked:
     claimed: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     """Could not be checked."""
+    needless: list[str] = field(default_factory=list)
+    """Needs no check, with the reason."""
     no_replay: str = ""
     """Why the episodes could not be replayed. Empty if they were."""
     tasks: int = 0
@@ -95,7 +104,7 @@ class Checked:
     @property
     def checks(self) -> Checks:
         """The lists in the form that the leaderboard shows."""
-        return Checks(self.verified, self.claimed, self.unchecked, self.no_replay)
+        return Checks(self.verified, self.claimed, self.unchecked, self.no_replay, self.needless)
 
 
 def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) -> Checked:
@@ -110,7 +119,8 @@ def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) ->
         name = dataset or _dataset_name(pack, settings)
         tasks = load_dataset(name, settings.version)
         if tasks.digest != settings.tasks_digest:
-            checked.problems.append(f"the run used another task set than {tasks.name} {tasks.version}")
+            digests = f"digest {str(settings.tasks_digest)[:_SHOWN]} instead of {tasks.digest[:_SHOWN]}"
+            checked.problems.append(f"the run used another task set than {tasks.name} {tasks.part}: {digests}")
             return checked
         rows, repeated = _episodes(folder)
         strange, missing = episode_problems(tasks, rows, run["places"].get("trials"))
@@ -124,15 +134,18 @@ def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) ->
             *_settings_problems(settings, rows),
             *_results_problems(folder, tasks, rows, run["settings"].get("round")),
         ]
-        _replay(checked, folder, tasks, rows, (name, patients_file(tasks, ehr)))
+        _replay(checked, folder, tasks, rows, (name, _patients(name, settings, ehr)))
         if not checked.problems:
             options = {
                 **({"dataset": dataset} if dataset else {}),
-                **({"ehr": ehr} if ehr and tasks.key is None else {}),
+                **({"ehr": ehr} if ehr and own_key(tasks) is None else {}),
             }
             report = graded_report(MedAgentBench(), folder, options)
             checked.problems += _report_problems(folder, report)
-            checked.report = None if checked.problems else report.model_copy(update={"folder": str(pack)})
+            place = {"folder": str(pack), "data": ref(tasks)}
+            checked.report = None if checked.problems else report.model_copy(update=place)
+        if not checked.problems and not checked.no_replay:
+            checked.verified += ["results files", "score"]
         checked.claimed += _claims(run["settings"])
         if repeated:
             statuses = ", ".join(f"{len(units)} {status}" for status, units in repeated.items())
@@ -150,6 +163,12 @@ def _dataset_name(pack: Path, settings: PackSettings) -> str:
     return name
 
 
+def _patients(name: str, settings: PackSettings, ehr: Path | None) -> EhrFile:
+    """The patients of the pack's data set, or of a file. Raises UserError."""
+    source = MedAgentBenchSettings(dataset=name, version=settings.version, ehr=ehr)
+    return MedAgentBench().patients(source, lambda _: None)
+
+
 def _claims(settings: dict[str, object]) -> Iterator[str]:
     """The claims of a pack that nothing verifies, with the values that tables show."""
     sampling = [f"{name} {settings[name]}" for name in _SAMPLING if settings.get(name) is not None]
@@ -161,6 +180,8 @@ def _claims(settings: dict[str, object]) -> Iterator[str]:
     yield "the agent's messages"
     if settings.get("system-digest"):
         yield "the system prompt"
+    if settings.get("skills"):
+        yield "the skills"
     yield from (
         "tokens",
         "cost",
@@ -171,7 +192,7 @@ def _claims(settings: dict[str, object]) -> Iterator[str]:
     )
 
 
-def _replay(checked: Checked, folder: Path, tasks: Dataset, rows: Rows, data: tuple[str, EhrFile]) -> None:
+def _replay(checked: Checked, folder: Path, tasks: TaskSet, rows: Rows, data: tuple[str, EhrFile]) -> None:
     """Replay every episode, if the run's settings allow it. `data` is the data set's name here and its patients."""
     settings, (name, patients) = checked.settings, data
     standard = data_set_protocol(name, settings.version, settings.protocol, all_writes=settings.all_writes or False)
@@ -181,33 +202,39 @@ def _replay(checked: Checked, folder: Path, tasks: Dataset, rows: Rows, data: tu
         checked.unchecked.append(f"prompts, replies, orders, endings and answers ({reason})")
         return
     if patients.digest != settings.ehr_digest:
-        checked.problems.append("the run used other patients than the data set's")
+        digests = f"digest {str(settings.ehr_digest)[:_SHOWN]} instead of {patients.digest[:_SHOWN]}"
+        checked.problems.append(f"the run used other patients than the data set's: {digests}")
         return
-    by_id = {task.id: task for task in tasks.tasks}
-    choice = EhrChoice(file=patients.path, digest=patients.digest, now=tasks.constants.now)
+    source = MedAgentBenchSettings(dataset=name, version=settings.version)
+    by_id = {item.id: item for item in MedAgentBench().items_of(tasks, source)}
+    now = constants_of(tasks).now
+    choice = EhrChoice(file=patients.path, digest=patients.digest, now=now, pages=settings.pages)
+
+    replayed: list[EpisodeRow] = []
 
     async def replay() -> None:
         async with choice.open(settings.api_base) as ehr:
             for unit, row in rows.items():
-                if row.task_id in by_id and (
-                    problem := await _problem_of(row, by_id[row.task_id], ehr, protocol, settings.rules)
-                ):
+                if row.task_id not in by_id:
+                    continue
+                if problem := await _problem_of(row, by_id[row.task_id], ehr, protocol, settings.rules):
                     checked.problems.append(f"{unit}: {problem}")
+                else:
+                    replayed.append(row)
 
     asyncio.run(replay())
-    replies = sum(turn.role == "user" for row in rows.values() for turn in row.transcript)
+    replies = sum(turn.role == "user" for row in replayed for turn in row.transcript)
+    episodes = f"{counted(len(replayed), 'episodes')} ({replies} messages)"
     checked.verified += [
-        f"prompts, replies, orders, endings and answers of {len(rows)} episodes ({replies} messages) on "
-        f"{tasks.name} {tasks.version}",
-        "results files",
-        "score",
+        f"prompts, replies, orders, endings and answers of {episodes} on {tasks.name} {tasks.part}",
         *(["its own prompts, which are in the pack"] if protocol.digest != standard.digest else []),
     ]
     most = max((row.rounds for row in rows.values()), default=0)
     if any(row.status == "round_limit" for row in rows.values()):
         checked.verified.append(f"max-rounds {settings.max_rounds}")
     else:
-        checked.unchecked.append(f"max-rounds {settings.max_rounds}: no episode reached it (most messages: {most})")
+        reached = f"max-rounds {settings.max_rounds}: no episode reached it (most messages: {most})"
+        checked.needless.append(f"{reached}, so it needs no check")
 
 
 def _protocol(checked: Checked, folder: Path, standard: Protocol) -> Protocol | None:
@@ -229,14 +256,14 @@ def _protocol(checked: Checked, folder: Path, standard: Protocol) -> Protocol | 
     return None
 
 
-async def _problem_of(row: EpisodeRow, task: Task, ehr: Ehr, protocol: Protocol, rules: SessionRules) -> str | None:
+async def _problem_of(row: EpisodeRow, item: TaskItem, ehr: Ehr, protocol: Protocol, rules: SessionRules) -> str | None:
     """The first difference between a row and the replay of its messages, or None."""
-    async with ehr.session(row.unit, task.amendment) as record:
-        session = Session(task, record, protocol, rules)
+    async with ehr.session(row.unit, item.change) as record:
+        session = Session(item.task, record, protocol, rules)
         session.reset()
         for turn in row.transcript:
             if turn.role == "agent" and not session.done:
-                await _act(session, turn.content, protocol, rules)
+                await _act(session, turn, protocol, rules)
         outcome = session.outcome()
     if differs := _first_difference(row.transcript, outcome.transcript):
         return differs
@@ -254,22 +281,30 @@ async def _problem_of(row: EpisodeRow, task: Task, ehr: Ehr, protocol: Protocol,
     return None
 
 
-async def _act(session: Session, message: str, protocol: Protocol, rules: SessionRules) -> None:
-    """Send one message. With tools, a call that cannot be parsed is refused with the same text as in the run."""
-    call = _CALL.fullmatch(message) if protocol.kind == "tools" and not message.startswith("FINISH(") else None
-    if call is not None:
+async def _act(session: Session, turn: Turn, protocol: Protocol, rules: SessionRules) -> None:
+    """Send one message. What was refused in the run is refused with the same text."""
+    if turn.characters is not None:
+        session.reject(turn)
+        return
+    call = turn.call if protocol.kind == "tools" else None
+    if call is not None and turn.content == call.written:
+        problem = excess(call)
         try:
-            Toolbox.of(protocol, rules.api_base).action(ToolCall("", call[1], call[2]))
+            Toolbox.of(protocol, rules.api_base).action(ToolCall(call.id, call.name, call.arguments))
         except ToolError as error:
-            session.refuse(message, str(error))
+            problem = problem or str(error)
+        if problem is not None:
+            session.refuse(turn.content, problem)
             return
-    await session.act(message)
+    await session.act(turn.content)
 
 
 def _first_difference(recorded: Sequence[Turn], again: Sequence[Turn]) -> str | None:
-    for number, (one, other) in enumerate(zip(recorded, again, strict=False), 1):
-        if (one.role, one.content, one.dispatched) != (other.role, other.content, other.dispatched):
-            what = "the prompt" if number == 1 else "the reply" if other.role == "user" else "the agent's message"
+    for number, (before, after) in enumerate(zip(recorded, again, strict=False), 1):
+        if (before.role, before.content, before.dispatched) != (after.role, after.content, after.dispatched):
+            what = "the reply" if after.role == "user" else "the agent's message"
+            if number == 1:
+                what = "the prompt"
             return f"message {number}: {what} differs from the one that the data set and the protocol give"
     if len(recorded) != len(again):
         return f"contains {len(recorded)} messages, but its agent's messages lead to {len(again)}"
@@ -277,24 +312,41 @@ def _first_difference(recorded: Sequence[Turn], again: Sequence[Turn]) -> str | 
 
 
 def _run_file_problems(
-    run: Mapping[str, Any], about: PackFile, settings: PackSettings, tasks: Dataset
+    run: Mapping[str, Any], about: PackFile, settings: PackSettings, tasks: TaskSet
 ) -> Iterator[str]:
     """Contradictions between `run.json`, `pack.json` and the data set."""
     if about.benchmark != DEFAULT:
         yield f"is a pack of {about.benchmark}; only packs of {DEFAULT} can be checked"
     for name, value in about.model_dump(include={"benchmark", "data", "versions"}).items():
         if run[name] != value:
-            yield f"pack.json: `{name}` differs from run.json"
-    if run["data"] != tasks.ref.model_dump():
-        yield f"run.json: `data` is not {tasks.name} {tasks.version}"
-    seed = tasks.manifest.seed_sha256 if tasks.manifest else None
+            yield f"pack.json: `{name}` differs from run.json: {_different(value, run[name])}"
+    named_data, data = as_object(run["data"]), ref(tasks).model_dump()
+    for name in ("name", "version", "digest"):  # the remarks of other versions of medagent may differ
+        if named_data.get(name) != data[name]:
+            yield f"run.json: the data's {name} is {_short(named_data.get(name))} instead of {_short(data[name])}"
+    generated = tasks.manifest.generated
+    seed = generated.seed_sha256 if generated else None
     if settings.seed_digest != seed or about.seed_sha256 != seed:
-        yield f"the seed's digest differs from the one of {tasks.name} {tasks.version}"
+        yield f"the seed's digest differs from the one of {tasks.name} {tasks.part}"
+
+
+def _different(value: Any, expected: Any) -> str:
+    """What differs between two values: the first of their fields that do, otherwise the values."""
+    if isinstance(value, Mapping) and isinstance(expected, Mapping):
+        name = next(name for name in {**value, **expected} if value.get(name) != expected.get(name))
+        return f"{str(name)[:_SHOWN]} is {_short(value.get(name))} instead of {_short(expected.get(name))}"
+    return f"{_short(value)} instead of {_short(expected)}"
+
+
+def _short(value: Any) -> str:
+    """The beginning of a value, in ASCII."""
+    text = ascii(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _episodes(folder: Path) -> tuple[Rows, dict[str, list[str]]]:
     """The last row of each episode, and the episodes with several rows, by the statuses of their earlier ones."""
-    journal = Journal(folder / JOURNAL, EpisodeRow, writable=False)
+    journal = Journal(folder / JOURNAL, EpisodeRow, writable=False, received=True)
     try:
         return {row.unit: row for row in journal.rows()}, journal.repeated
     finally:
@@ -315,7 +367,7 @@ def _settings_problems(settings: PackSettings, rows: Rows) -> Iterator[str]:
                 yield f"{unit}: contains {row.rounds} messages of {settings.model!a}, but {calls} model calls"
 
 
-def _results_problems(folder: Path, tasks: Dataset, rows: Rows, label: object) -> Iterator[str]:
+def _results_problems(folder: Path, tasks: TaskSet, rows: Rows, label: object) -> Iterator[str]:
     """Differences between the results files and the journal."""
     by_id = {task.id: task for task in tasks.tasks}
     trials: dict[int, dict[str, Any]] = {}
@@ -328,20 +380,34 @@ def _results_problems(folder: Path, tasks: Dataset, rows: Rows, label: object) -
     for trial, items in trials.items():
         path = results_path(folder, trial)
         try:
-            document = json.loads(path.read_bytes())
+            document = json.loads(path.read_bytes(), object_pairs_hook=unique)
             listed = document["results"]
             stored = {item["task_id"]: item for item in listed}
             head = (document["version"], document["round"], document["total_tasks"])
+        except DuplicateKeyError as error:
+            yield f"{path.name}: {error}"
+            continue
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             yield f"{path.name}: cannot be read"
             continue
-        if head != (tasks.version, str(label), len(items)):
-            yield f"{path.name}: version, round or total_tasks differ from the run"
+        expected = (tasks.part, str(label), len(items))
+        for name, value, right in zip(("version", "round", "total_tasks"), head, expected, strict=True):
+            if value != right:
+                yield f"{path.name}: {name} is {_short(value)} instead of {_short(right)}"
         if len(listed) != len(items) or set(stored) != set(items):
-            yield f"{path.name}: its episodes differ from the journal's"
+            yield f"{path.name}: its episodes differ from the journal's: {_episodes_words(stored, items, listed)}"
         for task_id in sorted(set(stored) & set(items)):
             if stored[task_id] != items[task_id]:
-                yield f"{path.name}: {task_id} differs from the journal"
+                yield f"{path.name}: {task_id} differs from the journal: {_different(stored[task_id], items[task_id])}"
+
+
+def _episodes_words(stored: Mapping[str, Any], items: Mapping[str, Any], listed: Sequence[Any]) -> str:
+    """How the episodes of a results file differ from those of the journal."""
+    if missing := sorted(set(items) - set(stored)):
+        return f"{missing[0]} is missing ({len(missing)} in all)"
+    if surplus := sorted(set(stored) - set(items)):
+        return f"{_short(surplus[0])} is not in the journal ({len(surplus)} in all)"
+    return f"{len(listed)} entries for {len(items)} episodes"
 
 
 def _report_problems(folder: Path, composed: Report) -> Iterator[str]:
@@ -351,15 +417,7 @@ def _report_problems(folder: Path, composed: Report) -> Iterator[str]:
         yield "report.json: is missing"
         return
     for name in _REPORTED:
-        if getattr(stored, name) != getattr(composed, name) and not (name == "overall" and _of_first(stored, composed)):
-            yield f"report.json: `{name}` differs from the value computed from run.json and the journal"
-
-
-def _of_first(stored: Report, composed: Report) -> bool:
-    """Whether the overall line of a report is right for the first trial: earlier versions stored that one."""
-    first, line = composed.details["grades"][0]["overall"], stored.overall
-    return line is not None and (line.counts.get("right"), line.n, line.value) == (
-        first["right"],
-        first["right"] + first["wrong"],
-        first["rate"],
-    )
+        if getattr(stored, name) != getattr(composed, name):
+            values = (report.model_dump(mode="json", include={name})[name] for report in (stored, composed))
+            what = _different(*values)
+            yield f"report.json: `{name}` differs from the value computed from run.json and the journal: {what}"

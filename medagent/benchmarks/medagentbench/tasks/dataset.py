@@ -1,47 +1,53 @@
-"""Reads tasks and data sets in the published form: a JSON list of `{id, instruction, context, eval_MRN?, sol?}`.
+"""The sets of MedAgentBench: bundled, imported, made by `medagent data new`, and task files in the published format.
 
-A data set is a folder with the task files `test_data_v1.json` and `test_data_v2.json`. It may also have the answer keys
-`key_v1.json` and `key_v2.json`, the function list `functions.json` and the protocol `protocol.toml`. `synthetic` is in
-the package. `official` is in the user's data folder after `medagent data import`. A folder made by `medagent data new`
-is named by its path and also contains its patients and constants.
+A published file is a JSON list of `{id, instruction, context, eval_MRN?, sol?}`; it becomes a `TaskSet`. `official` is
+in the user's data folder after `medagent data import`, with one task file per version.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationInfo, field_validator
 
-from medagent.benchmarks._task_files import ChartTask, TaskId, read_tasks
-from medagent.benchmarks.made_folders import HOSPITAL, SEED, checked_file
-from medagent.benchmarks.medagentbench.tasks.manifest import Manifest, is_made, read_manifest
+from medagent.benchmarks.clinical.sets import TaskSet, load_set
+from medagent.benchmarks.clinical.tasks import Task, TaskId, checked_tasks
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir, file_state
+from medagent.engine.data_sets import SetManifest, is_set, read_manifest
 from medagent.engine.report import DataRef
 from medagent.engine.settings import mixed
+from refsol.files import read_json
 from refsol.medagentbench import TYPES
 from refsol.medagentbench.constants import PUBLISHED, Constants
+from refsol.schema import validator
 
-BUNDLED = "synthetic"
-FORMER = "synthetic-3"
-"""The bundled set of generator 3. Runs over it can be read and graded; its patients cannot be made any more."""
-DATASETS = (BUNDLED, "official")
+MEDAGENTBENCH, BUNDLED, OFFICIAL = "medagentbench", "synthetic", "official"
+DATASETS = (BUNDLED, OFFICIAL)
 VERSIONS = ("v1", "v2")
+WHOLE = "v2"
+"""The version that is the whole set; the other one is a part of it."""
 OFFICIAL_DIGESTS = {
     "v1": "b539a3dece8cf2fe0518bbfe76e47dec53e3676755c9bb6d87ff261b2aad856a",
     "v2": "b6e89b2ef82f1bef27c5778a644a8a66c7b25738bbd6a48d03ab3e5182df6ca8",
 }
 """The SHA-256 of the published task files, by version."""
 TASK_TYPES = tuple(TYPES)
+_BUNDLED_FOLDER = Path(__file__).parent / "data" / BUNDLED
+_CONSTANTS = TypeAdapter(Constants)
+_OF_THE_SET = ("now", "base")
+"""The constants that a manifest contains under other names."""
 
 
-class Task(ChartTask):
-    """One task. An id such as `task5_7` includes the type; any other id needs the field `type`."""
+class PublishedTask(BaseModel):
+    """One task of a published file. An id such as `task5_7` includes the type; any other id needs the field `type`."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
@@ -72,110 +78,91 @@ class Task(ChartTask):
         return kind
 
     @property
-    def mrn(self) -> str:
-        """The patient's MRN if the instruction states it, as in the task that an agent gets."""
-        return self.eval_MRN if self.eval_MRN and self.eval_MRN in self.instruction else ""
+    def task(self) -> Task:
+        """The task of a set."""
+        fields = {} if self.sol is None else {"sol": self.sol}
+        patient = self.eval_MRN or ""
+        return Task(
+            id=self.id, type=self.type, patient=patient, text=self.instruction, context=self.context, fields=fields
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """The tasks of a file, in its order. `digest` is the SHA-256 of the file."""
+def record(task: Task) -> dict[str, Any]:
+    """A task in the published format, which refsol reads."""
+    return {
+        "id": task.id,
+        "type": task.type,
+        "instruction": task.text,
+        "context": task.context,
+        "eval_MRN": task.patient or None,
+        "sol": task.fields.get("sol"),
+    }
 
-    name: str
-    version: str
-    tasks: tuple[Task, ...]
-    digest: str
-    path: Path
-    alone: bool = False
-    """Whether it is a user's own task file. Other files in its folder do not belong to it."""
-    manifest: Manifest | None = None
-    """The manifest of a generated data set."""
-    fixed: Constants | None = None
-    """The constants of a data set without a manifest, if they are not the published ones."""
 
-    @property
-    def constants(self) -> Constants:
-        """The data set's constants for grading."""
-        return self.manifest.constants if self.manifest else self.fixed or PUBLISHED
+def records(tasks: TaskSet) -> list[dict[str, Any]]:
+    """The tasks of a set in the published format."""
+    return [record(task) for task in tasks.tasks]
 
-    @property
-    def bundled(self) -> bool:
-        """Whether it is the bundled data set."""
-        return self.name == BUNDLED and not self.alone
 
-    @property
-    def over_bundled(self) -> bool:
-        """Whether its patients are the package's: the bundled set, and sets made from it, such as its twins."""
-        return self.bundled or (self.manifest is not None and HOSPITAL not in self.manifest.files)
+def stated_constants(constants: Constants) -> dict[str, Any]:
+    """Constants as a manifest contains them."""
+    stated: dict[str, Any] = _CONSTANTS.dump_python(constants, mode="json")
+    return {name: value for name, value in stated.items() if name not in _OF_THE_SET}
 
-    @property
-    def former(self) -> bool:
-        """Whether it is the former bundled data set."""
-        return self.name == FORMER and not self.alone
 
-    @property
-    def hospital(self) -> Path | None:
-        """The file of patients of a generated data set, or None. Raises UserError if the file has changed.
+def constants_of(tasks: TaskSet) -> Constants:
+    """The constants of a set. Raises UserError."""
+    manifest = tasks.manifest
+    return _constants(manifest.clock, manifest.base, json.dumps(dict(manifest.constants)), manifest.name)
 
-        If the file is missing but the folder contains the seed, the patients are regenerated into the cache folder.
-        """
-        if self.manifest is None or self.bundled or self.former or HOSPITAL not in self.manifest.files:
-            return None
-        folder = self.path.parent
-        if not (folder / HOSPITAL).exists() and (folder / SEED).is_file():
-            from medagent.benchmarks.medagentbench.generator.write import hospital_again
 
-            return hospital_again(folder, self.manifest)
-        return checked_file(folder, self.manifest.files, HOSPITAL)
+@lru_cache(maxsize=16)
+def _constants(clock: datetime, base: str, stated: str, name: str) -> Constants:
+    try:
+        return _CONSTANTS.validate_python({**json.loads(stated), "now": clock, "base": base})
+    except ValueError as error:
+        raise UserError(f"{name}: constants: {error}") from None
 
-    @property
-    def official_version(self) -> str | None:
-        """The version of the published tasks, if the file consists of their bytes. None for other tasks."""
-        return next((version for version, digest in OFFICIAL_DIGESTS.items() if digest == self.digest), None)
 
-    @property
-    def title(self) -> str:
-        """The name in tables and reports. Scores on data sets with different names cannot be compared."""
-        if self.official_version is not None:
-            return "MedAgentBench"
-        return "MedAgentBench-Synthetic" if self.bundled or self.former else self.name
+def is_bundled(tasks: TaskSet) -> bool:
+    """Whether it is the bundled set."""
+    return tasks.folder == _BUNDLED_FOLDER and not tasks.alone
 
-    @property
-    def ref(self) -> DataRef:
-        """The data set's name in a report."""
-        version = self.official_version or ("" if self.version == self.name else self.version)
-        tasks = "synthetic patients" if self.title.endswith("Synthetic") else "not the published tasks"
-        note = "" if self.official_version else f"{tasks}: not comparable with published scores"
-        return DataRef(name=self.title, version=version, digest=self.digest, note=note)
 
-    def beside(self, name: str) -> Path | None:
-        """Another file of the data set (`key_v2.json`, `functions.json`, `protocol.toml`), or None."""
-        path = self.path.parent / name
-        return path if not self.alone and path.is_file() else None
+def official_version(tasks: TaskSet) -> str | None:
+    """The version of the published tasks, if the file consists of their bytes. None for other tasks."""
+    return next((version for version, digest in OFFICIAL_DIGESTS.items() if digest == tasks.digest), None)
 
-    @property
-    def has_twins(self) -> bool:
-        """Whether its tasks are twins. They do not share an answer key: each is graded by its own chart."""
-        return any(task.twin for task in self.tasks)
 
-    @property
-    def key(self) -> Path | None:
-        """The answer key of the data set, or None."""
-        return self.beside(f"key_{self.version}.json")
+def title(tasks: TaskSet) -> str:
+    """The name in tables and reports. Scores on data sets with different names cannot be compared."""
+    if official_version(tasks) is not None:
+        return "MedAgentBench"
+    return "MedAgentBench-Synthetic" if is_bundled(tasks) else tasks.name
+
+
+def ref(tasks: TaskSet) -> DataRef:
+    """The set's name in a report."""
+    published = official_version(tasks)
+    version = published or ("" if tasks.part == tasks.name else tasks.part)
+    kind = "synthetic patients" if is_bundled(tasks) else "not the published tasks"
+    note = "" if published else f"{kind}: not comparable with published scores"
+    return DataRef(name=title(tasks), version=version, digest=tasks.digest, note=note)
+
+
+def own_key(tasks: TaskSet) -> Path | None:
+    """The recorded searches of a set; of the imported one, those that the user put next to its task file."""
+    return tasks.reads or tasks.beside(f"reads_{tasks.part}.jsonl")
 
 
 def named(dataset: str) -> str | None:
     """The same text if it is the name of a data set, otherwise None."""
-    return dataset if dataset in (*DATASETS, FORMER) else None
+    return dataset if dataset in DATASETS else None
 
 
 def set_of_run(settings: Mapping[str, Any]) -> str:
-    """The data set of a run's settings. A run over the bundled set has the former one, if its tasks are those."""
-    name = str(settings.get("dataset") or BUNDLED)
-    digest = settings.get("tasks-digest")
-    if name == BUNDLED and digest in {load_dataset(FORMER, version).digest for version in VERSIONS}:
-        return FORMER
-    return name
+    """The data set of a run's settings."""
+    return str(settings.get("dataset") or BUNDLED)
 
 
 def is_tasks_file(dataset: str) -> bool:
@@ -185,18 +172,21 @@ def is_tasks_file(dataset: str) -> bool:
 
 def dataset_folder(name: str) -> Path:
     """The folder of a data set, by the set's name or path. Raises UserError if there is none."""
-    if name in (BUNDLED, FORMER):
-        return Path(__file__).parent / "data" / name
-    if name == "official":
-        return data_dir() / "official"
-    if is_made(Path(name)):
-        return Path(name)
+    if name == BUNDLED:
+        return _BUNDLED_FOLDER
+    if name == OFFICIAL:
+        return data_dir() / OFFICIAL
+    if is_set(Path(name)):
+        stated = read_manifest(Path(name)).benchmark
+        if stated == MEDAGENTBENCH:
+            return Path(name)
+        raise UserError(f"{name}: is a set of {stated}; run it with that benchmark")
     raise UserError(
         f"unknown data set {name!r}; known: {', '.join(DATASETS)}, folders made by `medagent data new`, task files"
     )
 
 
-def load_dataset(name: str, version: str) -> Dataset:
+def load_dataset(name: str, version: str) -> TaskSet:
     """Load one version of a data set, or a user's own task file. Raises UserError if the name or version is unknown or
     not imported yet.
     """
@@ -205,75 +195,80 @@ def load_dataset(name: str, version: str) -> Dataset:
     folder = dataset_folder(name)
     if version not in VERSIONS:
         raise UserError(f"unknown version {version!r}; known: {', '.join(VERSIONS)}")
+    if is_set(folder):
+        return replace(load_set(folder), part=version) if version == WHOLE else load_set(folder, version)
     path = folder / f"test_data_{version}.json"
-    if is_made(folder):
-        manifest = read_manifest(folder)
-        title = name if name in (BUNDLED, FORMER) else manifest.name
-        return _read(checked_file(folder, manifest.files, path.name), title, version, manifest=manifest)
     if not path.is_file():
         raise UserError(
             f"data set {name!r} is not imported yet ({path} does not exist); import it with `medagent data import "
             "DIR`, where DIR is a checkout of the official repository"
         )
-    return _read(path, name, version)
+    return _published(path, name, version)
 
 
-def load_tasks_file(path: Path) -> Dataset:
+def load_tasks_file(path: Path) -> TaskSet:
     """Load a user's own task file. Its version is the file name without suffix.
 
     Raises UserError with the place of each problem.
     """
-    return _read(path, str(path.stem), path.stem, alone=True)
+    return _published(path, str(path.stem), path.stem, alone=True)
 
 
-def _read(path: Path, name: str, version: str, *, alone: bool = False, manifest: Manifest | None = None) -> Dataset:
-    tasks, digest = _tasks(path)
-    return Dataset(name, version, tasks, digest, path, alone, manifest)
+def present_datasets() -> list[TaskSet]:
+    """Every version of every data set on this machine. Raises UserError if a file is damaged."""
+    imported = [version for version in VERSIONS if (dataset_folder(OFFICIAL) / f"test_data_{version}.json").is_file()]
+    return [load_dataset(BUNDLED, version) for version in VERSIONS] + [
+        load_dataset(OFFICIAL, version) for version in imported
+    ]
 
 
-def _tasks(path: Path) -> tuple[tuple[Task, ...], str]:
-    """The tasks of a file, and its digest. An unchanged file is read once."""
+def _published(path: Path, name: str, version: str, *, alone: bool = False) -> TaskSet:
+    """A task file in the published format as a set with the published constants. An unchanged file is read once."""
     try:
         state = file_state(path)
     except OSError:
         state = ()  # reading the file raises the error
-    return _tasks_of(path, state)
+    tasks, digest = _tasks_of(path, state)
+    manifest = SetManifest(name=name, benchmark=MEDAGENTBENCH, clock=PUBLISHED.now, files={})
+    return TaskSet(name, tasks, digest, path, manifest, version, alone)
 
 
 @lru_cache(maxsize=8)
 def _tasks_of(path: Path, state: tuple[int, ...]) -> tuple[tuple[Task, ...], str]:
-    tasks = read_tasks(path, Task)
+    every = tuple[PublishedTask, ...]
+    listed = read_json(path, validator(every), expected="a JSON task file is expected", error=UserError)
+    tasks = checked_tasks(path, [task.task for task in listed])
     return tasks, hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _ranges(dataset: Dataset) -> str:
+def _ranges(tasks: TaskSet) -> str:
     """The first and the last id of each type, as text."""
     ids: dict[str, list[str]] = {}
-    for task in dataset.tasks:
+    for task in tasks.tasks:
         ids.setdefault(task.type, []).append(task.id)
-    return ", ".join(" … ".join(dict.fromkeys((some[0], some[-1]))) for some in ids.values())
+    return ", ".join(" … ".join(dict.fromkeys((of_type[0], of_type[-1]))) for of_type in ids.values())
 
 
 def select(
-    dataset: Dataset, types: Sequence[str], ids: Sequence[str], limit: int | None, per_type: int | None = None
+    tasks: TaskSet, types: Sequence[str], ids: Sequence[str], limit: int | None, per_type: int | None = None
 ) -> tuple[Task, ...]:
     """The tasks of these types and ids (all if both are empty), in an order that mixes the types.
 
     At most `per_type` tasks of each type, and at most `limit` in total. Raises UserError, with the known values, for an
     unknown type or id and for an empty selection.
     """
-    present = tuple(dict.fromkeys(task.type for task in dataset.tasks))
-    known = {task.id for task in dataset.tasks}
+    present = tuple(dict.fromkeys(task.type for task in tasks.tasks))
+    known = {task.id for task in tasks.tasks}
     if unknown := [name for name in types if name not in present]:
         raise UserError(f"unknown task type {', '.join(unknown)}; known: {', '.join(present)}")
     if unknown := [name for name in ids if name not in known]:
-        raise UserError(f"unknown task id {', '.join(unknown)}; known: {_ranges(dataset)}")
-    chosen = [t for t in dataset.tasks if (not types or t.type in types) and (not ids or t.id in ids)]
+        raise UserError(f"unknown task id {', '.join(unknown)}; known: {_ranges(tasks)}")
+    chosen = [task for task in tasks.tasks if (not types or task.type in types) and (not ids or task.id in ids)]
     by_id = {task.id: task for task in chosen}
     order = mixed(list(by_id), lambda task_id: by_id[task_id].type, per_group=per_type)[:limit]
     if not order:
         raise UserError(
-            f"the selection is empty; {dataset.name} {dataset.version} contains {len(known)} tasks of "
+            f"the selection is empty; {tasks.name} {tasks.part} contains {len(known)} tasks of "
             f"{', '.join(present)}: change --types, --ids or --limit"
         )
     return tuple(by_id[task_id] for task_id in order)
@@ -281,7 +276,7 @@ def select(
 
 def task_schema() -> dict[str, Any]:
     """The JSON schema of a task file."""
-    form = TypeAdapter(tuple[Task, ...]).json_schema()
+    form = TypeAdapter(tuple[PublishedTask, ...]).json_schema()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A task file of MedAgentBench",
@@ -289,13 +284,26 @@ def task_schema() -> dict[str, Any]:
     }
 
 
-def task_warnings(dataset: Dataset) -> Iterator[str]:
+def task_warnings(tasks: TaskSet) -> Iterator[str]:
     """Tasks of a user's own file that cannot be graded or answered."""
-    for number, task in enumerate(dataset.tasks):
+    for number, task in enumerate(tasks.tasks):
         place = f"[{number}] {task.id!a}"
-        if task.type == "task1" and task.sol is None:
+        if task.type == "task1" and "sol" not in task.fields:
             yield f"{place}: sol is missing, so it cannot be graded"
-        if task.type != "task1" and not task.eval_MRN:
+        if task.type != "task1" and not task.patient:
             yield f"{place}: eval_MRN is missing, so it cannot be graded"
-        if not task.instruction.strip():
+        if not task.text.strip():
             yield f"{place}: the instruction is empty"
+
+
+def rules_in_words(constants: Constants) -> str:
+    """The published clock, codes and thresholds by which the ten types grade a task file."""
+    labs = (constants.magnesium, constants.potassium, constants.glucose, constants.a1c)
+    codes = ", ".join([*(lab.code for lab in labs), constants.blood_pressure_code])
+    return (
+        f"graded with the published rules: it is {constants.now.isoformat()}; the codes are {codes}; magnesium is low "
+        f"up to {constants.magnesium_doses[-1][0]} {constants.magnesium.unit}, potassium below "
+        f"{constants.potassium_low} {constants.potassium.unit}; a result is recent for {constants.look_back_hours} "
+        f"hours, an HbA1c for {constants.a1c_months} months. If your patients need other rules, write your own "
+        "task types (docs/clinical.md)"
+    )

@@ -24,6 +24,6 @@ def solver(now: datetime | None, base: str) -> Solve:
         time = stated_now(task.context) or now or datetime.now(UTC)
         solution = TYPES[task.type].solve(PsbChart(SessionEhr(base, get), task.mrn, time, FAIR, base=base))
         # The tasks ask for -1 where there is no reading.
-        return Solution([-1 if one is None else one for one in solution.answer], solution.posts)
+        return Solution([-1 if value is None else value for value in solution.answer], solution.posts)
 
     return solve

@@ -1,55 +1,58 @@
-"""Writes the folder of a task set from a seed, and regenerates one to check every byte."""
+"""Makes sets of psb-300 from a seed."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from fhir_server.synthetic.bundled import PROFILE
-from fhir_server.synthetic.dice import Dice
-from medagent.benchmarks.injected import injected
-from medagent.benchmarks.made_folders import HOSPITAL, Made, SetGenerator, file_digests, seed_number, write_manifest
-from medagent.benchmarks.psb300.generator._deal import hospital_of, tasks
-from medagent.benchmarks.psb300.tasks import BUNDLED, TASK_FILE, Psb300Manifest
-from refsol.clinical.task_type import task_type
-from refsol.psb300 import PUBLISHED, Constants
+from fhir_server.synthetic.seeded_random import SeededRandom
+from medagent.benchmarks.clinical.generation import ClinicalGenerator, Prepared, SampledTasks
+from medagent.benchmarks.clinical.tasks import Task
+from medagent.benchmarks.generated_sets import seed_number
+from medagent.benchmarks.psb300.generator._sampling import hospital_of, tasks
+from medagent.benchmarks.psb300.tasks import PSB300, PsbConstants, record
+from medagent.core.errors import UserError
+from medagent.engine.data_sets import SetOptions, Split, seed_digest
+from refsol.clinical.pairs import Case
+from refsol.psb300 import PUBLISHED, RuleConstants
 from refsol.psb300.twins import case_of
 
-
-def _deal(hospital: Iterable[str], number: int, per_type: int) -> list[dict[str, Any]]:
-    return list(tasks(hospital_of(hospital), PROFILE.now, Dice(number), per_type))
+LEAST_PER_TYPE = 2
 
 
-def _write(folder: Path, dealt: list[dict[str, Any]], made: Made, name: str) -> Psb300Manifest:
-    """Write the tasks and the manifest. The manifest lists the hospital's file if the folder contains one."""
-    if made.injected:
-        dealt = _with_instructions(dealt, folder, made)
-    text = json.dumps([{**task, "canary": made.canary} for task in dealt], ensure_ascii=False, indent=1) + "\n"
-    (folder / TASK_FILE).write_text(text, encoding="utf-8", newline="\n")
-    manifest = Psb300Manifest(
-        name=name,
-        now=PROFILE.now,
-        clock=PROFILE.now,
-        cut_off=PUBLISHED.cut_off,
-        files=file_digests(folder, (HOSPITAL, TASK_FILE)),
-        made=made,
-    )
-    write_manifest(folder, manifest)
-    return manifest
+class PsbGenerator(ClinicalGenerator):
+    """Makes the sets of psb-300. All have the clock of the bundled hospital."""
 
+    version = 3
+    benchmark = PSB300
 
-def _with_instructions(dealt: list[dict[str, Any]], folder: Path, made: Made) -> list[dict[str, Any]]:
-    """The tasks. A share of them gets an instruction in the chart."""
-    constants = Constants(PUBLISHED.cut_off, PROFILE.now)
-    number = seed_number(made.seed_sha256, "psb-300 injected")
-    instructions = injected(
-        dealt, task_type, lambda task: case_of(task, PROFILE.now, constants), folder, made.injected, number
-    )
-    return [{**task, "injected": asdict(one)} if one else task for task, one in zip(dealt, instructions, strict=True)]
+    def check(self, options: SetOptions) -> None:
+        if options.per_type < LEAST_PER_TYPE:
+            raise UserError(
+                f"--per-type: {options.per_type} is too low; at least {LEAST_PER_TYPE} are needed, one with something "
+                "due and one without"
+            )
+        super().check(options)
 
+    def prepare(self, seed: str, options: SetOptions, split: Split | None) -> Prepared:
+        if split is not None:
+            raise UserError(
+                "--split is not available with --like psb-300. To run a part of it: medagent run psb-300 --split"
+            )
+        number = seed_number(seed, f"{PSB300} {self.version}")
+        profile = replace(PROFILE, seed=number, patients=options.patients)
+        constants = PsbConstants(grading_clock=PROFILE.now).model_dump(mode="json", exclude_unset=True)
+        stated = {"cut_off": PsbConstants().model_dump(mode="json")["cut_off"], **constants}
+        return Prepared(profile, number + 1, seed_number(seed_digest(seed), f"{PSB300} injected"), constants=stated)
 
-_LEAST = (2, "at least 2 are needed, one with something due and one without")
-GENERATOR = SetGenerator("psb-300", 2, BUNDLED, _LEAST, _deal, _write)
+    def sampled(self, patients: Iterable[str], folder: Path, prepared: Prepared, per_type: int) -> SampledTasks:
+        charts = hospital_of(patients)
+        return SampledTasks(
+            list(tasks(charts, PROFILE.now, SeededRandom(prepared.number), per_type)), charts.resources, PROFILE.now
+        )
+
+    def case(self, task: Task, clock: datetime, prepared: Prepared) -> Case:
+        return case_of(record(task), clock, RuleConstants(PUBLISHED.cut_off, clock))

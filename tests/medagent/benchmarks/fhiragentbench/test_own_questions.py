@@ -17,6 +17,8 @@ from medagent.benchmarks.fhiragentbench.benchmark import FhirAgentBench
 from medagent.benchmarks.fhiragentbench.generator.wording import read, templates
 from medagent.benchmarks.fhiragentbench.sets import bundled_folder, questions_of
 from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
+from medagent.benchmarks.generated_sets import SetRequest
+from medagent.engine.data_sets import SetOptions
 from medagent.fhir_episodes.episode import EpisodeRow
 from refsol.fhiragentbench import FAMILIES, Question, compare, family_of, read_questions
 from tests.command import Ran, medagent
@@ -243,10 +245,10 @@ def test_the_reference_agent_is_right_on_the_bundled_set(protocol: str, tmp_path
 
 @pytest.mark.long
 def test_the_bundled_set_is_what_its_seed_gives(tmp_path: Path) -> None:
-    from medagent.benchmarks.fhiragentbench.generator.write import GENERATOR
-    from tools.fhiragentbench_synthetic import SEED as PUBLIC
+    from tools.bundled_tasks import sets
 
-    GENERATOR.make_bundled(tmp_path, PUBLIC)
+    generator, seed = sets()[bundled_folder()]
+    generator.write(tmp_path, SetRequest(SetOptions(seed=seed), seed, bundled="synthetic"))
     for file in ("questions.csv", "dataset.json"):
         assert (tmp_path / file).read_bytes() == (bundled_folder() / file).read_bytes()
 

@@ -180,8 +180,16 @@ def test_the_published_file_is_imported_once(ward: Path, tmp_path: Path, monkeyp
     assert "duplicate question_id q2" in refused.err
     assert not (tmp_path / "home" / "data").exists()
     assert "7 questions of FHIR-AgentBench imported" in medagent("data", "import", ward / "questions.csv").out
-    assert medagent(*words, "--quiet").code == 0
-    assert "ward.ndjson: not a published file of medagentbench" in medagent("data", "import", ward / "ward.ndjson").err
+    ran = medagent(*words, "--quiet", "--full")
+    assert ran.code == 0
+    assert "Published figures: the newest is from 2026-05." in ran.out
+    print("OUT", ran.out[-3500:])
+    assert re.search(r"o4-mini", ran.out)
+    assert "Qwen3-8B, trained 77.0%, number of items not stated" in " ".join(ran.out.split())
+    assert (
+        "ward.ndjson: contains no published data that medagent imports"
+        in medagent("data", "import", ward / "ward.ndjson").err
+    )
     assert "no-such.csv: no such file or folder" in medagent("data", "import", ward / "no-such.csv").err
 
 
@@ -255,7 +263,7 @@ def test_show_and_the_page_have_ids_in_two_columns_and_the_resources(run: Run, t
     assert "  = Observation | p2-o1 | p2-o1" in shown
     assert "  + Observation |  | p2-o2" in shown
     assert "accepted: [[4.5]]" in shown
-    assert "why: wrong-answer" in shown
+    assert "why: wrong answer" in shown
     assert medagent("report", folder, "-o", tmp_path / "page.html").code == 0
     assert (tmp_path / "page.html").stat().st_size > 10_000
 

@@ -12,9 +12,10 @@ from urllib.parse import parse_qsl
 from medagent.agents.base import AgentContext
 from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
 from medagent.benchmarks.medagentbench.tasks.dataset import Task, load_dataset
+from medagent.fhir_episodes.task import FhirTask
 from refsol.medagentbench.constants import PUBLISHED
 
-TASKS = {task.instruction: task for task in load_dataset("synthetic", "v2").tasks}
+TASKS = {task.text: task for task in load_dataset("synthetic", "v2").tasks}
 TASKS_BY_ID = {task.id: task for task in TASKS.values()}
 
 
@@ -26,7 +27,8 @@ def asked(request: dict[str, Any]) -> Task:
 
 def next_action(task: Task, replies: list[str]) -> str:
     """The action after these replies."""
-    solver = ReferenceAgent(AgentContext(base=PUBLISHED.base.rstrip("/"))).solver(task)
+    shown = FhirTask(task.id, task.type, task.text, task.context, task.stated_patient)
+    solver = ReferenceAgent(AgentContext(base=PUBLISHED.base.rstrip("/"))).solver(shown)
     try:
         action = next(solver)
         for reply in replies:

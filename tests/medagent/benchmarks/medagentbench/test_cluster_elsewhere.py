@@ -178,14 +178,14 @@ def _certificate(folder: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("killed", ["scheduler", "worker"])
 def test_ten_kills_cost_no_finished_episode(tmp_path: Path, killed: str) -> None:
-    dice, kept, path = random.Random(killed), set[str](), tmp_path / "v2_r1_m"
+    rng, kept, path = random.Random(killed), set[str](), tmp_path / "v2_r1_m"
     kills, tasks = 10, 150
     with ModelServer(reply=text_reply, latency=0.01) as server:
         words = ("--model", "m", "--base-url", server.url, "--limit", tasks, "--concurrency", 4)
         assert run(tmp_path / "undisturbed", *words).code == 0
         calls = len(server.calls)
         for _ in range(kills):
-            before, moment = len(server.calls), len(server.calls) + dice.randint(3, max(4, calls // kills // 2))
+            before, moment = len(server.calls), len(server.calls) + rng.randint(3, max(4, calls // kills // 2))
             with ExitStack() as stack:
                 head = stack.enter_context(dask("scheduler", "tcp://", cwd=tmp_path))
                 worker = stack.enter_context(dask("worker", head.address, cwd=tmp_path))

@@ -130,16 +130,16 @@ def test_ten_refused_requests_in_a_row_stop_the_run_with_the_providers_words(tmp
 
 def test_a_full_context_window_ends_the_episode_and_is_not_owed(tmp_path: Path) -> None:
     with ModelServer(
-        reply=text_reply, faults=lambda call: CONTEXT_FULL if asked(call.body).id in TASKS[:4] else None
+        reply=text_reply, faults=lambda call: CONTEXT_FULL if asked(call.body).id in TASKS[1:5] else None
     ) as server:
-        ran = ask(tmp_path, server)
+        ran = ask(tmp_path, server, "--concurrency", 1)  # the first item has an answer before others do not fit
         assert ran.code == 0, ran.err
         assert "Wrong: 4 context limit" in ran.out
         kept = episodes(tmp_path / "v1_r1_m")
-        assert {kept[task]["status"] for task in TASKS[:4]} == {"context_limit"}
-        assert "8192" in kept["task7_1"]["error"]
+        assert {kept[task]["status"] for task in TASKS[1:5]} == {"context_limit"}
+        assert "8192" in kept["task7_2"]["error"]
         items = results(tmp_path, "v1_r1_m")["results"]
-        assert [item["answer"] is None for item in items] == [True] * 4 + [False] * 6
+        assert [item["answer"] is None for item in items] == [False] + [True] * 4 + [False] * 5
         assert (grade(tmp_path)["right"], grade(tmp_path)["wrong"]) == (6, 4)
         calls = len(server.calls)
         assert "is complete" in ask(tmp_path, server).err

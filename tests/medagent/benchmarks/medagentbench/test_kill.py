@@ -44,7 +44,7 @@ def finished(path: Path) -> set[str]:
 
 @pytest.mark.parametrize(("kills", "tasks"), [(4, 60), pytest.param(25, 300, marks=pytest.mark.long)])
 def test_kills_change_nothing_and_no_finished_episode_is_paid_twice(tmp_path: Path, kills: int, tasks: int) -> None:
-    dice = random.Random(20)
+    rng = random.Random(20)
     path = tmp_path / "v2_r1_m"
     with ModelServer(reply=text_reply, latency=0.005) as server:
         assert run(tmp_path / "undisturbed", "--model", "m", "--base-url", server.url, "--limit", tasks).code == 0
@@ -52,10 +52,10 @@ def test_kills_change_nothing_and_no_finished_episode_is_paid_twice(tmp_path: Pa
         kept: set[str] = set()
         for _ in range(kills):
             before = len(server.calls)
-            moment = before + dice.randint(0, paid * 4 // 3 // kills)  # all of them stay within the run
+            moment = before + rng.randint(0, paid * 4 // 3 // kills)  # all of them stay within the run
             process = start("run", *words(tmp_path, server, "--limit", tasks))
             wait_until(lambda: len(server.calls) >= moment, lambda: process.poll() is None)  # noqa: B023  # in this round only
-            time.sleep(dice.uniform(0, 0.01))
+            time.sleep(rng.uniform(0, 0.01))
             process.kill()
             assert process.ended().code == -signal.SIGKILL
             begun = {asked(call.body).id for call in server.calls[before:]}
@@ -118,4 +118,4 @@ def test_a_lower_limit_after_an_interrupted_run_scores_its_own_items(tmp_path: P
     assert ran.code == 0, ran.err
     assert 0 < len(begun) < 20  # the others were finished before the signal
     assert results(tmp_path, path.name)["total_tasks"] == 20
-    assert "Score 100.0% (20 of 20)" in ran.out
+    assert "Score 100.0% (20 of 20; 19 patients)" in ran.out

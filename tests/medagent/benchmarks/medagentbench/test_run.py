@@ -22,7 +22,7 @@ REAL = SHARED / "medagentbench" / "results_v2_r2_20251127_000553.json"
 def test_the_reference_agent_solves_everything(tmp_path: Path) -> None:
     ran = run(tmp_path, "--version", "v2", "--round", "r2", "--agent", "reference")
     assert ran.code == 0, ran.err
-    assert "Score 100.0% (300 of 300)" in ran.out
+    assert "Score 100.0% (300 of 300; " in ran.out
     document = results(tmp_path, "v2_r2_reference")
     assert list(document) == ["version", "round", "timestamp", "total_tasks", "results"]
     assert (document["version"], document["round"], document["total_tasks"]) == ("v2", "r2", 300)
@@ -100,7 +100,7 @@ def test_what_is_not_an_action_is_recorded_and_wrong_but_never_a_failure(tmp_pat
         ran = run(tmp_path, "--version", "v1", "--model", "m", "--base-url", server.url, "--types", "task4,task7")
     assert ran.code == 0, ran.err
     assert {row["status"] for row in episodes(tmp_path / "v1_r1_m").values()} == {"invalid_action", "empty"}
-    assert "16 invalid message, 4 unfinished" in ran.out
+    assert "16 invalid message, 4 empty reply" in ran.out
     assert "4 replies were empty" in ran.out
     assert "--strip-thinking" in ran.out
 
@@ -174,7 +174,8 @@ def test_the_commands_to_copy_work(tmp_path: Path) -> None:
         assert stopped.code == 2
         _, _, command = stopped.err.partition("Raise --max-tokens-total to continue: ")
         words = shlex.split(command.splitlines()[0])
-        assert words[-2:] == ["--max-tokens-total", "1"]
+        assert words[-2] == "--max-tokens-total"
+        assert int(words[-1]) > sum(row["spent"]["prompt"] for row in episodes(tmp_path / "v2_r1_m").values())
         continued = medagent(*words[1:-1], 1_000_000)
         assert continued.code == 0, continued.err
         assert len({call.body["messages"][0]["content"] for call in server.calls}) == 4

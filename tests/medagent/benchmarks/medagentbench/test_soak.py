@@ -42,7 +42,7 @@ def statuses(folder: Path) -> Counter[str]:
 
 @pytest.mark.long
 def test_every_episode_is_accounted_for_and_memory_stays_flat(tmp_path: Path) -> None:
-    dice = random.Random(6)
+    rng = random.Random(6)
     kinds = [*FAULTS.values(), CONTEXT_FULL, status(400)]
     memory: list[int] = []
     seen = 0
@@ -54,7 +54,7 @@ def test_every_episode_is_accounted_for_and_memory_stays_flat(tmp_path: Path) ->
         if seen % 100 == 0:
             used = run.memory_info()
             memory.append(used.rss - used.shared)  # without the pages of the hospital's file, which are mapped
-        return dice.choice(kinds) if dice.random() < 0.1 else None
+        return rng.choice(kinds) if rng.random() < 0.1 else None
 
     with ModelServer(reply=text_reply, faults=strike) as server:
         process = carry_out(tmp_path, server)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fhir_server.synthetic.bundled import DIGEST
-from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
+from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset, records
 from tests.command import medagent
 from tests.medagent.benchmarks.medagentbench.runs import run
 
@@ -27,6 +27,7 @@ def test_show_lists_items_by_outcome_kind_and_type(tmp_path: Path) -> None:
     assert all(line.split()[1] == "wrong" for line in listed[:-1])
     only = medagent("show", folder, "--type", "task4", "--kind", "reading-missed").out.splitlines()
     assert {line.split("_")[0] for line in only[:-1]} <= {"task4"}
+    assert medagent("show", folder, "--type", "task4", "--kind", "data never read").out.splitlines() == only
     assert [line.split()[0] for line in medagent("show", folder, "--type", "task2").out.splitlines()[:-1]] == [
         "task2_1#1",
         "task2_1#2",
@@ -45,7 +46,7 @@ def test_show_lists_items_by_outcome_kind_and_type(tmp_path: Path) -> None:
 def test_grade_and_compare_know_all_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     tmp_path = Path()
-    right = {task.id: (task.sol or [""])[0] for task in load_dataset("synthetic", "v2").tasks[:4]}
+    right = {task.id: (task.fields.get("sol") or [""])[0] for task in load_dataset("synthetic", "v2").tasks[:4]}
     script = {f"{name}#1": [f'FINISH(["{answer}"])'] for name, answer in right.items()}
     (tmp_path / "s.json").write_text(json.dumps({**script, "*": ['FINISH(["S0"])']}))
     words = ("--ids", ",".join(right), "--trials", 2)
@@ -78,7 +79,7 @@ def test_grade_and_compare_know_all_trials(tmp_path: Path, monkeypatch: pytest.M
 def test_compare_takes_the_task_file_and_the_facts_that_it_asks_for(tmp_path: Path) -> None:
     bundled = load_dataset("synthetic", "v1")
     tasks = tmp_path / "mine.json"
-    tasks.write_text(json.dumps([task.model_dump() for task in bundled.tasks[:10]]))
+    tasks.write_text(json.dumps(records(bundled)[:10]))
     for agent in ("nop", "reference"):
         assert run(tmp_path / "runs", "--dataset", tasks, "--agent", agent).code == 0
     nop, reference = (tmp_path / "runs" / f"mine_r1_{agent}" / "results.json" for agent in ("nop", "reference"))
@@ -115,10 +116,12 @@ def test_what_a_score_was_measured_on_stands_under_the_table(tmp_path: Path) -> 
 
 def test_a_missing_order_is_one_line(tmp_path: Path) -> None:
     """Not a line for each of its fields."""
-    assert run(tmp_path, "--agent", "nop", "--ids", "task3_1,task9_12").code == 0
+    assert run(tmp_path, "--agent", "nop", "--types", "task3,task9").code == 0
     shown = medagent("show", tmp_path / "v2_r1_nop", "task3_1").out
     assert "  ✗ Observation: this order is missing (8 checks)\n" in shown
-    assert "why: order-missing: 1 order was due, none was placed: the instruction asks to record" in shown
+    assert "why: order missing: 1 order was due, none was placed: the instruction asks to record" in shown
     assert "got nothing" not in shown
-    two = medagent("show", tmp_path / "v2_r1_nop", "task9_12").out
+    items = json.loads((tmp_path / "v2_r1_nop" / "grade.json").read_text())["items"]
+    low = next(item["task_id"] for item in items if item["task_id"].startswith("task9_") and not item["correct"])
+    two = medagent("show", tmp_path / "v2_r1_nop", low).out
     assert re.findall(r"✗ (\w+): this order is missing", two) == ["MedicationRequest", "ServiceRequest"]

@@ -116,6 +116,18 @@ def test_thinking_that_was_left_in_is_said_and_scored_again_for_nothing(
     assert report(tmp_path / "promptcblue_again_m")["overall"]["value"] == pytest.approx(1)
 
 
+def test_the_verdicts_of_a_file_are_compared(tmp_path: Path) -> None:
+    lines = [{**line, "correct": number != 1} for number, line in enumerate(LINES)]
+    path = tmp_path / "theirs.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    words = ("grade", "promptcblue", "--answers", path, "--full", "--quiet", "--results-dir", tmp_path)
+    ran = medagent(*words)
+    told = " ".join(ran.out.split())
+    assert (ran.code, "Equal to the recorded verdict in 27 of 28; different: " in told) == (0, True)
+    assert "With a recorded verdict but not graded here: 4 items" in told
+    assert medagent(*words, "--expect-recorded").code == 1
+
+
 def test_trials_are_one_mean_and_no_more_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(tmp_path, agent="majority", limit=4)
     run(tmp_path, agent="majority", limit=4, trials=3, round="three")

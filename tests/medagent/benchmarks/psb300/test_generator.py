@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from fhir_server.synthetic.dice import Dice
-from medagent.benchmarks.psb300.generator._deal import candidates, hospital_of, tasks
-from medagent.benchmarks.psb300.tasks import load_tasks
+from fhir_server.synthetic.seeded_random import SeededRandom
+from medagent.benchmarks.generated_sets import SetRequest
+from medagent.benchmarks.psb300.generator._sampling import candidates, hospital_of, tasks
+from medagent.benchmarks.psb300.tasks import folder_of, load_tasks
 from medagent.core.errors import UserError
+from medagent.engine.data_sets import SetOptions
 from refsol.psb300 import TYPES
 from tests.command import medagent
 from tests.medagent.benchmarks.psb300 import made
 from tests.medagent.sandbox.trying import working
 from tests.shared_data import hospital_lines
-from tools.psb300_synthetic import SEED
 
 SMALL = ("--like", "psb-300", "--patients", 24, "--per-type", 2)
 
@@ -57,12 +58,12 @@ def test_every_branch_is_in_the_bundled_set() -> None:
 
     bundled = load_tasks("synthetic")
     assert Counter(task.type for task in bundled.tasks) == dict.fromkeys(TYPES, 30)
-    assert all(len({task.eval_MRN for task in bundled.tasks if task.type == kind}) == 30 for kind in TYPES)
+    assert all(len({task.patient for task in bundled.tasks if task.type == kind}) == 30 for kind in TYPES)
     hospital = hospital_of(hospital_lines())
     for kind in TYPES:
         known = {(one.mrn, one.now): one for one in candidates(kind, hospital, PROFILE.now)}
         chosen = [
-            known[task.eval_MRN, datetime.fromisoformat(task.context[5:30])]
+            known[task.patient, datetime.fromisoformat(task.context[5:30])]
             for task in bundled.tasks
             if task.type == kind
         ]
@@ -81,9 +82,9 @@ def test_the_same_seed_makes_the_same_bytes_and_another_one_others(small: Path, 
     changed.mkdir()
     for file in small.iterdir():
         (changed / file.name).write_bytes(file.read_bytes())
-    (changed / "tasks.json").write_text("[]")
+    (changed / "tasks.jsonl").write_text("")
     found = medagent("data", "verify", changed, "--seed", "one")
-    assert (found.code, "tasks.json: its bytes differ" in found.out) == (1, True)
+    assert (found.code, "tasks.jsonl: its bytes differ" in found.out) == (1, True)
 
 
 def test_a_set_of_a_seed_is_run_and_exported(small: Path, tmp_path: Path) -> None:
@@ -165,7 +166,7 @@ def test_a_chart_on_which_the_rule_sets_disagree_is_no_candidate() -> None:
     assert (one.mrn, one.rare) == (made.mrn(0), False)
     assert one.branch.endswith("the last stored is another")
     with pytest.raises(UserError, match=r"task1: .*raise --patients or lower --per-type"):
-        list(tasks(hospital_of([]), now, Dice(1), 2))
+        list(tasks(hospital_of([]), now, SeededRandom(1), 2))
 
 
 @pytest.mark.long
@@ -174,7 +175,7 @@ def test_the_reference_agent_is_right_in_all_300_by_every_protocol(words: tuple[
     if "--sandbox" in words:
         working(words[-1])
     ran = medagent("run", "psb-300", "--agent", "reference", "--results-dir", tmp_path, "--quiet", "--protocol", *words)
-    assert "(300 of 300)" in ran.out, ran.err
+    assert "(300 of 300; " in ran.out, ran.err
 
 
 @pytest.mark.long
@@ -183,18 +184,19 @@ def test_sets_of_other_seeds_have_the_same_floors(seed: str, tmp_path: Path) -> 
     assert medagent("data", "new", tmp_path / "set", "--like", "psb-300", "--seed", seed).code == 0
     words = ("--dataset", tmp_path / "set", "--results-dir", tmp_path, "--quiet", "--agent", "reference")
     ran = medagent("run", "psb-300", *words)
-    assert "(300 of 300)" in ran.out, ran.err
+    assert "(300 of 300; " in ran.out, ran.err
     fair = medagent("grade", tmp_path / "psb-300_r1_reference", "--rules", "fair")
-    assert "(300 of 300)" in fair.out
+    assert "(300 of 300; " in fair.out
     report = json.loads((tmp_path / "psb-300_r1_reference" / "report.json").read_text())
     assert report["floors"]["nop"] <= 0.5
 
 
 @pytest.mark.long
 def test_the_bundled_set_is_what_its_seed_gives(tmp_path: Path) -> None:
-    from medagent.benchmarks.psb300.generator.write import GENERATOR
+    from tools.bundled_tasks import sets
 
-    GENERATOR.make_bundled(tmp_path, SEED)
+    generator, seed = sets()[folder_of("synthetic")]
+    generator.write(tmp_path, SetRequest(SetOptions(seed=seed), seed, bundled="synthetic"))
     folder = load_tasks("synthetic").folder
-    for file in ("tasks.json", "dataset.json"):
+    for file in ("tasks.jsonl", "reads.jsonl", "dataset.json"):
         assert (tmp_path / file).read_bytes() == (folder / file).read_bytes()

@@ -130,7 +130,10 @@ def test_an_error_in_learn_stops_the_run_and_is_done_again(published: Set, tmp_p
 def test_what_does_not_go_with_learning_is_refused(
     published: Set, tmp_path: Path, words: tuple[object, ...], problem: str
 ) -> None:
-    ran = published.run("--agent", f"{AGENT}:Lessons", "--model", "scripted:none", *words, "--results-dir", tmp_path)
+    script = tmp_path / "script.json"
+    script.write_text('{"*": ["FINISH([])"]}')
+    model = f"scripted:{script}"
+    ran = published.run("--agent", f"{AGENT}:Lessons", "--model", model, *words, "--results-dir", tmp_path)
     assert (ran.code, ran.err.count("\n")) == (1, 1)
     assert problem in ran.err
 

@@ -48,8 +48,8 @@ def test_the_file_is_copied_with_its_digest_and_the_published_functions(home: Pa
     assert done.err.strip().endswith("its fields are the published ones, but its texts or its layout differ")
     raw = (folder / "deep" / "inside" / "new_patient_tasks.json").read_bytes()
     loaded = load_tasks("published")
-    assert (loaded.digest, len(loaded.tasks)) == (hashlib.sha256(raw).hexdigest(), 300)
-    assert json.loads((home / "dataset.json").read_text())["files"]["tasks.json"] == loaded.digest
+    assert (task_sets.psb_constants(loaded).published, len(loaded.tasks)) == (hashlib.sha256(raw).hexdigest(), 300)
+    assert json.loads((home / "dataset.json").read_text())["files"]["tasks.jsonl"] == loaded.digest
     assert (home / "functions.json").read_bytes() == functions.read_bytes()
 
 
@@ -108,7 +108,7 @@ def test_what_is_not_here_or_was_changed_is_said(home: Path, tmp_path: Path) -> 
     assert (absent.code, "import it with `medagent data import DIR`" in absent.err) == (1, True)
     assert imported(tmp_path, made.tasks()).code == 0
     assert "name their FHIR server with --fhir" in medagent(*words).err
-    (home / "tasks.json").write_text("[]")
+    (home / "tasks.jsonl").write_text("")
     changed = medagent(*words)
     assert (changed.code, "is not the file that dataset.json next to it lists" in changed.err) == (1, True)
     unknown = medagent("run", "psb-300", "--dataset", "no-such", "--agent", "nop")
@@ -126,7 +126,7 @@ def test_published_figures_stand_on_the_leaderboard_of_published_tasks(
     published: Set, reference: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "Published figures" not in medagent("leaderboard", reference).out
-    monkeypatch.setattr(task_sets, "PUBLISHED_DIGEST", load_tasks("published").digest)
+    monkeypatch.setattr(task_sets, "PUBLISHED_DIGEST", task_sets.psb_constants(load_tasks("published")).published)
     (reference / "report.json").unlink()  # which the first command has left
     page = medagent("leaderboard", reference).out
     assert "| model (64 items of id\\_test, without learning)" in page.replace("id_test", "id\\_test")

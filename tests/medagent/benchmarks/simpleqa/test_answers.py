@@ -210,3 +210,30 @@ def test_only_groups_that_the_data_has_are_printed(tmp_path: Path, capsys: pytes
         run(server, tmp_path, data=data, lang=("hu",))
     printed = capsys.readouterr().out
     assert ("language" in printed, "geography" in printed) == (True, False)
+
+
+def test_the_verdicts_of_a_file_are_compared(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in answers(tmp_path / "a.jsonl", wrong=2).read_text("utf-8").splitlines()]
+    equal = write_items(tmp_path / "equal.jsonl", [{**row, "correct": n > 1} for n, row in enumerate(rows)])
+    other = write_items(tmp_path / "other.jsonl", [{**row, "correct": int(n > 2)} for n, row in enumerate(rows)])
+    with ModelServer(reply=Oracle()) as server:
+        ran = grade(server, tmp_path, "--answers", equal, "--lang", "hu", "--expect-recorded")
+        assert (ran.code, "Equal to the recorded verdict in 40 of 40" in ran.out) == (0, True), ran.err + ran.out
+        ran = grade(server, tmp_path, "--answers", other, "--lang", "hu")
+        said = " ".join(ran.out.split())
+        assert (ran.code, "39 of 40; different: H03/hu (recorded wrong, here right" in said) == (0, True)
+        assert grade(server, tmp_path, "--answers", other, "--lang", "hu", "--expect-recorded").code == 1
+        plain = grade(server, tmp_path, "--answers", tmp_path / "a.jsonl", "--lang", "hu", "--expect-recorded")
+        assert (plain.code, "no verdicts to compare" in plain.err) == (1, True)
+        rows[4]["correct"] = "yes"
+        refused = grade(server, tmp_path, "--answers", write_items(tmp_path / "bad.jsonl", rows), "--lang", "hu")
+        assert (refused.code, "bad.jsonl:5: correct: is neither true nor false" in refused.err) == (1, True)
+
+
+def test_a_judge_s_reply_has_a_limit(tmp_path: Path) -> None:
+    words = ("--answers", answers(tmp_path / "a.jsonl"), "--lang", "hu", "--ids", "H01")
+    with ModelServer(reply=Oracle()) as server:
+        assert grade(server, tmp_path, *words).code == 0
+        assert grade(server, tmp_path, *words, "--round", "short", "--judge-max-tokens", 77).code == 0
+        assert grade(server, tmp_path, *words, "--round", "none", "--judge-max-tokens", 0).code == 1
+        assert [call.body["max_tokens"] for call in server.calls] == [8192, 77]

@@ -15,7 +15,7 @@ class ByHeart(medagent.Agent):
 
     def play(self, task: medagent.FhirTask, prompt: str) -> Iterator[str]:
         if not self.learnt:
-            instructions = {task.id: task.instruction for task in medagent.tasks()}
+            instructions = {task.id: task.text for task in medagent.tasks()}
             for unit, turns in medagent.load_run("results/v1_r1_reference").transcripts():
                 messages = [turn.text for turn in turns if turn.role == "agent"]
                 self.learnt[instructions[unit.partition("#")[0]]] = messages

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 import medagent as api
-from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
+from medagent.benchmarks.medagentbench.generator.write import MabGenerator
+from medagent.benchmarks.medagentbench.tasks.dataset import constants_of
 from medagent.core.paths import cache_dir
-from refsol.medagentbench import PUBLISHED, NdjsonEhr, build_key, read_key
+from medagent.engine.data_sets import SetOptions
+from refsol.medagentbench import PUBLISHED
 from tests.command import medagent
 from tests.medagent.benchmarks.medagentbench.generator.made import (
     blind_total,
     both,
     constants_right,
-    items,
     nothing_right,
     small,
     too_frequent,
@@ -74,16 +75,16 @@ def test_grading_by_every_rule_from_anywhere(shift: Path, tmp_path: Path, monkey
     assert json.loads(medagent("grade", results, "--dataset", shift, "--json").out)["overall"]["right"] == 20
     key = medagent("data", "key", tmp_path / "key.json", "--dataset", shift, "--ehr", shift / "hospital.ndjson")
     assert key.code == 0
-    assert (tmp_path / "key.json").read_bytes() == (shift / "key_v2.json").read_bytes()
+    assert (tmp_path / "key.json").read_bytes() == (shift / "reads.jsonl").read_bytes()
 
 
 def test_an_episode_over_a_made_set(shift: Path) -> None:
     task = next(task for task in api.tasks(dataset=str(shift)) if task.type == "task3")
-    constants = both(shift)[1].constants
+    constants = constants_of(both(shift)[1])
     with api.episode(task, dataset=str(shift)) as e:
         assert constants.now_text in e.reset()
-        reply = e.act(f"GET {PUBLISHED.base}Patient?identifier={task.eval_MRN}")
-        assert str(task.eval_MRN) in reply
+        reply = e.act(f"GET {PUBLISHED.base}Patient?identifier={task.patient}")
+        assert str(task.patient) in reply
         category = {
             "system": "http://hl7.org/fhir/observation-category",
             "code": "vital-signs",
@@ -96,7 +97,7 @@ def test_an_episode_over_a_made_set(shift: Path) -> None:
             "effectiveDateTime": constants.now_text,
             "status": "final",
             "valueString": constants.blood_pressure,
-            "subject": {"reference": f"Patient/{task.eval_MRN}"},
+            "subject": {"reference": f"Patient/{task.patient}"},
         }
         e.act(f"POST {PUBLISHED.base}Observation\n{json.dumps(resource)}")
         e.act("FINISH([])")
@@ -108,7 +109,10 @@ def test_a_set_has_patients_for_own_types(shift: Path, tmp_path: Path) -> None:
     run = ("run", types, "--dataset", shift, "--agent", "reference", "--per-type", 4, "--quiet", "--json")
     report = json.loads(medagent(*run, "--results-dir", tmp_path).out)
     assert report["overall"]["counts"]["right"] == report["overall"]["n"] > 0
-    tasks = json.loads((tmp_path / "own_types_r1_reference" / "own_tasks.json").read_text("utf-8"))
+    tasks = [
+        json.loads(line)
+        for line in (tmp_path / "own_types_r1_reference" / "tasks.jsonl").read_text("utf-8").splitlines()
+    ]
     patients = (shift / "hospital.ndjson").read_text("utf-8")
     assert all(f'{{"resourceType":"Patient","id":"{one["patient"]}"' in patients for one in tasks)
     (tmp_path / "dataset.json").write_text((shift / "dataset.json").read_text("utf-8"), "utf-8")
@@ -124,7 +128,6 @@ def test_sibling_sets_are_compared_by_type(shift: Path, tmp_path: Path) -> None:
     ran = medagent("compare", tmp_path / "v1_r1_reference", tmp_path / "v1_r1_nop")
     assert (ran.code, "sibling sets" in ran.out) == (0, True)
     assert "  task5   replace magnesium  " in ran.out
-    assert "Other types: 95% " in ran.out
     last = next(line for line in ran.out.splitlines() if line.strip().startswith("overall")).split()
     assert last[:5] == ["overall", "20", "of", "20", "8"]
     found = json.loads(medagent("compare", tmp_path / "v1_r1_reference", tmp_path / "v1_r1_nop", "--json").out)
@@ -164,12 +167,9 @@ def test_ten_seeds_of_each_kind(like: str, tmp_path: Path) -> None:
     levels: Counter[tuple[object, ...]] = Counter()
     for seed in range(3 if like == "full" else 10):
         folder = tmp_path / "set"
-        make(folder, SetOptions(like, seed=f"long {seed}"))
+        MabGenerator().make(folder, SetOptions(like, seed=f"long {seed}"))
         v1, v2 = both(folder)
         assert all(task in v2.tasks for task in v1.tasks)
-        assert v2.key is not None
-        assert v2.hospital is not None
-        assert read_key(v2.key) == build_key(items(v2), NdjsonEhr(v2.hospital), v2.constants)
         assert (sum(nothing_right(v1).values()), sum(nothing_right(v2).values())) == (8, 27)
         assert too_frequent(v2) == {}
         for dataset in (v1, v2):
@@ -181,8 +181,8 @@ def test_ten_seeds_of_each_kind(like: str, tmp_path: Path) -> None:
         assert overall(*run) == {"right": 300}
         fair = json.loads(medagent("grade", tmp_path / "v2_r1_reference", "--rules", "fair", "--json").out)
         assert fair["overall"]["right"] == 300
-        mrns.update({str(task.eval_MRN) for task in v2.tasks if task.eval_MRN})
-        said.update({task.instruction for task in v2.tasks})
+        mrns.update({str(task.patient) for task in v2.tasks if task.patient})
+        said.update({task.text for task in v2.tasks})
         levels.update([_levels(folder)])
         for file in (*folder.iterdir(), *cache_dir().glob("ehr-*")):  # a hundred megabytes a seed
             file.unlink()
@@ -194,6 +194,8 @@ def test_ten_seeds_of_each_kind(like: str, tmp_path: Path) -> None:
 
 def _levels(folder: Path) -> tuple[object, ...]:
     """The deciding magnesium levels of a set, in order."""
-    readings = json.loads((folder / "key_v2.json").read_text(encoding="utf-8"))["readings"]
-    code = both(folder)[1].constants.magnesium.code
-    return tuple(sorted(value for name, found in readings.items() if name.endswith(" " + code) for _, value in found))
+    code = constants_of(both(folder)[1]).magnesium.code
+    results = map(json.loads, (folder / "reads.jsonl").read_text(encoding="utf-8").splitlines())
+    searched = [result for result in results if result.get("search", "").endswith(f"code={code}")]
+    readings = [reading for result in searched for reading in result["resources"]]
+    return tuple(sorted(reading["valueQuantity"]["value"] for reading in readings))

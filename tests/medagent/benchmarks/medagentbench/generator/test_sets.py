@@ -14,16 +14,20 @@ import pytest
 from fhir_server.synthetic.bundled import DIGEST as BUNDLED_DIGEST
 from fhir_server.synthetic.bundled import hospital
 from medagent.agents.base import AgentContext
+from medagent.benchmarks.generated_sets import stored_seed
 from medagent.benchmarks.medagentbench.agents.reference import solver
 from medagent.benchmarks.medagentbench.agents.stated import stated, stated_mrn
+from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.benchmarks.medagentbench.generator._phrases import contexts, instruction, wordings
-from medagent.benchmarks.medagentbench.generator.write import SetOptions, kept_seed, make
-from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder, load_dataset
-from medagent.benchmarks.medagentbench.tasks.manifest import read_manifest
+from medagent.benchmarks.medagentbench.generator.write import MabGenerator
+from medagent.benchmarks.medagentbench.tasks.dataset import constants_of, dataset_folder, load_dataset
 from medagent.core.errors import UserError
+from medagent.core.writing import file_digest
+from medagent.engine.data_sets import SetOptions, read_manifest
 from medagent.fhir_episodes.rule_agent import RuleAgent
 from medagent.fhir_episodes.task import FhirTask
-from refsol.medagentbench import PUBLISHED, KeyEhr, NdjsonEhr, build_key, grade_item, read_key
+from refsol.clinical.recorded import RecordedSource
+from refsol.medagentbench import PUBLISHED, NdjsonEhr, grade_item
 from tests.command import medagent
 from tests.medagent.benchmarks.medagentbench.generator.made import (
     blind_total,
@@ -36,7 +40,7 @@ from tests.medagent.benchmarks.medagentbench.generator.made import (
 )
 
 TYPES = [f"task{n}" for n in range(1, 11)]
-DIGEST = "626a4db091a1eaf36fb7c090b4b563a2fc685253571ffe2d76593e9d41e9b5bb"
+DIGEST = "18539c1c56dccb7e66f591d48d386cf5e9c3d4c25456c5aa61893723daa94bbf"
 """SHA-256 over the digests that `dataset.json` names for the set of `small`, like shift, seed `one`."""
 
 
@@ -44,7 +48,7 @@ DIGEST = "626a4db091a1eaf36fb7c090b4b563a2fc685253571ffe2d76593e9d41e9b5bb"
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundled set, made again."""
     folder = tmp_path_factory.mktemp("whole") / "set"
-    make(folder, SetOptions(seed="synthetic"))
+    MabGenerator().make(folder, SetOptions(seed="synthetic"))
     return folder
 
 
@@ -66,8 +70,8 @@ def test_an_agent_that_reads_nothing_is_right_in_about_a_fifth(whole: Path, shif
 
 def test_minus_one_is_right_in_a_sixth(whole: Path) -> None:
     for dataset in both(whole):
-        assert dataset.key is not None
-        facts = KeyEhr(dataset.key)
+        assert dataset.reads is not None
+        facts = RecordedSource.of_file(dataset.reads)
         for kind in ("task4", "task6"):
             accepted = [
                 grade_item(item, None, [], facts).accepted
@@ -83,51 +87,57 @@ def test_v1_is_the_first_third_of_each_type(whole: Path) -> None:
     assert [task.model_dump() for task in v1.tasks] == [
         task.model_dump() for task in v2.tasks if int(task.id.partition("_")[2]) <= 10
     ]
-    assert len({task.instruction for task in v2.tasks}) == 300
+    assert len({task.text for task in v2.tasks}) == 300
     for kind in TYPES[1:]:
-        patients = [task.eval_MRN for task in v2.tasks if task.type == kind]
+        patients = [task.patient for task in v2.tasks if task.type == kind]
         assert len(set(patients)) == len(patients)
 
 
-def test_the_key_is_what_the_hospital_says(shift: Path) -> None:
+def test_the_recorded_searches_say_what_the_hospital_says(shift: Path) -> None:
     for dataset in both(shift):
-        assert dataset.key is not None
+        assert dataset.reads is not None
         assert dataset.hospital is not None
-        assert read_key(dataset.key) == build_key(items(dataset), NdjsonEhr(dataset.hospital), dataset.constants)
+        sources = RecordedSource.of_file(dataset.reads), NdjsonEhr(dataset.hospital)
+        for item in items(dataset):
+            first, second = (grade_item(item, None, [], one, constants=constants_of(dataset)) for one in sources)
+            assert (first.accepted, first.because) == (second.accepted, second.because), item["id"]
 
 
 def test_the_bundled_set_is_what_its_seed_gives(whole: Path) -> None:
     committed = dataset_folder("synthetic")
-    assert kept_seed(committed) == "synthetic"
+    assert stored_seed(committed) == "synthetic"
     for file in committed.iterdir():
-        if file.name != "seed.txt":
+        if file.name not in ("seed.txt", "dataset.json"):
             assert file.read_bytes() == (whole / file.name).read_bytes(), file.name
-    assert read_manifest(committed).files["hospital.ndjson"] == BUNDLED_DIGEST
+    assert file_digest(whole / "hospital.ndjson") == BUNDLED_DIGEST
     with (whole / "hospital.ndjson").open(encoding="utf-8") as lines:
         assert all(line == made + "\n" for line, made in zip(lines, hospital(), strict=True))
 
 
-def test_a_hospital_that_is_not_there_is_made_again_from_the_kept_seed(shift: Path, tmp_path: Path) -> None:
+def patients(folder: Path) -> str:
+    """The digest of the patients of a set."""
+    return MedAgentBench().set_patients(load_dataset(str(folder), "v1"), lambda _: None).digest
+
+
+def test_a_hospital_that_is_not_there_is_made_again_from_the_stored_seed(shift: Path, tmp_path: Path) -> None:
     folder = tmp_path / "set"
     folder.mkdir()
     for file in shift.iterdir():
         if file.name != "hospital.ndjson":
             (folder / file.name).write_bytes(file.read_bytes())
     with pytest.raises(UserError, match=r"hospital\.ndjson: cannot be read"):
-        _ = load_dataset(str(folder), "v1").hospital
+        patients(folder)
     (folder / "seed.txt").write_text("two\n", encoding="ascii")
     with pytest.raises(UserError, match="makes other patients from its seed"):
-        _ = load_dataset(str(folder), "v1").hospital
+        patients(folder)
     (folder / "seed.txt").write_text("one\n", encoding="ascii")
-    made = load_dataset(str(folder), "v1").hospital
-    assert made is not None
-    assert made.read_bytes() == (shift / "hospital.ndjson").read_bytes()
+    assert patients(folder) == patients(shift)
 
 
 def test_edges_are_among_the_tasks(whole: Path) -> None:
     hospital, tasks = NdjsonEhr(whole / "hospital.ndjson"), both(whole)[1].tasks
     found = {
-        code: [hospital.search("Observation", patient=task.eval_MRN, code=code) for task in tasks if task.eval_MRN]
+        code: [hospital.search("Observation", patient=task.patient, code=code) for task in tasks if task.patient]
         for code in ("MG", "K", "A1C")
     }
     last = {
@@ -149,15 +159,18 @@ def test_edges_are_among_the_tasks(whole: Path) -> None:
 
 def test_a_set_says_what_it_is(shift: Path) -> None:
     manifest = read_manifest(shift)
-    assert manifest.seed_sha256 == hashlib.sha256(b"one").hexdigest()
-    assert (manifest.private, manifest.patients, manifest.per_type) == (False, 30, 6)
-    assert manifest.resources["Patient"] == 30
+    generation = manifest.generated
+    assert (manifest.format, manifest.benchmark) == (1, "medagentbench")
+    assert generation is not None
+    assert generation.seed_sha256 == hashlib.sha256(b"one").hexdigest()
+    assert (generation.private, generation.patients, generation.per_type) == (False, 30, 6)
+    assert (generation.like, generation.resources["Patient"]) == ("shift", 30)
     for name, digest in manifest.files.items():
         assert hashlib.sha256((shift / name).read_bytes()).hexdigest() == digest
-    for version in ("v1", "v2"):
-        listed = json.loads((shift / f"test_data_{version}.json").read_text(encoding="utf-8"))
-        assert all(item["canary"] == manifest.canary for item in listed)
-        assert not any(manifest.canary in item["instruction"] + item["context"] for item in listed)
+    for line in (shift / "tasks.jsonl").read_text(encoding="utf-8").splitlines():
+        task = json.loads(line)
+        assert task["canary"] == manifest.canary
+        assert manifest.canary not in task["text"] + task["context"]
 
 
 def test_the_bytes_are_the_committed_ones(shift: Path) -> None:
@@ -176,20 +189,20 @@ def test_a_private_set_keeps_its_seed_in_one_file_that_only_its_owner_reads(tmp_
     assert seed not in ran.out + ran.err
     others = [path for path in (tmp_path / "a").iterdir() if path != seed_file]
     assert not [path for path in others if seed.encode() in path.read_bytes()]
-    assert read_manifest(tmp_path / "a").private
+    assert read_manifest(tmp_path / "a").generated.private  # type: ignore[union-attr]  # it was generated
     assert medagent("data", "verify", tmp_path / "a").out == f"{tmp_path / 'a'}: every byte follows from the seed\n"
 
 
 def test_verify_names_what_differs(tmp_path: Path) -> None:
     folder = small(tmp_path / "set", like="bundled")
-    tasks = folder / "test_data_v2.json"
+    tasks = folder / "tasks.jsonl"
     tasks.write_bytes(tasks.read_bytes().replace(b"task5_1", b"task5_9", 1))
-    (folder / "key_v1.json").unlink()
+    (folder / "reads.jsonl").unlink()
     ran = medagent("data", "verify", folder, "--seed", "one")
     assert ran.code == 1
     assert ran.out.splitlines() == [
-        f"{folder}: key_v1.json: is missing",
-        f"{folder}: test_data_v2.json: its bytes differ",
+        f"{folder}: reads.jsonl: is missing",
+        f"{folder}: tasks.jsonl: its bytes differ",
     ]
     ran = medagent("data", "verify", folder, "--seed", "two")
     assert (ran.code, "its SHA-256 is not the one" in ran.out) == (1, True)
@@ -227,7 +240,7 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
 
 def test_the_answer_is_independent_of_the_wording(shift: Path) -> None:
     """Every wording of every type leads the reference agent's reading to the same patient, and the rules read none."""
-    constants = read_manifest(shift).constants
+    constants = constants_of(both(shift)[1])
     words = {"mrn": constants.mrn_form.replace("#", "7").replace("@", "Q")}
     words |= {"given": "Åsa", "family": "de la Cruz", "birth": "4 March 1961"}
     for kind in TYPES:
@@ -250,8 +263,8 @@ def test_wordings_of_test_and_ood_are_in_no_other_split() -> None:
 
 
 def test_a_shift_set_says_all_its_rules_in_the_context(shift: Path) -> None:
-    manifest = read_manifest(shift)
-    constants, said = manifest.constants, contexts(manifest.constants)
+    constants = constants_of(both(shift)[1])
+    said = contexts(constants)
     for kind, told in {
         "task3": [constants.blood_pressure_code],
         "task4": [constants.magnesium.code, constants.magnesium.unit, f"{constants.look_back_hours} hours"],
@@ -287,7 +300,7 @@ def test_a_shift_set_says_all_its_rules_in_the_context(shift: Path) -> None:
 def test_whoever_reads_a_task_knows_every_number_that_grades_it(seed: str, shift: Path, tmp_path: Path) -> None:
     """Words alone, from the instruction and the context of a task, give the constants that its rules take."""
     folder = shift if seed == "one" else small(tmp_path / "set", seed=seed)
-    constants = read_manifest(folder).constants
+    constants = constants_of(both(folder)[1])
     clock, magnesium = ["now"], ["magnesium.code", "look_back_hours"]
     used = {
         "task2": clock,
@@ -304,13 +317,13 @@ def test_whoever_reads_a_task_knows_every_number_that_grades_it(seed: str, shift
         "task10": [*clock, "a1c.code", "a1c_months", "a1c_test"],
     }
     for task in both(folder)[1].tasks:
-        read = stated(task)
+        read = stated(FhirTask(task.id, task.type, task.text, task.context))
         for name in used.get(task.type, ()):
             assert attrgetter(name)(read) == attrgetter(name)(constants), (task.id, name)
         if task.type != "task1":
-            assert stated_mrn(task.instruction) == task.eval_MRN
+            assert stated_mrn(task.text) == task.patient
         for words in {"task3": [constants.blood_pressure], "task8": [constants.referral]}.get(task.type, ()):
-            assert words in task.instruction
+            assert words in task.text
 
 
 def test_two_seeds_share_no_patient_and_no_instruction(shift: Path, whole: Path, tmp_path: Path) -> None:
@@ -318,25 +331,25 @@ def test_two_seeds_share_no_patient_and_no_instruction(shift: Path, whole: Path,
     mrns: Counter[str] = Counter()
     said: Counter[str] = Counter()
     for dataset in sets:
-        mrns.update({str(task.eval_MRN) for task in dataset.tasks if task.eval_MRN})
-        said.update({task.instruction for task in dataset.tasks})
+        mrns.update({str(task.patient) for task in dataset.tasks if task.patient})
+        said.update({task.text for task in dataset.tasks})
     assert (max(mrns.values()), max(said.values())) == (1, 1)
 
 
 def test_training_tasks_are_patient_by_wording(tmp_path: Path) -> None:
-    make(tmp_path / "set", SetOptions(split="train", seed="one", patients=30, per_type=60))
+    MabGenerator().make(tmp_path / "set", SetOptions(split="train", seed="one", patients=30, per_type=60))
     tasks = both(tmp_path / "set")[1].tasks
-    assert len({task.instruction for task in tasks}) == len(tasks) == 600
-    assert max(Counter((task.type, task.eval_MRN) for task in tasks if task.type != "task1").values()) > 1
+    assert len({task.text for task in tasks}) == len(tasks) == 600
+    assert max(Counter((task.type, task.patient) for task in tasks if task.type != "task1").values()) > 1
 
 
 def test_an_ood_set_has_other_rules_in_other_words(tmp_path: Path) -> None:
     sizes = ("--patients", 30, "--per-type", 6)
     assert medagent("data", "new", tmp_path / "set", "--split", "ood", "--seed", "one", *sizes).code == 0
     dataset = both(tmp_path / "set")[1]
-    assert dataset.constants != PUBLISHED
-    assert dataset.manifest is not None
-    assert (dataset.manifest.name[:4], dataset.manifest.split) == ("ood-", "ood")
+    assert constants_of(dataset) != PUBLISHED
+    assert dataset.manifest.generated is not None
+    assert (dataset.manifest.name[:4], dataset.manifest.generated.split) == ("ood-", "ood")
     ages = [task for task in dataset.tasks if task.type == "task2"]
-    said = {task.instruction.replace(str(task.eval_MRN), "{mrn}") for task in ages}
+    said = {task.text.replace(str(task.patient), "{mrn}") for task in ages}
     assert said <= set(wordings("task2", "ood"))

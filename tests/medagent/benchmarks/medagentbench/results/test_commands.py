@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
+from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset, records
 from medagent.engine.folder import RunFile
 from medagent.engine.report import DataRef
 from tests.command import medagent
@@ -32,8 +32,8 @@ def results_file(folder: Path, spoil: dict[str, dict[str, Any]] | None = None, *
         {
             "task_id": task.id,
             "answer": "[]",
-            "expected_sol": task.sol,
-            "eval_MRN": task.eval_MRN,
+            "expected_sol": task.fields.get("sol"),
+            "eval_MRN": task.patient,
             "timestamp": "2026-01-01T00:00:00",
             "post_history": [],
             "post_count": 0,
@@ -72,7 +72,8 @@ def test_the_bundled_set_needs_nothing_beside_the_results(tmp_path: Path) -> Non
     code, out, err = medagent("grade", results_file(tmp_path), "--full")
     assert (code, err) == (0, "")
     lines = {line.split("  ")[1].strip(): line.split() for line in out.splitlines() if line.startswith("  ")}
-    assert lines["overall"][1:3] == lines["baseline nop"][2:4]
+    assert lines["overall"][1:3] == lines["baseline doing nothing"][3:5]
+    assert "nop" not in out.replace("Agent: nop", "")
     assert list(tmp_path.iterdir()) == [tmp_path / "results.json"]
 
 
@@ -125,7 +126,7 @@ def test_what_could_not_be_graded_is_exit_code_2_and_shown(tmp_path: Path) -> No
     assert code == 2
     assert "Not graded: 'task2_1': the answer is not a JSON text but list: [60]" in out
     assert "Duplicates in the file, of which only the first was graded: task2_1" in out
-    assert "1 task of the task set is not in the file." in out
+    assert "1 of 100 items are not in the file." in out
     assert "rate of all" in out
 
 
@@ -135,7 +136,7 @@ def test_other_rules_are_named_in_the_table(tmp_path: Path) -> None:
     _, out, _ = medagent("grade", path, "--side-by-side")
     assert "The same items under each rule set" in out
     code, _, err = medagent("grade", path, "--rules", "mild")
-    assert (code, err) == (1, "medagent: unknown rules 'mild'; known: official, fair, state\n")
+    assert (code, err) == (1, "medagent: unknown rules 'mild'; known: official, fair, state.\n")
 
 
 def test_a_results_file_of_another_set_names_the_way_on(tmp_path: Path) -> None:
@@ -160,7 +161,7 @@ def test_run_json_beside_says_which_set_it_was(tmp_path: Path) -> None:
     code, _, err = medagent("grade", path)
     assert code == 1
     assert "the run used other patient data than the data set's; name it with --ehr" in err
-    assert medagent("grade", path, "--key", load_dataset("synthetic", "v1").key)[0] == 0
+    assert medagent("grade", path, "--key", load_dataset("synthetic", "v1").reads)[0] == 0
     run.write_text("[]", encoding="utf-8")
     assert medagent("grade", path)[2] == f"medagent: {run}: is damaged; move it away to grade without it\n"
 
@@ -178,7 +179,7 @@ def test_a_runs_folder_stands_for_its_results_file(tmp_path: Path) -> None:
 def test_compare_grades_by_the_base_and_patients_of_the_run(tmp_path: Path) -> None:
     base = "http://ehr.test/fhir/"
     task = next(task for task in load_dataset("synthetic", "v1").tasks if task.id == "task3_1")
-    body = put(BLOOD_PRESSURE, ("subject",), {"reference": f"Patient/{task.eval_MRN}"})
+    body = put(BLOOD_PRESSURE, ("subject",), {"reference": f"Patient/{task.patient}"})
     for name, history in (("a", post(body, base=base)), ("b", [])):
         (tmp_path / name).mkdir()
         results_file(tmp_path / name, {"task3_1": {"post_history": history, "post_count": len(history) // 2}})
@@ -222,14 +223,16 @@ def test_a_users_mistake_is_one_line(
 
 def test_a_task_file_without_facts_asks_for_them(tmp_path: Path) -> None:
     tasks = tmp_path / "tasks.json"
-    tasks.write_bytes(load_dataset("synthetic", "v1").path.read_bytes())
+    tasks.write_text(json.dumps(records(load_dataset("synthetic", "v1"))), encoding="utf-8")
     code, _, err = medagent("grade", results_file(tmp_path), "--tasks", tasks)
     assert code == 1
     assert "this task set does not contain an answer key; pass --key, --ehr or --fhir" in err
 
 
-def test_a_key_of_another_version_is_refused(tmp_path: Path) -> None:
-    key = load_dataset("synthetic", "v2").key
+def test_a_key_of_other_tasks_is_refused(tmp_path: Path) -> None:
+    whole, key = load_dataset("synthetic", "v2").reads, tmp_path / "key.jsonl"
+    assert whole is not None
+    key.write_text("".join(whole.read_text("utf-8").splitlines(keepends=True)[:50]), "utf-8")
     code, _, err = medagent("grade", results_file(tmp_path), "--key", key)
     assert code == 1
     assert "is the answer key of another task set" in err
@@ -280,7 +283,7 @@ def test_a_folder_of_the_official_runner_is_graded(tmp_path: Path) -> None:
                 "index": number,
                 "status": "completed",
                 "result": "[]",
-                "history": [{"role": "user", "content": task.instruction}, {"role": "agent", "content": "FINISH([])"}],
+                "history": [{"role": "user", "content": task.text}, {"role": "agent", "content": "FINISH([])"}],
             },
         }
         for number, task in enumerate(tasks)
@@ -422,7 +425,7 @@ def test_a_file_that_is_no_json_is_one_line(tmp_path: Path, content: bytes, comm
 
 def test_the_base_is_the_runs_or_the_one_that_is_named(tmp_path: Path) -> None:
     task = next(task for task in load_dataset("synthetic", "v1").tasks if task.id == "task3_1")
-    payload = put(BLOOD_PRESSURE, ("subject", "reference"), f"Patient/{task.eval_MRN}")
+    payload = put(BLOOD_PRESSURE, ("subject", "reference"), f"Patient/{task.patient}")
     history = post(payload, base="https://ehr.test/r4/")
     path = results_file(tmp_path, {task.id: {"post_history": history, "post_count": 1}})
 

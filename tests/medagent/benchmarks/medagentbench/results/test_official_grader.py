@@ -165,7 +165,7 @@ def test_what_the_command_cannot_ask(tmp_path: Path) -> None:
     refused = command("grade", results, "--official", tmp_path / "none.py")
     assert (refused.code, refused.out) == (1, "")
     assert "none.py: no such file; --official must name your copy of the official refsol.py" in refused.err
-    key = load_dataset("synthetic", "v1").key
+    key = load_dataset("synthetic", "v1").reads
     unasked = command("grade", results, "--official", written(tmp_path, ""), "--key", key)
     assert "--official needs patients, not an answer key" in unasked.err
 

@@ -13,8 +13,10 @@ import pytest
 
 import medagent
 from medagent import Report
+from refsol.clinical.recorded import recorded, result_lines
 from refsol.errors import FactsError, InputError
-from refsol.medagentbench import NdjsonEhr, build_key, write_key
+from refsol.medagentbench import Constants, NdjsonEhr
+from refsol.medagentbench.twins import case_of
 from tests.medagent.benchmarks.medagentbench.results.test_commands import PUBLISHED, REAL
 from tests.refsol.medagentbench.items import MRN
 from tests.refsol.medagentbench.test_results import FILE, ITEM, written
@@ -73,7 +75,7 @@ def test_rates_count_what_could_not_be_graded_apart(tmp_path: Path) -> None:
     assert [rates(rate) for rate in grades["groups"].values()] == [(1, 0, 1), (0, 1, 0)]
     branches = {branch: rates(rate) for branch, rate in grades["branches"].items()}
     assert branches == {"query": (1, 0, 0), "order": (0, 0, 0), "no order": (0, 1, 0)}
-    assert "2 tasks of the task set are not in the file." in report.notes
+    assert "2 of 5 items are not in the file." in report.notes
     assert not report.complete
 
 
@@ -172,12 +174,12 @@ def test_other_rules_stand_beside_with_the_items_that_differ(tmp_path: Path) -> 
     assert report.details["differing"] == {"fair": ["task2_1"], "state": ["task2_1"]}
 
 
-def spoil(data: Any, dice: random.Random) -> Any:
+def spoil(data: Any, rng: random.Random) -> Any:
     """Replace, drop, repeat or add something somewhere in a JSON value."""
     junk: list[Callable[[], Any]] = [
         lambda: None,
-        lambda: dice.choice([True, -1, 0.5, float("nan"), float("inf"), 10**400]),
-        lambda: dice.choice(["", "POST", "\ud800", "[" * 3000, "9" * 5000, "[NaN]", "task5_1", "agent"]),
+        lambda: rng.choice([True, -1, 0.5, float("nan"), float("inf"), 10**400]),
+        lambda: rng.choice(["", "POST", "\ud800", "[" * 3000, "9" * 5000, "[NaN]", "task5_1", "agent"]),
         lambda: [],
         lambda: {},
         lambda: [[["x"]]] * 3,
@@ -187,22 +189,22 @@ def spoil(data: Any, dice: random.Random) -> Any:
         keys = list(node) if isinstance(node, dict) else list(range(len(node)))
         if not keys:
             return data
-        key = dice.choice(keys)
-        if isinstance(node[key], dict | list) and node[key] and dice.random() < 0.85:
+        key = rng.choice(keys)
+        if isinstance(node[key], dict | list) and node[key] and rng.random() < 0.85:
             node = node[key]
             continue
-        kind = dice.randrange(5)
+        kind = rng.randrange(5)
         if kind == 0:
             del node[key]
         elif kind == 1 and isinstance(node, list):
             node.append(node[key])
         elif kind == 2 and isinstance(node[key], str) and node[key]:
-            text, place = node[key], dice.randrange(len(node[key]))
-            node[key] = text[:place] + dice.choice(["", "\n", "{", '"', "POST", text]) + text[place + 1 :]
+            text, place = node[key], rng.randrange(len(node[key]))
+            node[key] = text[:place] + rng.choice(["", "\n", "{", '"', "POST", text]) + text[place + 1 :]
         elif kind == 3 and isinstance(node, dict):
-            node[dice.choice(["answer", "role", "x"])] = node[key]
+            node[rng.choice(["answer", "role", "x"])] = node[key]
         else:
-            node[key] = dice.choice(junk)()
+            node[key] = rng.choice(junk)()
         return data
 
 
@@ -214,17 +216,18 @@ def crashes(count: int, tmp_path: Path) -> None:
     ids = {f"task{kind}_{number}" for kind in range(1, 11) for number in (1, 5, 9)}
     chosen = [task for task in json.loads(need(PUBLISHED).read_text(encoding="utf-8")) if task["id"] in ids]
     tasks.write_text(json.dumps(chosen), encoding="utf-8")
-    write_key(key, build_key(chosen, NdjsonEhr(facts)))
+    cases = [(case_of(task, Constants()), ()) for task in chosen]
+    key.write_text("".join(result_lines(recorded(cases, NdjsonEhr(facts), complete=False, whole=False))))
     whole = json.dumps({**real, "results": [one for one in real["results"] if one["task_id"] in ids]})
-    dice, reports = random.Random(20231113), 0
+    rng, reports = random.Random(20231113), 0
     for _ in range(count):
         data = json.loads(whole)
-        for _ in range(dice.randrange(1, 6)):
-            spoil(data, dice)
+        for _ in range(rng.randrange(1, 6)):
+            spoil(data, rng)
         path = tmp_path / "results.json"
         path.write_text(json.dumps(data), encoding="utf-8")
         with contextlib.suppress(InputError):
-            report = medagent.grade(path, tasks=tasks, key=key, rules=dice.choice(["official", "fair"]))
+            report = medagent.grade(path, tasks=tasks, key=key, rules=rng.choice(["official", "fair"]))
             assert sum(rates(document(report)["overall"])) == len(report.items)
             reports += 1
     assert 0 < reports < count

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
+from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset, record
 from tests.command import medagent
 from tests.medagent.benchmarks.medagentbench.runs import run
 from tests.shared_data import ROOT
@@ -35,9 +35,9 @@ def test_the_example_of_the_docs_is_a_task_file(tmp_path: Path) -> None:
 
 def test_the_schema_names_every_field_and_the_types() -> None:
     schema = json.loads(medagent("data", "schema").out)
-    task = schema["$defs"]["Task"]
+    task = schema["$defs"]["PublishedTask"]
     assert schema["type"] == "array"
-    fields = {"id", "instruction", "context", "eval_MRN", "sol", "type", "twin", "change", "injected"}
+    fields = {"id", "instruction", "context", "eval_MRN", "sol", "type"}
     assert set(task["properties"]) == fields
     assert task["required"] == ["id", "instruction"]
     assert task["properties"]["type"]["enum"] == [f"task{number}" for number in range(1, 11)]
@@ -96,7 +96,7 @@ def test_tasks_that_nobody_can_grade_are_warnings(tmp_path: Path) -> None:
 def test_tasks_of_other_ids_are_run_graded_shown_and_validated(tmp_path: Path) -> None:
     """Tasks of the bundled set under names of one's own have the verdicts that they have there."""
     bundled = [task for task in load_dataset("synthetic", "v1").tasks if task.id.endswith("_3")]
-    tasks = [{**task.model_dump(), "id": f"Fall-{number}.{task.type}"} for number, task in enumerate(bundled)]
+    tasks = [{**record(task), "id": f"Fall-{number}.{task.type}"} for number, task in enumerate(bundled)]
     path = written(tmp_path, tasks)
     ran = run(tmp_path, "--dataset", path, "--agent", "reference", "--full")
     assert ran.code == 0
@@ -116,8 +116,21 @@ def test_tasks_of_other_ids_are_run_graded_shown_and_validated(tmp_path: Path) -
     assert (valid.code, "0 errors" in valid.out) == (0, True)
     alone = tmp_path / "alone.json"
     alone.write_bytes((folder / "results.json").read_bytes())
-    other = written(tmp_path, [{**tasks[0], "type": "task2", "eval_MRN": "S1"}, *tasks[1:]])
+    other = written(tmp_path, [{**tasks[0], "type": "task2", "eval_MRN": "S2"}, *tasks[1:]])
     refused = medagent("grade", alone, "--tasks", other, "--key", key)
     assert (refused.code, "is the answer key of another task set" in refused.err) == (1, True)
     unknown = medagent("run", "--dataset", path, "--agent", "nop", "--ids", "Fall-99")
     assert "unknown task id Fall-99; known: " in unknown.err
+
+
+def test_a_run_over_a_task_file_is_not_packed_as_its_pack_could_not_be_checked(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "results-file.md").read_text(encoding="utf-8")
+    example = page.partition("## Your own task file")[2].partition("```json\n")[2].partition("```")[0]
+    path = written(tmp_path, example)
+    assert medagent("run", "--dataset", path, "--agent", "nop", "-q", "--results-dir", tmp_path / "out").code in (0, 2)
+    (run,) = (tmp_path / "out").iterdir()
+    for partial in ([], ["--partial"]):
+        packed = medagent("submit", "pack", run, "--out", tmp_path / "a.zip", *partial)
+        assert packed.code == 1
+        assert "Only a run over a data set with the versions v1 and v2 can be checked" in packed.err
+    assert not (tmp_path / "a.zip").exists()

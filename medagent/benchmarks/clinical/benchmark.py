@@ -1,0 +1,658 @@
+"""The base of the benchmarks that are sets of clinical task types.
+
+A subclass needs a name and task types. Its items, agents, grader, table, sets from a seed, twins and exports follow
+from the types. A published benchmark overrides what it does differently.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property, lru_cache, partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar, final
+
+from fhir_server.synthetic.bundled import hospital
+from medagent.benchmarks.clinical.agents import Solver, TypesAgent
+from medagent.benchmarks.clinical.asking import asked, rules_at_fault, ruling_text
+from medagent.benchmarks.clinical.generation import (
+    ClinicalGenerator,
+    TypesGenerator,
+    accounts_of,
+    living_patients,
+    missing,
+    sample_type,
+    tasks_of,
+    types_case,
+)
+from medagent.benchmarks.clinical.grader import ClinicalGrader, not_the_agent
+from medagent.benchmarks.clinical.items import Facts, OpenSet, TaskItem
+from medagent.benchmarks.clinical.metrics import clinical_metrics
+from medagent.benchmarks.clinical.newest import newest_time
+from medagent.benchmarks.clinical.sets import TaskSet, load_set, set_files, text_digest
+from medagent.benchmarks.clinical.settings import AGENTS, PER_TYPE, ClinicalGrading, ClinicalSettings
+from medagent.benchmarks.clinical.tasks import TASKS, Task, read_tasks, tasks_text
+from medagent.benchmarks.clinical.twins import Twins, write_twins
+from medagent.benchmarks.generated_sets import stored_seed
+from medagent.core.errors import ChartChangedError, UserError
+from medagent.core.figures import counted
+from medagent.core.options import Setting, checked
+from medagent.core.suggest import did_you_mean
+from medagent.core.tell import Tell, untold
+from medagent.core.wire import without_password
+from medagent.core.writing import write_whole
+from medagent.engine.accounts import Account
+from medagent.engine.benchmark import Say
+from medagent.engine.blocks import Block
+from medagent.engine.data_sets import GeneratedSet, SetManifest, SetOptions, is_set, read_manifest
+from medagent.engine.folder import Run
+from medagent.engine.plan import Plan
+from medagent.engine.report import DataRef
+from medagent.engine.scores import Figures, Grader, Score, Scored
+from medagent.fhir_data.asking import Ask, http_ask, server_ask
+from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
+from medagent.fhir_data.facts import embedded_facts
+from medagent.fhir_data.record import EhrSession
+from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.episode import ChartCheck, EpisodeRow
+from medagent.fhir_episodes.rule_agent import Solve
+from medagent.fhir_episodes.session import post_history
+from medagent.fhir_episodes.settings import FhirSettings
+from medagent.fhir_episodes.task import FhirItem, FhirTask
+from refsol.clinical.chart import Chart
+from refsol.clinical.evidence import Deciding
+from refsol.clinical.examples import learned_examples
+from refsol.clinical.failures import failure_of
+from refsol.clinical.floor import Baselines, FloorItem
+from refsol.clinical.known import Missed
+from refsol.clinical.meanings import CLINICAL, RuleSet
+from refsol.clinical.neighbours import Examples
+from refsol.clinical.pairs import Case
+from refsol.clinical.recorded import RecordedSource, recorded, result_lines
+from refsol.clinical.rulings import Reply
+from refsol.clinical.sources import Resource, SearchEhr, SessionEhr, Source
+from refsol.clinical.task_type import RuleError, Solution, TaskType, UngradableError
+from refsol.clinical.trial import other_names, tried
+from refsol.clinical.twins import changed
+from refsol.errors import DataFault, FactsError, InputError
+from refsol.failures import KIND_WORDS, Failure
+from refsol.history import ACCEPTED, HistoryMessage, read_messages
+from refsol.verdict import Verdict
+
+SettingsT = TypeVar("SettingsT", bound=FhirSettings)
+_SEED = "0"
+"""The seed of the tasks of a run without a set."""
+_BASE = "http://localhost/fhir"
+_OF_A_HOSPITAL = "{}: was made from a hospital's own server; run it with --fhir URL --writes private"
+
+
+class ClinicalBenchmark(FhirBenchmark[SettingsT]):
+    """A set of tasks of clinical types."""
+
+    Settings: type[SettingsT] = ClinicalSettings  # type: ignore[assignment]  # a subclass may have settings of its own
+    Grading: ClassVar[type[FhirSettings]] = ClinicalGrading
+    agents = AGENTS
+    tool_agents = ("reference",)
+    kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
+    types: ClassVar[Sequence[TaskType]] = ()
+    """The task types."""
+    rules: ClassVar[Mapping[str, RuleSet]] = {"": CLINICAL}
+    """The rule sets by name, the one that counts first."""
+    whole_reads: ClassVar[bool] = True
+    """Whether a set records complete results of searches, because the rules may change later."""
+
+    @property
+    def generator(self) -> ClinicalGenerator:
+        """Makes sets from a seed."""
+        return TypesGenerator(self.set_benchmark, self.types)
+
+    @property
+    def set_benchmark(self) -> str:
+        """The name of the benchmark in the sets that it makes."""
+        return self.name
+
+    # The set
+
+    def task_set(self, source: Any) -> TaskSet:
+        """The tasks of a source. Raises UserError, FactsError, RuleError."""
+        return _of_source(type(self), source).tasks
+
+    def open_set(self, source: Any) -> OpenSet:
+        """The tasks of a source with the facts by which they are graded. Raises UserError, FactsError, RuleError."""
+        return _of_source(type(self), source).opened
+
+    def items(self, source: Any) -> Sequence[FhirItem]:
+        return self.items_of(self.task_set(source), source)
+
+    @final
+    def items_of(self, tasks: TaskSet, source: Any) -> Sequence[TaskItem]:
+        """The items of a set."""
+        return [self.item_of(tasks, task, source) for task in tasks.tasks]
+
+    @final
+    def item_of(self, tasks: TaskSet, task: Task, source: Any) -> TaskItem:
+        """A task as an item."""
+        return TaskItem(
+            id=task.id,
+            group=task.type,
+            cluster=task.twin,
+            patient=task.patient,
+            pair=task.twin,
+            change=task.amendment,
+            injected=task.injected,
+            question=task.text,
+            context=self.context(tasks, task),
+            mrn=task.stated_patient,
+            now=self.time(tasks, task),
+            stored=task,
+            tasks=tasks,
+            source=source,
+        )
+
+    def item(self, source: Any, task: Any) -> FhirItem:
+        """See `FhirBenchmark.item`. A `Task` need not be in the set."""
+        if isinstance(task, Task):
+            return self.item_of(self.task_set(source), task, source)
+        return super().item(source, task)
+
+    def context(self, tasks: TaskSet, task: Task) -> str:
+        """The context of a task, with the time."""
+        return f"The current time is {tasks.clock.isoformat()}. {task.context}".rstrip()
+
+    def time(self, tasks: TaskSet, task: Task) -> datetime | None:
+        """The clock of a task; None: that of the set."""
+        return tasks.clock
+
+    def data(self, source: Any) -> DataRef:
+        tasks = self.task_set(source)
+        return DataRef(name=self.name, version=tasks.name, digest=tasks.digest, accounts=self._accounts(tasks))
+
+    def _accounts(self, tasks: TaskSet) -> dict[str, Account]:
+        """By type of this benchmark from which patients its tasks were sampled, as far as it is known."""
+        names = {kind.name for kind in self.types}
+        return {name: account for name, account in tasks.manifest.accounts.items() if name in names}
+
+    def now(self, source: Any) -> datetime:
+        return self.task_set(source).clock
+
+    def patients(self, source: Any, say: Say) -> EhrFile:
+        """See `FhirBenchmark.patients`."""
+        if source.ehr is not None:
+            return imported_file(source.ehr, say)
+        manifest = None if source.dataset is None else read_manifest(Path(source.dataset))
+        if manifest is None:
+            return bundled_file(say)
+        if manifest.generated is not None and manifest.generated.server:
+            raise UserError(_OF_A_HOSPITAL.format(source.dataset))
+        return self.set_patients(_patients_of(Path(source.dataset), manifest), say)
+
+    @final
+    def set_patients(self, tasks: TaskSet, say: Say) -> EhrFile:
+        """The patients of a set: its own, made again if only the seed is there, or the bundled hospital's."""
+        if tasks.lost_hospital:
+            again = self.generator.hospital_again(tasks.folder, tasks.manifest, stored_seed(tasks.folder))
+            return imported_file(again, say)
+        hospital = tasks.hospital
+        return bundled_file(say) if hospital is None else imported_file(hospital, say)
+
+    def resources(self, source: Any) -> Iterable[bytes]:
+        """See `FhirBenchmark.resources`. Those of a set are the lines of its file."""
+        tasks = self.task_set(source)
+        if source.ehr is not None or (tasks.hospital is None and not tasks.over_bundled):
+            return super().resources(source)
+        return _lines(tasks.hospital)
+
+    def canary(self, source: Any) -> str:
+        return self.task_set(source).manifest.canary
+
+    # The rules
+
+    def task_types(self, tasks: TaskSet) -> Mapping[str, TaskType]:
+        """The types of a set, by name."""
+        return {kind.name: kind for kind in self.types}
+
+    @final
+    def task_type(self, tasks: TaskSet, task: Task) -> TaskType:
+        """The type of a task. Raises UngradableError."""
+        types = self.task_types(tasks)
+        if task.type not in types:
+            raise UngradableError(f"unknown task type {task.type!r}; known: {', '.join(types)}")
+        return types[task.type]
+
+    def chart(self, opened: OpenSet, task: Task, source: Source, rules: str) -> Chart:
+        """A new chart of a task's patient over a source, by one of the rule sets. Raises UngradableError."""
+        return Chart(source, task.patient, opened.tasks.clock, self.rules[rules], base=opened.base)
+
+    def case(self, opened: OpenSet, task: Task) -> Case:
+        """A task as a case for twins, instructions in charts, and recorded searches."""
+        return types_case(self.task_type(opened.tasks, task), task, opened.tasks.clock, opened.base)
+
+    def answered(self, opened: OpenSet, task: Task, source: Source) -> Task:
+        """A task with the right answer over another chart, if its fields contain one."""
+        return task
+
+    @final
+    def chart_of(self, opened: OpenSet, task: Task, rules: str) -> Chart:
+        """A new chart of a task, over the set's facts with the task's change."""
+        return self.chart(opened, task, changed(opened.facts.source, task.change), rules)
+
+    @final
+    def reply(self, row: EpisodeRow, rules: RuleSet) -> Reply:
+        """What the agent of an episode did."""
+        reply = Reply.of(row.answer, read_messages(post_history(row.transcript)), rules, ACCEPTED)
+        return replace(reply, changes=tuple(row.changes) if isinstance(row.changes, list) else None)
+
+    def verdict(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> Verdict:
+        """The verdict on an episode. Raises UngradableError, FactsError, UserError for a rule at fault."""
+        if problem := not_the_agent(row.status):
+            return Verdict(None, fault=problem)
+        kind = self.task_type(opened.tasks, item.stored)
+        with rules_at_fault(item.source.private):
+            with suppress(DataFault, FactsError):
+                tried(kind, lambda: self.chart_of(opened, item.stored, rules))
+            return kind.judge(self.chart_of(opened, item.stored, rules), self.reply(row, self.rules[rules]))
+
+    def failure(self, verdict: Verdict, row: EpisodeRow, missed: Missed | None) -> Failure | None:
+        """Why an episode is wrong. `missed` is what its agent had not read."""
+        return failure_of(verdict, row.answer, row.status, row.history, missed)
+
+    @final
+    def examples(self, opened: OpenSet, kind: str, rules: str) -> Examples:
+        """Examples of what the rule of a type looks for: those of the set, otherwise among what the rule reads."""
+        if opened.examples:
+            return opened.examples
+        charts = list[Chart]()
+        for task in opened.tasks.tasks:
+            if task.type == kind:
+                with suppress(UngradableError, DataFault, FactsError, RuleError):
+                    charts.append(self.chart_of(opened, task, rules))
+                    self.task_type(opened.tasks, task).ruled(charts[-1])
+        return learned_examples(charts)
+
+    @final
+    def patient(self, opened: OpenSet, source: Any, task: Task, rules: str) -> Resource | None:
+        """The Patient of a task, as far as the set or a file contains it: a hospital's server is asked nothing more."""
+        facts = opened.facts.source
+        if isinstance(facts, RecordedSource) or source.fhir is None:
+            chart = self.chart_of(opened, task, rules)
+            with suppress(FactsError, LookupError):
+                return next(iter(facts.search("Patient", **{chart.identifier: chart.patient})), None)
+        identifier = [{"value": task.mrn}]
+        return {"resourceType": "Patient", "id": task.patient, "identifier": identifier} if task.mrn else None
+
+    def transcript(self, item: Any, row: EpisodeRow) -> Sequence[HistoryMessage]:
+        """The messages that show what the agent read; empty if that is not known."""
+        return row.history
+
+    def part(self, opened: OpenSet, item: Any, row: EpisodeRow, verdict: Verdict, rules: str) -> Mapping[str, Any]:
+        """What the metrics need of an item, besides its branch, the baselines and the agent's conduct."""
+        return {}
+
+    def baselines(self, opened: OpenSet, rules: str) -> Baselines:
+        """The scores of agents that read nothing, on the tasks of a set."""
+        kinds = {task.id: task.type for task in opened.tasks.tasks}
+        return Baselines(kinds, lambda kind: list(self._floor_items(opened, kind, rules)))
+
+    def _floor_items(self, opened: OpenSet, type_name: str, rules: str) -> Iterator[FloorItem]:
+        """The tasks of a type that can be graded."""
+        for task in opened.tasks.tasks:
+            if task.type == type_name:
+                with suppress(UngradableError):
+                    words = f"{self.context(opened.tasks, task)}\n\n{task.text}"
+                    kind = self.task_type(opened.tasks, task)
+                    yield FloorItem(task.id, kind, words, self.chart_of(opened, task, rules))
+
+    def grader(self, source: Any, rules: str) -> Grader[EpisodeRow]:
+        if rules not in self.rules:
+            raise InputError(
+                f"unknown rules {rules!r}; known: {', '.join(self.rules)}.{did_you_mean(rules, self.rules)}"
+            )
+        return ClinicalGrader(self, source, self.open_set(source), rules)
+
+    def grading_digests(self, source: Any, opened: OpenSet) -> Mapping[str, str]:
+        """What else a stored score depends on."""
+        return {"now": opened.tasks.clock.isoformat()}
+
+    def metrics(self, scores: Sequence[Scored], source: Any, opened: OpenSet, rules: str) -> Figures:
+        """The results of all trials."""
+        names = {kind.name: kind.words for kind in self.task_types(opened.tasks).values()}
+        return clinical_metrics(scores, names)
+
+    # The facts
+
+    def facts_of(self, tasks: TaskSet, source: Any) -> tuple[Callable[[], str], Callable[[], Facts]]:
+        """The digest of the place of a set's facts, and a function that opens them. Raises UserError."""
+        if source.ehr is not None:
+            file = imported_file(source.ehr)
+            return lambda: file.digest, lambda: Facts(embedded_facts(file.path))
+        generated = tasks.manifest.generated
+        if source.fhir is not None and not (generated and generated.server):
+            fhir = source.fhir
+            digest = sha256(without_password(fhir).encode()).hexdigest()
+            return lambda: digest, lambda: Facts(SearchEhr(*http_ask(fhir, source.fhir_headers, source.ca_file)))
+        if (reads := tasks.reads) is not None:
+            return lambda: tasks.manifest.files[reads.name], lambda: Facts(RecordedSource.of_file(reads))
+        patients = self.patients(source, lambda _: None)
+        return lambda: patients.digest, lambda: Facts(embedded_facts(patients.path))
+
+    @final
+    def readings(self, item: TaskItem) -> Source:
+        """A source of all resources of an item's patient, for a picture. Recorded searches may have fewer."""
+        opened = self.open_set(item.source)
+        recorded_only = opened.tasks.reads is not None and not self.whole_reads
+        if recorded_only and (opened.tasks.over_bundled or opened.tasks.hospital is not None):
+            return embedded_facts(self.set_patients(opened.tasks, lambda _: None).path)
+        return opened.facts.source
+
+    # Sets, twins, packs
+
+    def names_data(self, dataset: str) -> bool:
+        return is_set(Path(dataset)) and read_manifest(Path(dataset)).benchmark == self.set_benchmark
+
+    def new_set(self, folder: Path, options: SetOptions) -> GeneratedSet:
+        with rules_at_fault(private=False):
+            return self.generator.make(folder, options)
+
+    def differing_files(self, folder: Path, seed: str, ehr: Path | None) -> list[str]:
+        return self.generator.differing(folder, read_manifest(folder), seed, ehr)
+
+    @final
+    def named_source(self, dataset: str, ehr: Path | None) -> Any:
+        """The settings that name a data set (empty: the default one), over other patients. Raises UserError."""
+        return checked(self.Settings, {"ehr": ehr, **({"dataset": dataset} if dataset else {})})
+
+    def new_twins(
+        self, dataset: str, ehr: Path | None, folder: Path, *, triples: bool = False, tell: Tell = untold
+    ) -> Twins[Task]:
+        """See `Benchmark.new_twins`. Raises UserError, FactsError."""
+        source = self.named_source(dataset, ehr)
+        patients, opened = self.patients(source, lambda _: None), self.open_set(source)
+        return write_twins(
+            opened,
+            partial(self.case, opened),
+            partial(self.answered, opened),
+            patients,
+            folder,
+            whole=self.whole_reads,
+            triples=triples,
+            tell=tell,
+        )
+
+    def check_set(self, path: Path) -> tuple[str, Sequence[str]]:
+        """See `Benchmark.check_set`. Each task is read, and its rule runs on its chart."""
+        opened = self.open_set(self.named_source(str(path), None))
+        tasks = opened.tasks
+        types = ", ".join(f"{count} {name}" for name, count in Counter(task.type for task in tasks.tasks).items())
+        sizes = Counter(task.twin for task in tasks.tasks if task.twin)
+        noun = "triples" if 3 in sizes.values() else "pairs"
+        pairs = f"; twins: {counted(len(sizes), noun)}" if sizes else ""
+        line = f"{path}: {counted(len(tasks.tasks), 'tasks')} ({types}), digest {tasks.digest[:16]}{pairs}"
+        accounts = self._accounts(tasks)
+        lines = [line, *(account.words(name) for name, account in accounts.items())]
+        warnings = [words for name, account in accounts.items() for words in account.warnings(name)]
+        return "\n".join(lines), [*warnings, *self._ungradable(opened)]
+
+    def _ungradable(self, opened: OpenSet) -> Iterator[str]:
+        """The tasks whose charts allow no ruling, each with the reason."""
+        for task in opened.tasks.tasks:
+            try:
+                chart = self.chart_of(opened, task, next(iter(self.rules)))
+                self.task_type(opened.tasks, task).ruled(chart)
+            except (UngradableError, DataFault, FactsError, RuleError) as error:
+                yield f"{task.id}: {error}"
+
+    def pack(self, source: Any, item: Any) -> Mapping[str, bytes]:
+        """See `FhirBenchmark.pack`. The files are a set of one task, with the searches of its rule over its chart."""
+        opened = self.open_set(source)
+        facts, task = changed(opened.facts.source, item.stored.change), item.stored.alone
+        reads = recorded([(self.case(opened, task), ())], facts, complete=True, whole=self.whole_reads)
+        stated: dict[str, Any] = {"name": "packed", "base": opened.base, "parts": {}, "generated": None}
+        manifest = self.packed_manifest(opened, source).model_copy(update=stated)
+        return set_files([task], manifest, result_lines(reads))
+
+    def packed_manifest(self, opened: OpenSet, source: Any) -> SetManifest:
+        """The manifest of a packed task, with the constants by which it is graded."""
+        return opened.tasks.manifest.model_copy(update={"clock": opened.tasks.clock})
+
+    def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
+        tasks = load_set(folder)
+        source = self.packed_source(tasks)
+        opened = OpenSet(tasks, tasks.manifest.base, *self.facts_of(tasks, source))
+        item = self.item_of(tasks, tasks.tasks[0], source)
+        return item, ClinicalGrader(self, source, opened, next(iter(self.rules)))
+
+    def packed_source(self, tasks: TaskSet) -> Any:
+        """The settings by which a packed task is graded."""
+        return checked(self.Settings, {"dataset": tasks.folder})
+
+    # Runs
+
+    def source(self, run: Run, overrides: Mapping[str, Any]) -> Any:
+        """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""
+        source = super().source(run, {"fhir": None, **overrides})
+        by_address = run.document["settings"].get("fhir") and not _is_of_server(source.dataset)
+        if by_address and not overrides.keys() & {"fhir", "ehr"}:
+            raise UserError(f"{run.path}: the run used a FHIR server; name its patients with --fhir URL or --ehr FILE")
+        tasks = run.path / TASKS
+        saved_tasks = {"tasks": tasks} if tasks.is_file() else {}
+        return source.model_copy(update=saved_tasks)
+
+    def types_source(self) -> Callable[[], Sequence[TaskType]]:
+        """A function that returns the task types. It can be pickled."""
+        return partial(_types_of, type(self))
+
+    def solver(self, settings: Any) -> Solver:
+        """The reference agent's solver: it knows what the tasks state, and the rules of their types."""
+        generated = None if settings.dataset is None else read_manifest(Path(settings.dataset)).generated
+        return partial(solve_by_types, self.types_source(), "" if generated is None else generated.id_system)
+
+    def scripted(self, settings: Any, items: Sequence[FhirItem]) -> TypesAgent | None:
+        agent = settings.agent
+        if agent is None or agent == "text" or agent not in self.agents:
+            return None
+        answers = {}
+        if agent == "constant":
+            floors = self.baselines(self.open_set(settings), next(iter(self.rules)))
+            answers = {kind: behaviour.answer for kind, behaviour in floors.behaviours("constant").items()}
+        return TypesAgent(agent, self.solver(settings), settings.protocol == "code", answers)
+
+    def chart_check(self, settings: Any) -> ChartCheck | None:
+        if not _is_of_server(settings.dataset):
+            return None
+        opened = self.open_set(settings)
+        types = self.task_types(opened.tasks)
+        charts = {
+            task.id: (task.patient, ruling_text(types[task.type], self.chart_of(opened, task, "")))
+            for task in opened.tasks.tasks
+        }
+        return RulingCheck(self.types_source(), settings.api_base, charts)
+
+    async def plan(self, settings: Any, say: Say) -> Plan:
+        """See `FhirBenchmark.plan`. The run's folder lists the tasks, so that a corrected rule can grade it again."""
+        with rules_at_fault(settings.private):
+            plan = await super().plan(settings, say)
+            opened = _of_source(type(self), settings)
+            for task in opened.tasks.tasks if settings.dataset else ():
+                self.try_rule(opened.opened, task)
+        accounts = self._accounts(opened.tasks)
+        for name, account in accounts.items():
+            say(account.words(name))
+        warnings = [words for name, account in accounts.items() for words in account.warnings(name)]
+        text = tasks_text(opened.tasks.tasks)
+        return replace(
+            plan,
+            prepare=lambda: write_whole(plan.folder / TASKS, text),
+            decides={**plan.decides, "now": opened.tasks.clock.isoformat()},
+            warnings=[*plan.warnings, *warnings, *opened.missing],
+        )
+
+    @final
+    def try_rule(self, opened: OpenSet, task: Task) -> None:
+        """Run the rule of a task. Raises RuleError for a rule at fault, and FactsError."""
+        with suppress(DataFault):  # the item is then ungraded, with the reason
+            tried(self.task_type(opened.tasks, task), lambda: self.chart_of(opened, task, next(iter(self.rules))))
+
+    def decides(self, settings: Any) -> dict[str, Setting]:
+        tasks = self.task_set(settings)
+        generated = tasks.manifest.generated
+        seed = {"seed-digest": generated.seed_sha256} if generated else {}
+        return {"tasks-digest": tasks.digest, **seed}
+
+    def blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Sequence[Block]:
+        from medagent.fhir_episodes.views import episode_blocks
+
+        return list(episode_blocks(item, row, score, partial(self._shown, item))) if isinstance(item, TaskItem) else []
+
+    def _shown(self, item: TaskItem) -> Any:
+        """The picture of an item. None if no test decides it, or if its chart allows no ruling."""
+        from medagent.fhir_episodes.views import Shown
+
+        opened, task = self.open_set(item.source), item.stored
+        source = changed(self.readings(item), task.change)
+        try:
+            chart = self.chart(opened, task, source, next(iter(self.rules)))
+            self.task_type(opened.tasks, task).ruled(chart)
+        except (UngradableError, DataFault, FactsError):
+            return None
+        test = Deciding.of(chart)
+        return None if test is None else Shown(test, task.patient, chart.now, source)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The tasks of a source, and what samples of its types lack."""
+
+    tasks: TaskSet
+    missing: Sequence[str]
+    benchmark: ClinicalBenchmark[Any]
+    settings: Any
+
+    @cached_property
+    def opened(self) -> OpenSet:
+        place, read = self.benchmark.facts_of(self.tasks, self.settings)
+        return OpenSet(self.tasks, self.settings.api_base.rstrip("/") + "/", place, read)
+
+
+@lru_cache(maxsize=4)
+def _of_source(kind: type[ClinicalBenchmark[Any]], settings: Any) -> _Source:
+    """The tasks of a source: those of a set, those that a run's folder lists, or sampled ones."""
+    benchmark = kind()
+    listed = getattr(settings, "tasks", None)
+    manifest = None if settings.dataset is None else read_manifest(Path(settings.dataset))
+    of_types = manifest is not None and manifest.benchmark == benchmark.set_benchmark
+    if _is_of_server(settings.dataset) and not (settings.private or isinstance(settings, ClinicalGrading)):
+        raise UserError(_OF_A_HOSPITAL.format(settings.dataset))
+    if listed is None and of_types:
+        tasks, lacking = load_set(Path(settings.dataset)), list[str]()
+    else:
+        tasks, lacking = _sampled(benchmark, settings, listed, manifest if of_types else None)
+    others = other_names(benchmark.types)
+    known_tasks = [task for task in tasks.tasks if task.type not in others]
+    unknown = next((task for task in known_tasks if task.type not in benchmark.task_types(tasks)), None)
+    if unknown is not None:
+        known = ", ".join(benchmark.task_types(tasks))
+        raise UserError(f"{unknown.id}: the file does not contain the task type {unknown.type!r}; its types: {known}")
+    if not known_tasks and lacking:
+        raise RuleError(f"no patient's chart allows a task: {'; '.join(lacking)}")
+    if not known_tasks:
+        names = ", ".join(kind.name for kind in benchmark.types)
+        raise UserError(f"{settings.dataset}: contains no task of {names}")
+    stated = tasks if len(known_tasks) == len(tasks.tasks) else tasks.of(known_tasks, tasks.part)
+    if settings.now is not None:
+        stated = replace(stated, manifest=stated.manifest.model_copy(update={"clock": settings.now}))
+    return _Source(stated, lacking, benchmark, settings)
+
+
+def _sampled(
+    benchmark: ClinicalBenchmark[Any], settings: Any, listed: Path | None, manifest: SetManifest | None
+) -> tuple[TaskSet, list[str]]:
+    """The tasks that a run's folder lists, or that are sampled from the patients, and what is missing."""
+    clock = settings.now or (manifest.clock if manifest else newest_time(*_server(benchmark, settings)))
+    lacking: list[str] = []
+    accounts: dict[str, Any] = {}
+    if listed is not None:
+        tasks = read_tasks(listed)
+    else:
+        facts = SearchEhr(*_server(benchmark, settings))
+        people, count = living_patients(facts), settings.per_type or PER_TYPE
+        samples = {kind.name: sample_type(kind, people, facts, clock, count, _SEED) for kind in benchmark.types}
+        tasks = tuple(task for kind in benchmark.types for task in tasks_of(kind, samples[kind.name].tasks))
+        lacking, accounts = missing(samples), accounts_of(samples)
+    stated = manifest or SetManifest(name="", benchmark=benchmark.set_benchmark, clock=clock, files={}, **accounts)
+    path = Path(settings.dataset) / TASKS if manifest else listed or Path(TASKS)
+    return TaskSet(stated.name, tasks, text_digest(tasks_text(tasks)), path, stated, alone=True), lacking
+
+
+def _server(benchmark: ClinicalBenchmark[Any], settings: Any) -> tuple[str, Ask]:
+    """The base URL of the patients' server, and a function that sends GETs to it. Raises UserError."""
+    if settings.fhir is not None:
+        return http_ask(settings.fhir, settings.fhir_headers, settings.ca_file)
+    file = benchmark.patients(settings, lambda _: None)
+    return _BASE, server_ask(EmbeddedEhr.open(file.path, _BASE).server, _BASE)
+
+
+def _lines(file: Path | None) -> Iterator[bytes]:
+    """The lines of a file of patients; None: the bundled hospital."""
+    if file is None:
+        yield from (f"{line.rstrip()}\n".encode() for line in hospital())
+        return
+    with file.open("rb") as lines:
+        yield from lines
+
+
+def _patients_of(folder: Path, manifest: SetManifest) -> TaskSet:
+    """A set's folder, of which only the patients are used."""
+    return TaskSet(manifest.name, (), "", folder / TASKS, manifest)
+
+
+def _is_of_server(dataset: Any) -> bool:
+    """Whether a set was made from a hospital's own server."""
+    if dataset is None or not is_set(Path(dataset)):
+        return False
+    generated = read_manifest(Path(dataset)).generated
+    return generated is not None and bool(generated.server)
+
+
+def _types_of(kind: type[ClinicalBenchmark[Any]]) -> Sequence[TaskType]:
+    return kind.types
+
+
+def solve_by_types(types: Callable[[], Sequence[TaskType]], id_system: str, base: str) -> Solve:
+    """Solves tasks by the rules of their types, over the session at a FHIR base. `id_system` is the system of the
+    identifiers that texts show instead of the ids of Patients.
+    """
+    kinds = {kind.name: kind for kind in types()}
+    base = base.rstrip("/") + "/"
+
+    def solve(task: FhirTask, get: Callable[[str], Any]) -> Solution:
+        assert task.now is not None
+        ehr, patient = SessionEhr(base, get), task.mrn
+        if id_system:
+            patient = str(ehr.search("Patient", identifier=f"{id_system}|{task.mrn}")[0]["id"])
+        return kinds[task.type].solve(Chart(ehr, patient, task.now, CLINICAL, base=base))
+
+    return solve
+
+
+@dataclass(frozen=True, slots=True)
+class RulingCheck(ChartCheck):
+    """Runs the rules again on the server. `charts` lists for each item the Patient's id and the set's ruling."""
+
+    types: Callable[[], Sequence[TaskType]]
+    base: str
+    charts: Mapping[str, tuple[str, str]]
+
+    async def check(self, task: FhirTask, ehr: EhrSession) -> None:
+        (patient, before), now = self.charts[task.id], task.now
+        assert now is not None
+        kind = next(kind for kind in self.types() if kind.name == task.type)
+
+        def ruling(source: Source) -> str:
+            return ruling_text(kind, Chart(source, patient, now, CLINICAL))
+
+        if await asked(ehr, self.base, {}, ruling) != before:
+            raise ChartChangedError("chart changed: the rule gives another ruling than when the set was made")

@@ -1,0 +1,69 @@
+"""The tasks of a set as items of a run, and the set with the facts by which they are graded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from medagent.benchmarks.clinical.sets import TaskSet
+from medagent.benchmarks.clinical.tasks import Task
+from medagent.fhir_episodes.task import FhirItem
+from refsol.clinical.neighbours import Examples
+from refsol.clinical.recorded import RecordedSource
+from refsol.clinical.sources import Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskItem(FhirItem):
+    """A task of a set."""
+
+    stored: Task
+    tasks: TaskSet = field(repr=False, compare=False)
+    source: Any = field(repr=False, compare=False)
+    """The settings that name the set."""
+
+    @property
+    def record(self) -> Task:
+        return self.stored
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The source of the charts. `notes` are for a reader of the scores."""
+
+    source: Source
+    notes: tuple[str, ...] = ()
+    details: Any = None
+    """What a benchmark has found out about the source."""
+
+
+@dataclass(frozen=True)
+class OpenSet:
+    """A set with its facts, which are opened when they are needed. `place` identifies where they are, `base` is the
+    FHIR base of right orders.
+    """
+
+    tasks: TaskSet
+    base: str
+    place: Callable[[], str]
+    read: Callable[[], Facts]
+
+    @cached_property
+    def digest(self) -> str:
+        """The digest of the place of the facts. Raises UserError."""
+        return self.place()
+
+    @cached_property
+    def facts(self) -> Facts:
+        """The facts. Raises UserError, FactsError."""
+        return self.read()
+
+    @cached_property
+    def examples(self) -> Examples:
+        """The examples that the set contains; empty without any. Raises UserError."""
+        source, reads = self.facts.source, self.tasks.reads
+        if isinstance(source, RecordedSource) and source.examples:
+            return source.examples
+        return RecordedSource.of_file(reads).examples if reads is not None else {}

@@ -1,0 +1,14 @@
+"""The row of an item in a results file."""
+
+from __future__ import annotations
+
+from medagent.fhir_episodes.episode import EpisodeRow
+from refsol.medagentbench.recorded import RecordedEpisode, ResultItem
+
+
+class RecordedRow(EpisodeRow):
+    """The row of an item in a results file. Its answer may be any JSON value. `problem` is why it cannot be graded."""
+
+    item: ResultItem
+    episode: RecordedEpisode
+    problem: str

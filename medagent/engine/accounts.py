@@ -1,0 +1,61 @@
+"""From which patients the items of a group were sampled, and why the others were left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from medagent.core.figures import counted
+
+_MOST_LEFT_OUT = 0.1
+"""The share of the patients from which on leaving them out is a warning."""
+
+
+class Account(BaseModel):
+    """How many items a group has, of how many patients it was looked for, how many of them were left out by reason, and
+    for how many of the others something is due.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    items: int
+    patients: int
+    left_out: dict[str, int]
+    due: int
+
+    @property
+    def ruled(self) -> int:
+        """The number of patients for whom the rule says what is right."""
+        return self.patients - sum(self.left_out.values())
+
+    @property
+    def reasons(self) -> str:
+        """`2 another unit (mEq/kg, wanted mmol/L), 1 no time`."""
+        return ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
+
+    def words(self, group: str) -> str:
+        """The account of a group in one line."""
+        line = f"{group}: {counted(self.items, 'tasks')} from {self.ruled} of {self.patients} patients"
+        if not self.left_out:
+            return line
+        return f"{line}; {self.patients - self.ruled} left out: {self.reasons}"
+
+    def warnings(self, group: str) -> Iterator[str]:
+        """What makes the items unlike the patients, or useless."""
+        left_out = self.patients - self.ruled
+        if left_out > _MOST_LEFT_OUT * self.patients:
+            yield (
+                f"{group}: {left_out} of {self.patients} patients are left out, more than a tenth: a score says "
+                f"nothing about them ({self.reasons})"
+            )
+        if self.ruled and not self.due:
+            yield f"{group}: nobody has anything due, so it measures nothing: to do nothing is always right"
+
+
+def lines(accounts: Mapping[str, Account]) -> Iterator[str]:
+    """The accounts of groups, a line each, and their warnings."""
+    for group, account in accounts.items():
+        yield account.words(group)
+    for group, account in accounts.items():
+        yield from account.warnings(group)

@@ -1,0 +1,141 @@
+"""Triples of twins (`medagent data twins --triples`): agents with a memory for earlier items cannot guess them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from math import ceil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from medagent.benchmarks.clinical.twins import twins_of
+from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder
+from medagent.benchmarks.psb300.tasks import folder_of
+from medagent.rl import pair_reward
+from refsol.clinical.pairs import Pair
+from tests.command import medagent
+from tests.medagent.benchmarks.test_twins import Twins, few_of, made, rates
+
+HEADLINE, ALL_THREE = "right on all three, and the data read", "right on all three"
+
+
+class Task(NamedTuple):
+    """A task as `twins_of` needs it."""
+
+    id: str
+    type: str = "dose"
+    amendment: tuple[Any, ...] = ()
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Twins:
+    """The triples of two tasks of each type of MedAgentBench."""
+    folder = tmp_path_factory.mktemp("triples")
+    return made(folder / "triples", (few_of(dataset_folder("synthetic"), folder / "few"), "--triples"), ())
+
+
+def won_by_a_fixed_order(report: dict[str, Any], triples: Twins) -> dict[str, list[int]]:
+    """By type, how many triples an agent wins that remembers a text: for each order of "nothing" and "the due order",
+    in which it replies without reading. A right run says where nothing is due.
+    """
+    rows = [json.loads(line) for line in (Path(report["folder"]) / "episodes.jsonl").read_text().splitlines()]
+    acts = {row["task_id"]: any(turn["content"].startswith("POST") for turn in row["transcript"]) for row in rows}
+    orders: dict[str, list[bool]] = {}
+    for task in triples.tasks:
+        orders.setdefault(task["twin"], []).append(acts[task["id"]])
+    won: dict[str, Counter[tuple[bool, ...]]] = {}
+    for name, order in orders.items():
+        won.setdefault(name.partition("_")[0], Counter())[tuple(order)] += 1
+    return {kind: [count for order, count in orders.items() if len(set(order)) == 2] for kind, orders in won.items()}
+
+
+def check_all(triples: Twins) -> dict[str, Any]:
+    """The reference agent wins all, and no fixed order of replies wins more than a sixth of a type, rounded up."""
+    report = triples.run("reference")
+    count = len(triples.tasks) // 3
+    assert rates(report)[HEADLINE] == rates(report)[ALL_THREE] == (count, count)
+    assert rates(report)["single items"] == (3 * count, 3 * count)
+    sizes = Counter(task["twin"].partition("_")[0] for task in triples.tasks)
+    for kind, won in won_by_a_fixed_order(report, triples).items():
+        assert all(number <= ceil(sizes[kind] // 3 / 6) for number in won), (kind, won)
+    return report
+
+
+def test_the_reference_agent_gets_all_triples_and_a_fixed_order_a_sixth(few: Twins) -> None:
+    report = check_all(few)
+    count = len(few.tasks) // 3
+    assert few.told.splitlines()[-2].endswith(f": {count} triples, {3 * count} items")
+    assert report["twins"]["triples"] == count
+    assert f"Triples that are {HEADLINE}: {count} of {count}" in medagent("show", report["folder"]).out
+    assert f"Score: triples of twins that are {HEADLINE}." in medagent("grade", report["folder"]).out
+    assert f"; twins: {count} triples" in medagent("data", "check", few.folder).out
+    nothing = few.run("nop")
+    for name in (HEADLINE, ALL_THREE, "baseline nop", "baseline constant", "baseline blind"):
+        assert rates(nothing)[name] == (0, count), name
+    compared = medagent("compare", report["folder"], nothing["folder"])
+    assert f"With {count} triples" in compared.out
+
+
+def test_one_of_the_charts_occurs_twice(few: Twins) -> None:
+    changes: dict[str, list[str]] = {}
+    for task in few.tasks:
+        changes.setdefault(task["twin"], []).append(json.dumps(task.get("change")))
+    assert all(sorted(Counter(some).values()) == [1, 2] for some in changes.values())
+
+
+def test_limits_count_whole_triples(few: Twins) -> None:
+    report = few.run("nop", "--limit", 7)
+    assert rates(report)[HEADLINE] == (0, 2)
+
+
+def test_a_triple_without_one_of_its_items_is_refused(few: Twins, tmp_path: Path) -> None:
+    lines = [json.dumps(task) for task in few.tasks][1:]
+    (tmp_path / "tasks.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    (tmp_path / "dataset.json").write_bytes((few.folder / "dataset.json").read_bytes())
+    (tmp_path / "reads.jsonl").write_bytes((few.folder / "reads.jsonl").read_bytes())
+    ran = medagent("data", "check", tmp_path)
+    assert ran.code == 1
+
+
+@pytest.mark.parametrize("count", [1, 5, 6, 13, 44])
+@pytest.mark.parametrize("before_is_due", [False, True])
+def test_each_order_is_as_frequent_as_the_others(count: int, before_is_due: bool) -> None:
+    """Whichever of the two charts is the original one."""
+
+    def options(task: Task) -> list[Pair]:
+        is_due = before_is_due if int(task.id) % 2 else not before_is_due
+        branches = ("order", "nothing") if is_due else ("nothing", "order")
+        return [Pair(["Observation/1"], *branches, (is_due, not is_due))]
+
+    tasks = [Task(str(number)) for number in range(count)]
+    made = twins_of(tasks, options, triples=True)
+    assert made.size == (count, 3 * count)
+    orders: dict[str, list[bool]] = {}
+    for item in made.items:
+        is_due = options(item.task)[0].due[1 if item.change else 0]
+        orders.setdefault(item.twin, []).append(is_due)
+    frequency = Counter(map(tuple, orders.values()))
+    assert set(frequency.values()) <= {count // 6, -(-count // 6)}
+    assert len(frequency) == min(count, 6)
+    assert all(len(set(order)) == 2 for order in frequency)
+
+
+def test_the_reward_of_a_triple() -> None:
+    from medagent import Score
+
+    right = Score(correct=True, grounded=True)
+    assert pair_reward(right, right, right) == 1.0
+    assert pair_reward(right, right, Score(correct=True, grounded=False)) == 0.0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("benchmark", ["medagentbench", "psb-300"])
+def test_triples_of_whole_sets(benchmark: str, tmp_path: Path) -> None:
+    source = {"medagentbench": dataset_folder("synthetic"), "psb-300": folder_of("synthetic")}[benchmark]
+    triples = made(tmp_path / "triples", (source, "--triples"), (benchmark,))
+    check_all(triples)
+    count = len(triples.tasks) // 3
+    for agent in ("nop", "constant"):
+        assert rates(triples.run(agent))[HEADLINE] == (0, count)
