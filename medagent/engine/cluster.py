@@ -3,8 +3,9 @@
 Dask chooses the workers, notices dead ones, and moves tasks that are not running yet. A unit that started is paid for,
 so Dask must not run it again by itself, whatever the scheduler's `allowed-failures`: a task sets an event at the
 scheduler before its unit begins, and does nothing if the event is already set. If a worker dies, any of its units may
-be the cause. The driver submits each of them once more, and it runs alone in its process. If that dies too, the unit
-becomes an `agent_error`.
+be the cause. The driver submits each of them once more, one after the other, and it runs alone in its process. If that
+dies too, the unit becomes an `agent_error`. The next one starts only when the driver has the result of the one before:
+a result that is still on its way when the process dies would look like a unit in progress, and be blamed.
 
 A worker process opens a run's job once, in an event loop of its own thread, so that what blocks it does not delay the
 worker's heartbeat. A task waits for its unit in a thread that has seceded from Dask's thread pool, so a process runs
@@ -22,8 +23,9 @@ import threading
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from concurrent import futures
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from functools import cache
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
@@ -117,6 +119,8 @@ class ClusterExecutor:
     """The tasks that were in progress on workers that died."""
     _demand: Sequence[Any] = ()
     _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by the unit that runs alone, until the driver has its result."""
     _job: Any = None
     _client: Any = None
     _progress: Progress = field(init=False)
@@ -261,40 +265,52 @@ class ClusterExecutor:
 
     async def _carry_out(self, unit: Any) -> Performed[Any]:
         """See `CarryOut`. A unit whose worker was lost runs again."""
-        from distributed import Event, KilledWorker
-
         alone = False
         while True:
-            key = f"medagent-unit-{uuid4().hex}"
-            task = self._client.submit(
-                run_here, self._opening, pickle.dumps(unit), key, alone, key=key, pure=False, retries=0
-            )
-            begun, result = Event(key, self._client), asyncio.ensure_future(task.result())
-            ended: Ended | None = None
             try:
-                try:
-                    ended = await asyncio.shield(result)
-                except KilledWorker:
-                    pass
-                except LackingError as lacking:
-                    with suppress(OSError):  # the worker left
-                        await self._send(*lacking.args)
-                was_killed = key in self._killed and await begun.is_set()
-                await begun.clear()
-            except asyncio.CancelledError:
-                return Performed(await self._last_row(result), cancelled=True)
-            except (OSError, futures.CancelledError):
-                raise self._lost() from None
-            except Exception as error:
-                raise _readable(self._shown, error) from None
-            if ended is not None:
-                return await self._performed(ended)
-            if was_killed and alone:
+                async with self._alone if alone else nullcontext():
+                    outcome = await self._attempt(unit, alone=alone)
+            except asyncio.CancelledError:  # while it waited for others to run alone
+                return Performed(None, cancelled=True)
+            if isinstance(outcome, Performed):
+                return outcome
+            was_in_progress = outcome is _Lost.IN_PROGRESS
+            if was_in_progress and alone:
                 row = self._job.row.begin(unit)
                 row.started = row.timestamp = wall_clock()
                 fail(row, PluginError("agent", MedagentError(DIED), DIED))
                 return Performed(row)
-            alone = alone or was_killed
+            alone = alone or was_in_progress
+
+    async def _attempt(self, unit: Any, *, alone: bool) -> Performed[Any] | _Lost:
+        """Submit a unit once, and wait for its result."""
+        from distributed import Event, KilledWorker
+
+        key = f"medagent-unit-{uuid4().hex}"
+        task = self._client.submit(
+            run_here, self._opening, pickle.dumps(unit), key, alone, key=key, pure=False, retries=0
+        )
+        begun, result = Event(key, self._client), asyncio.ensure_future(task.result())
+        ended: Ended | None = None
+        try:
+            try:
+                ended = await asyncio.shield(result)
+            except KilledWorker:
+                pass
+            except LackingError as lacking:
+                with suppress(OSError):  # the worker left
+                    await self._send(*lacking.args)
+            was_in_progress = key in self._killed and await begun.is_set()
+            await begun.clear()
+        except asyncio.CancelledError:
+            return Performed(await self._last_row(result), cancelled=True)
+        except (OSError, futures.CancelledError):
+            raise self._lost() from None
+        except Exception as error:
+            raise _readable(self._shown, error) from None
+        if ended is not None:
+            return await self._performed(ended)
+        return _Lost.IN_PROGRESS if was_in_progress else _Lost.OTHERWISE
 
     async def _performed(self, ended: Ended) -> Performed[Any]:
         self._stats[ended.worker] = ended.stats
@@ -329,6 +345,15 @@ def _readable(where: str, error: Exception) -> MedagentError:
         return error
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
     return UserError(f"{where}: cannot import this medagent ({reason}); install medagent {__version__} there")
+
+
+class _Lost(Enum):
+    """Why the driver has no result of a unit's task."""
+
+    IN_PROGRESS = auto()
+    """Its worker died while the unit was in progress."""
+    OTHERWISE = auto()
+    """The unit did not begin, or it ended and its result was lost with its worker."""
 
 
 @dataclass(frozen=True, slots=True)

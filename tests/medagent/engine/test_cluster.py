@@ -224,8 +224,10 @@ def test_a_unit_that_kills_its_worker_begins_twice_and_others_end(tmp_path: Path
     assert (row.status, row.error) == ("agent_error", "its worker died")
     assert {row.status for row in rows.values()} == {"completed"}
     begun = Counter((tmp_path / "begun").read_text().split())
-    assert begun.pop("n3") == 2
-    assert max(begun.values()) <= 2
+    killed = begun.pop("n3")
+    assert killed == 2
+    # A worker that dies takes unfetched results with it, so each death may make another unit begin again.
+    assert max(begun.values()) <= 1 + killed
 
 
 def test_a_budget_stops_a_run(tmp_path: Path, cluster: str) -> None:
