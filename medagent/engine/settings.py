@@ -228,7 +228,8 @@ class RunSettings(BaseModel):
 
     def places(self) -> dict[str, Setting]:
         """The settings that may change when the run is continued, and are stored in `run.json`."""
-        return {name: value for name, value in values(self, "place").items() if name not in addresses(self)}
+        private = addresses(self)
+        return {name: value for name, value in values(self, "place").items() if name not in private}
 
     def unwritten(self) -> dict[str, Setting]:
         """What the command that continues the run contains, but not `run.json`: limits, and addresses without

@@ -244,10 +244,8 @@ def entries_of(code: Code) -> frozenset[Entry]:
     """The entries of the table that a code means, by the code or its name, and those that share a name with them."""
     entry = entry_of(code.system, code.code) if code.code else None
     known = ({entry} if entry else set()) | named_in(code.name)
-    names = frozenset(name for entry in known for name in entry.names)
-    return (
-        frozenset(known | {entry for entry in entries() if not names.isdisjoint(entry.names)}) if known else frozenset()
-    )
+    names = frozenset[str]().union(*(entry.names for entry in known))
+    return frozenset(entry for entry in entries() if not names.isdisjoint(entry.names))
 
 
 # How much of it, and how

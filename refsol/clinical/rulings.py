@@ -187,7 +187,8 @@ def _orders(due: Sequence[Order], reply: Reply, chart: Chart) -> Iterator[Check]
     yield Check("posts", same, f"{len(due)} accepted", f"{len(posts)} accepted")
     if not same or chart.rules.in_order:
         padded = [*posts, *[None] * len(due)]
-        yield from (check for order, post in zip(due, padded, strict=False) for check in order.checks(post, chart))
+        for order, post in zip(due, padded, strict=False):
+            yield from order.checks(post, chart)
         return
     checks = [[list(order.checks(post, chart)) for post in posts] for order in due]
     failures = [[sum(not check.passed for check in pair) for pair in row] for row in checks]

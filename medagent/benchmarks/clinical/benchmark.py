@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, final
@@ -30,7 +30,7 @@ from medagent.benchmarks.clinical.generation import (
     types_case,
 )
 from medagent.benchmarks.clinical.grader import ClinicalGrader, not_the_agent
-from medagent.benchmarks.clinical.items import Facts, OpenSet, TaskItem
+from medagent.benchmarks.clinical.items import Facts, OpenSet, Situation, TaskItem, opened_once
 from medagent.benchmarks.clinical.metrics import clinical_metrics
 from medagent.benchmarks.clinical.newest import newest_time
 from medagent.benchmarks.clinical.sets import TaskSet, load_set, set_files, text_digest
@@ -102,6 +102,8 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
     """The task types."""
     rules: ClassVar[Mapping[str, RuleSet]] = {"": CLINICAL}
     """The rule sets by name, the one that counts first."""
+    baseline_rules: ClassVar[str] = ""
+    """The rule set of the baselines; empty: the one by which a run is graded."""
     whole_reads: ClassVar[bool] = True
     """Whether a set records complete results of searches, because the rules may change later."""
 
@@ -121,9 +123,18 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         """The tasks of a source. Raises UserError, FactsError, RuleError."""
         return _of_source(type(self), source).tasks
 
+    @final
     def open_set(self, source: Any) -> OpenSet:
-        """The tasks of a source with the facts by which they are graded. Raises UserError, FactsError, RuleError."""
-        return _of_source(type(self), source).opened
+        """The tasks of a source with the facts by which they are graded. Raises UserError, FactsError, RuleError.
+
+        A set is opened once in a process, unless its tasks or facts change. A FHIR server may change at any time.
+        """
+        tasks = self.task_set(source)
+        opened = OpenSet(tasks, source.api_base.rstrip("/") + "/", *self.facts_of(tasks, source))
+        if source.fhir is not None:
+            return opened
+        known = (type(self), tasks.path, tasks.part, tasks.digest, tasks.manifest.model_dump_json(), opened.digest)
+        return opened_once(replace(opened, identity=(*known, *self.grading_digests(source, opened).items())))
 
     def items(self, source: Any) -> Sequence[FhirItem]:
         return self.items_of(self.task_set(source), source)
@@ -136,6 +147,7 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
     @final
     def item_of(self, tasks: TaskSet, task: Task, source: Any) -> TaskItem:
         """A task as an item."""
+        situation = self.situation(tasks, task)
         return TaskItem(
             id=task.id,
             group=task.type,
@@ -145,9 +157,9 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
             change=task.amendment,
             injected=task.injected,
             question=task.text,
-            context=self.context(tasks, task),
+            context=situation.context,
             mrn=task.stated_patient,
-            now=self.time(tasks, task),
+            now=situation.now,
             stored=task,
             tasks=tasks,
             source=source,
@@ -159,13 +171,10 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
             return self.item_of(self.task_set(source), task, source)
         return super().item(source, task)
 
-    def context(self, tasks: TaskSet, task: Task) -> str:
-        """The context of a task, with the time."""
-        return f"The current time is {tasks.clock.isoformat()}. {task.context}".rstrip()
-
-    def time(self, tasks: TaskSet, task: Task) -> datetime | None:
-        """The clock of a task; None: that of the set."""
-        return tasks.clock
+    def situation(self, tasks: TaskSet, task: Task) -> Situation:
+        """What agents read before the text of a task, and the clock of its episode."""
+        context = f"The current time is {tasks.clock.isoformat()}. {task.context}".rstrip()
+        return Situation(context, tasks.clock)
 
     def data(self, source: Any) -> DataRef:
         tasks = self.task_set(source)
@@ -265,13 +274,19 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         """Examples of what the rule of a type looks for: those of the set, otherwise among what the rule reads."""
         if opened.examples:
             return opened.examples
+        if (kind, rules) not in opened.learned:
+            opened.learned[kind, rules] = learned_examples(self._ruled_charts(opened, kind, rules))
+        return opened.learned[kind, rules]
+
+    def _ruled_charts(self, opened: OpenSet, kind: str, rules: str) -> Sequence[Chart]:
+        """The charts of a type's tasks, with the records of its rule."""
         charts = list[Chart]()
         for task in opened.tasks.tasks:
             if task.type == kind:
                 with suppress(UngradableError, DataFault, FactsError, RuleError):
                     charts.append(self.chart_of(opened, task, rules))
                     self.task_type(opened.tasks, task).ruled(charts[-1])
-        return learned_examples(charts)
+        return charts
 
     @final
     def patient(self, opened: OpenSet, source: Any, task: Task, rules: str) -> Resource | None:
@@ -292,17 +307,21 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         """What the metrics need of an item, besides its branch, the baselines and the agent's conduct."""
         return {}
 
+    @final
     def baselines(self, opened: OpenSet, rules: str) -> Baselines:
-        """The scores of agents that read nothing, on the tasks of a set."""
-        kinds = {task.id: task.type for task in opened.tasks.tasks}
-        return Baselines(kinds, lambda kind: list(self._floor_items(opened, kind, rules)))
+        """The scores of agents that read nothing, on the tasks of a set, by `baseline_rules`."""
+        rules = self.baseline_rules or rules
+        if rules not in opened.baselines:
+            kinds = {task.id: task.type for task in opened.tasks.tasks}
+            opened.baselines[rules] = Baselines(kinds, lambda kind: list(self._floor_items(opened, kind, rules)))
+        return opened.baselines[rules]
 
     def _floor_items(self, opened: OpenSet, type_name: str, rules: str) -> Iterator[FloorItem]:
         """The tasks of a type that can be graded."""
         for task in opened.tasks.tasks:
             if task.type == type_name:
                 with suppress(UngradableError):
-                    words = f"{self.context(opened.tasks, task)}\n\n{task.text}"
+                    words = f"{self.situation(opened.tasks, task).context}\n\n{task.text}"
                     kind = self.task_type(opened.tasks, task)
                     yield FloorItem(task.id, kind, words, self.chart_of(opened, task, rules))
 
@@ -475,19 +494,19 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         """See `FhirBenchmark.plan`. The run's folder lists the tasks, so that a corrected rule can grade it again."""
         with rules_at_fault(settings.private):
             plan = await super().plan(settings, say)
-            opened = _of_source(type(self), settings)
-            for task in opened.tasks.tasks if settings.dataset else ():
-                self.try_rule(opened.opened, task)
-        accounts = self._accounts(opened.tasks)
+            tasks = self.task_set(settings)
+            for task in tasks.tasks if settings.dataset else ():
+                self.try_rule(self.open_set(settings), task)
+        accounts = self._accounts(tasks)
         for name, account in accounts.items():
             say(account.words(name))
         warnings = [words for name, account in accounts.items() for words in account.warnings(name)]
-        text = tasks_text(opened.tasks.tasks)
+        text = tasks_text(tasks.tasks)
         return replace(
             plan,
             prepare=lambda: write_whole(plan.folder / TASKS, text),
-            decides={**plan.decides, "now": opened.tasks.clock.isoformat()},
-            warnings=[*plan.warnings, *warnings, *opened.missing],
+            decides={**plan.decides, "now": tasks.clock.isoformat()},
+            warnings=[*plan.warnings, *warnings, *_of_source(type(self), settings).missing],
         )
 
     @final
@@ -528,13 +547,6 @@ class _Source:
 
     tasks: TaskSet
     missing: Sequence[str]
-    benchmark: ClinicalBenchmark[Any]
-    settings: Any
-
-    @cached_property
-    def opened(self) -> OpenSet:
-        place, read = self.benchmark.facts_of(self.tasks, self.settings)
-        return OpenSet(self.tasks, self.settings.api_base.rstrip("/") + "/", place, read)
 
 
 @lru_cache(maxsize=4)
@@ -564,7 +576,7 @@ def _of_source(kind: type[ClinicalBenchmark[Any]], settings: Any) -> _Source:
     stated = tasks if len(known_tasks) == len(tasks.tasks) else tasks.of(known_tasks, tasks.part)
     if settings.now is not None:
         stated = replace(stated, manifest=stated.manifest.model_copy(update={"clock": settings.now}))
-    return _Source(stated, lacking, benchmark, settings)
+    return _Source(stated, lacking)
 
 
 def _sampled(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Protocol
 
 from medagent.benchmarks.clinical.items import OpenSet
@@ -75,7 +74,6 @@ class ClinicalGrader(Grader[EpisodeRow]):
         self._benchmark = benchmark
         self._source = source
         self._opened = opened
-        self._examples: dict[str, Examples] = {}
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -89,10 +87,6 @@ class ClinicalGrader(Grader[EpisodeRow]):
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
         return self._benchmark.metrics(scores, self._source, self._opened, self.rules)
-
-    @cached_property
-    def _baselines(self) -> Baselines:
-        return self._benchmark.baselines(self._opened, self.rules)
 
     @property
     def _leaves_out(self) -> bool:
@@ -113,11 +107,10 @@ class ClinicalGrader(Grader[EpisodeRow]):
 
     def _surroundings(self, task: Any) -> Surroundings:
         """What is needed to decide whether an agent could know the answer to a task."""
-        if task.type not in self._examples:
-            self._examples[task.type] = self._benchmark.examples(self._opened, task.type, self.rules)
+        examples = self._benchmark.examples(self._opened, task.type, self.rules)
         patient = self._benchmark.patient(self._opened, self._source, task, self.rules)
         known = {} if patient is None else {str(patient.get("id", task.patient)): patient}
-        return Surroundings(small_world, self._examples[task.type], known)
+        return Surroundings(small_world, examples, known)
 
     def _grounds(
         self, item: Any, verdict: Verdict, transcript: Sequence[HistoryMessage]
@@ -143,7 +136,7 @@ class ClinicalGrader(Grader[EpisodeRow]):
         if failure is not None and failure.kind == "empty-reply" and row.error:
             failure = replace(failure, reason=row.error)
         part = {
-            **self._baselines.outcomes(item.id),
+            **benchmark.baselines(opened, self.rules).outcomes(item.id),
             ONE_PAGE: self._one_page(item),
             **conduct_of(row),
             **benchmark.part(opened, item, row, verdict, self.rules),

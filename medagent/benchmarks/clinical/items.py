@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from datetime import datetime
+from functools import cached_property, lru_cache
 from typing import Any
 
 from medagent.benchmarks.clinical.sets import TaskSet
 from medagent.benchmarks.clinical.tasks import Task
 from medagent.fhir_episodes.task import FhirItem
+from refsol.clinical.floor import Baselines
 from refsol.clinical.neighbours import Examples
 from refsol.clinical.recorded import RecordedSource
 from refsol.clinical.sources import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What agents read before the text of a task, and the clock of its episode (None: that of the set)."""
+
+    context: str
+    now: datetime | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +51,21 @@ class Facts:
 
 @dataclass(frozen=True)
 class OpenSet:
-    """A set with its facts, which are opened when they are needed. `place` identifies where they are, `base` is the
-    FHIR base of right orders.
+    """A set with its facts, which are opened when they are needed, and with what was computed for all its tasks.
+
+    `place` identifies where the facts are, `base` is the FHIR base of right orders.
     """
 
-    tasks: TaskSet
+    tasks: TaskSet = field(compare=False)
     base: str
-    place: Callable[[], str]
-    read: Callable[[], Facts]
+    place: Callable[[], str] = field(compare=False)
+    read: Callable[[], Facts] = field(compare=False)
+    identity: tuple[Any, ...] = ()
+    """What decides the charts and the rulings. Two sets with the same one are graded alike."""
+    baselines: dict[str, Baselines] = field(default_factory=dict, compare=False)
+    """The scores of agents that read nothing, by rule set, as far as they were computed."""
+    learned: dict[tuple[str, str], Examples] = field(default_factory=dict, compare=False)
+    """Examples by type and rule set, of a set that does not contain any."""
 
     @cached_property
     def digest(self) -> str:
@@ -67,3 +84,9 @@ class OpenSet:
         if isinstance(source, RecordedSource) and source.examples:
             return source.examples
         return RecordedSource.of_file(reads).examples if reads is not None else {}
+
+
+@lru_cache(maxsize=4)
+def opened_once(opened: OpenSet) -> OpenSet:
+    """The set as it was first opened in this process, with what was computed for it."""
+    return opened

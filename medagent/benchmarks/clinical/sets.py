@@ -89,9 +89,10 @@ def text_digest(text: str) -> str:
 
 def load_set(folder: Path, part: str = "") -> TaskSet:
     """The set in a folder, or a part that its manifest names. Raises UserError with the place of each problem."""
-    manifest = read_manifest(folder)
-    path = checked_file(folder, manifest.files, TASKS)
-    whole = TaskSet(manifest.name, _tasks(path, file_state(path)), manifest.files[TASKS], path, manifest)
+    manifest_path, path = folder / MANIFEST, folder / TASKS
+    states = [file_state(path) if path.is_file() else () for path in (manifest_path, path)]
+    whole = _whole(folder, *states)
+    manifest = whole.manifest
     if not part:
         return whole
     if part not in manifest.parts:
@@ -102,9 +103,11 @@ def load_set(folder: Path, part: str = "") -> TaskSet:
 
 
 @lru_cache(maxsize=8)
-def _tasks(path: Path, state: tuple[int, ...]) -> tuple[Task, ...]:
-    """The tasks of a file. An unchanged file is read once."""
-    return read_tasks(path)
+def _whole(folder: Path, manifest_state: tuple[int, ...], tasks_state: tuple[int, ...]) -> TaskSet:
+    """The set in a folder. Unchanged files are read once."""
+    manifest = read_manifest(folder)
+    path = checked_file(folder, manifest.files, TASKS)
+    return TaskSet(manifest.name, read_tasks(path), manifest.files[TASKS], path, manifest)
 
 
 def write_set(

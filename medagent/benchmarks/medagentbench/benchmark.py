@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, ClassVar
 
 from medagent.benchmarks.clinical.agents import Solver, TypesAgent
 from medagent.benchmarks.clinical.benchmark import ClinicalBenchmark
-from medagent.benchmarks.clinical.items import Facts, OpenSet, TaskItem
+from medagent.benchmarks.clinical.items import Facts, OpenSet, Situation, TaskItem
 from medagent.benchmarks.clinical.sets import TaskSet
 from medagent.benchmarks.clinical.tasks import Task
 from medagent.benchmarks.medagentbench._metrics import grade_document, mab_metrics
@@ -69,7 +68,6 @@ from medagent.fhir_episodes.session import post_history
 from medagent.fhir_episodes.task import FhirItem
 from medagent.reports.tables import say
 from refsol.clinical.chart import Chart
-from refsol.clinical.floor import Baselines
 from refsol.clinical.known import Missed
 from refsol.clinical.meanings import RuleSet
 from refsol.clinical.pairs import Case
@@ -95,6 +93,7 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
     Grading = MedAgentBenchGrading
     rules: ClassVar[Mapping[str, RuleSet]] = {str(name): rules for name, rules in RULE_SETS.items()}
     rule_sets = tuple(RULE_SETS)
+    baseline_rules = "official"
     agents = AGENTS
     kept_out = ("medagent/benchmarks/medagentbench/tasks/data/",)
     whole_reads = False
@@ -134,16 +133,9 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
     def task_set(self, source: MedAgentBenchSettings) -> TaskSet:
         return load_dataset(source.dataset, source.version)
 
-    def open_set(self, source: MedAgentBenchSettings) -> OpenSet:
-        tasks = self.task_set(source)
-        return OpenSet(tasks, source.api_base, *self.facts_of(tasks, source))
-
-    def context(self, tasks: TaskSet, task: Task) -> str:
-        return task.context
-
-    def time(self, tasks: TaskSet, task: Task) -> datetime | None:
-        """See `ClinicalBenchmark.time`. All tasks have the time of the set."""
-        return None
+    def situation(self, tasks: TaskSet, task: Task) -> Situation:
+        """See `ClinicalBenchmark.situation`. All tasks have the time of the set."""
+        return Situation(task.context, None)
 
     def data(self, source: MedAgentBenchSettings) -> DataRef:
         return ref(self.task_set(source))
@@ -246,10 +238,6 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         replayed = isinstance(item, TaskItem) and item.source.replayed
         return transcript if not replayed or any(message.get_url for message in transcript) else ()
 
-    def baselines(self, opened: OpenSet, rules: str) -> Baselines:
-        """See `ClinicalBenchmark.baselines`. They are those of the published grader."""
-        return super().baselines(opened, "official")
-
     def grader(self, source: Any, rules: str) -> Grader[EpisodeRow]:
         """See `Benchmark.grader`. With `--official`, a copy of the published grader grades too."""
         is_copy = isinstance(source, MedAgentBenchGrading) and source.official is not None
@@ -271,10 +259,9 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
             return _of_file(source.ehr, embed=not grading)
         set_key = None if grading and source.fhir is not None else own_key(tasks)
         if (path := key or set_key) is not None:
-            recorded = RecordedSource.of_file(path)
             if path != tasks.reads:
-                self._check_key(path, recorded, tasks)
-            return lambda: file_digest(path), lambda: Facts(recorded)
+                self._check_key(path, RecordedSource.of_file(path), tasks)
+            return lambda: file_digest(path), lambda: Facts(RecordedSource.of_file(path))
         if source.fhir is not None:
             address = sha256(without_password(source.fhir).encode()).hexdigest()
             return lambda: address, lambda: Facts(
@@ -318,11 +305,7 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         return await FhirBenchmark.plan(self, settings, say)
 
     def selected(self, settings: MedAgentBenchSettings, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
-        by_id = {item.id: item for item in items}
-        tasks = self.task_set(settings)
-        present = replace(tasks, tasks=tuple(task for task in tasks.tasks if task.id in by_id))
-        chosen = select(present, settings.types, settings.ids, settings.limit, settings.per_type)
-        return [by_id[task.id] for task in chosen]
+        return select(items, settings, self.task_set(settings))
 
     def folder_name(self, settings: MedAgentBenchSettings) -> str:
         """See `FhirBenchmark.folder_name`. It is the version of the tasks."""

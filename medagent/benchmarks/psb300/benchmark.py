@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from medagent.benchmarks.clinical.agents import Solver
 from medagent.benchmarks.clinical.benchmark import ClinicalBenchmark
-from medagent.benchmarks.clinical.items import Facts, OpenSet, TaskItem
+from medagent.benchmarks.clinical.items import Facts, OpenSet, Situation, TaskItem
 from medagent.benchmarks.clinical.sets import TaskSet
 from medagent.benchmarks.clinical.tasks import Task
 from medagent.benchmarks.psb300._charts import (
@@ -106,15 +106,8 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
     def task_set(self, source: Psb300Settings) -> TaskSet:
         return load_tasks(source.dataset, source.split)
 
-    def open_set(self, source: Psb300Settings) -> OpenSet:
-        tasks = self.task_set(source)
-        return OpenSet(tasks, source.api_base, *self.facts_of(tasks, source))
-
-    def context(self, tasks: TaskSet, task: Task) -> str:
-        return task.context
-
-    def time(self, tasks: TaskSet, task: Task) -> datetime:
-        return stated_now(task.context) or tasks.clock
+    def situation(self, tasks: TaskSet, task: Task) -> Situation:
+        return Situation(task.context, stated_now(task.context) or tasks.clock)
 
     def data(self, source: Psb300Settings) -> DataRef:
         return ref(self.task_set(source))

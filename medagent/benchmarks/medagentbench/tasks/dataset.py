@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationInfo, field_validator
 
@@ -24,10 +24,14 @@ from medagent.core.paths import data_dir, file_state
 from medagent.engine.data_sets import SetManifest, is_set, read_manifest
 from medagent.engine.report import DataRef
 from medagent.engine.settings import mixed
+from medagent.fhir_episodes.task import FhirItem
 from refsol.files import read_json
 from refsol.medagentbench import TYPES
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.schema import validator
+
+if TYPE_CHECKING:
+    from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 
 MEDAGENTBENCH, BUNDLED, OFFICIAL = "medagentbench", "synthetic", "official"
 DATASETS = (BUNDLED, OFFICIAL)
@@ -241,37 +245,33 @@ def _tasks_of(path: Path, state: tuple[int, ...]) -> tuple[tuple[Task, ...], str
     return tasks, hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _ranges(tasks: TaskSet) -> str:
+def _ranges(ids: Iterable[Sequence[str]]) -> str:
     """The first and the last id of each type, as text."""
-    ids: dict[str, list[str]] = {}
-    for task in tasks.tasks:
-        ids.setdefault(task.type, []).append(task.id)
-    return ", ".join(" … ".join(dict.fromkeys((of_type[0], of_type[-1]))) for of_type in ids.values())
+    return ", ".join(" … ".join(dict.fromkeys((of_type[0], of_type[-1]))) for of_type in ids)
 
 
-def select(
-    tasks: TaskSet, types: Sequence[str], ids: Sequence[str], limit: int | None, per_type: int | None = None
-) -> tuple[Task, ...]:
-    """The tasks of these types and ids (all if both are empty), in an order that mixes the types.
+def select(items: Sequence[FhirItem], settings: MedAgentBenchSettings, tasks: TaskSet) -> Sequence[FhirItem]:
+    """The items that `--types`, `--ids`, `--per-type` and `--limit` select, in an order that mixes the types.
 
-    At most `per_type` tasks of each type, and at most `limit` in total. Raises UserError, with the known values, for an
-    unknown type or id and for an empty selection.
+    Raises UserError, with the known values, for an unknown type or id and for an empty selection.
     """
-    present = tuple(dict.fromkeys(task.type for task in tasks.tasks))
-    known = {task.id for task in tasks.tasks}
-    if unknown := [name for name in types if name not in present]:
-        raise UserError(f"unknown task type {', '.join(unknown)}; known: {', '.join(present)}")
-    if unknown := [name for name in ids if name not in known]:
-        raise UserError(f"unknown task id {', '.join(unknown)}; known: {_ranges(tasks)}")
-    chosen = [task for task in tasks.tasks if (not types or task.type in types) and (not ids or task.id in ids)]
-    by_id = {task.id: task for task in chosen}
-    order = mixed(list(by_id), lambda task_id: by_id[task_id].type, per_group=per_type)[:limit]
+    by_type: dict[str, list[str]] = {}
+    for item in items:
+        by_type.setdefault(item.group, []).append(item.id)
+    by_id = {item.id: item for item in items}
+    if unknown := [name for name in settings.types if name not in by_type]:
+        raise UserError(f"unknown task type {', '.join(unknown)}; known: {', '.join(by_type)}")
+    if unknown := [name for name in settings.ids if name not in by_id]:
+        raise UserError(f"unknown task id {', '.join(unknown)}; known: {_ranges(by_type.values())}")
+    types, ids = settings.types or by_type, settings.ids or by_id
+    chosen = [item.id for item in items if item.group in types and item.id in ids]
+    order = mixed(chosen, lambda item_id: by_id[item_id].group, per_group=settings.per_type)[: settings.limit]
     if not order:
         raise UserError(
-            f"the selection is empty; {tasks.name} {tasks.part} contains {len(known)} tasks of "
-            f"{', '.join(present)}: change --types, --ids or --limit"
+            f"the selection is empty; {tasks.name} {tasks.part} contains {len(by_id)} tasks of "
+            f"{', '.join(by_type)}: change --types, --ids or --limit"
         )
-    return tuple(by_id[task_id] for task_id in order)
+    return [by_id[item_id] for item_id in order]
 
 
 def task_schema() -> dict[str, Any]:
