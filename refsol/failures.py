@@ -12,11 +12,7 @@ from refsol.history import HistoryMessage
 from refsol.json_values import json_value
 from refsol.verdict import MISSING, Check, Verdict, show
 
-FailureKind = Literal[
-    "infrastructure",
-    "data",
-    "empty-reply",
-    "cut-reply",
+EndKind = Literal[
     "only-thought",
     "invalid-action",
     "round-limit",
@@ -25,6 +21,14 @@ FailureKind = Literal[
     "token-limit",
     "cost-limit",
     "agent-error",
+]
+"""The kinds of an episode that the agent ended, or a limit, before its answer."""
+FailureKind = Literal[
+    "infrastructure",
+    "data",
+    "empty-reply",
+    "cut-reply",
+    EndKind,
     "unfinished",
     "page-not-opened",
     "reading-missed",

@@ -99,15 +99,15 @@ def test_a_grader_without_an_overall_line_has_one(tmp_path: Path, monkeypatch: p
 
 BENCHMARK = """
 import medagent
-from medagent.engine import Figures
+from medagent.engine import Metrics
 
 
 class Grader(medagent.Grader):
     def score(self, item, row, judged=None):
         return medagent.Score(correct=row.reply == item.target)
 
-    def figures(self, scores):
-        return Figures()
+    def metrics(self, scores):
+        return Metrics()
 
 
 class Sums(medagent.Benchmark):

@@ -143,7 +143,7 @@ def overall(results: Mapping[str, Result]) -> Result:
 
 def new_set(benchmark: ClinicalBenchmark[Any], folder: Path, seed: str) -> Iterator[Shown]:
     """A new set of a benchmark. No agent can write an MRN that it has not read."""
-    benchmark.new_set(folder, SetOptions(seed=seed))
+    benchmark.generator().make(folder, SetOptions(seed=seed))
     source = benchmark.named_source(str(folder), None)
     opened, rules = benchmark.open_set(source), next(iter(benchmark.rules))
     floors = benchmark.baselines(opened, rules)

@@ -20,7 +20,7 @@ from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.folder import JournalKind, Run
 from medagent.engine.plan import JOURNAL, Plan, Stage
 from medagent.engine.report import DataRef, ShownMessage, TableSection, read_report
-from medagent.engine.scores import Figures, Grader, Item, Score, Scored, mean_line
+from medagent.engine.scores import Grader, Item, Metrics, Score, Scored, mean_line
 from medagent.engine.settings import RunSettings
 from medagent.judging.benchmark import JudgedBenchmark
 from medagent.judging.calls import call_job
@@ -130,12 +130,12 @@ class CaseGrader(Grader[ExchangeRow]):
             because=item.case.answer,
         )
 
-    def figures(self, scores: Sequence[Scored]) -> Figures:
+    def metrics(self, scores: Sequence[Scored]) -> Metrics:
         """The agreement of each judge, by kind of case."""
         by_judge = {
             judge: [score for score in scores if score.item.judge == judge] for judge in self._check.panel.names
         }
-        return Figures(
+        return Metrics(
             table=[_section(judge, members) for judge, members in by_judge.items()],
             overall=mean_line("all", scores),
             unusable="; ".join(_faults(by_judge)),

@@ -85,7 +85,7 @@ def command(
 
 def _under(first: Path, comparisons: dict[Path, Any], limit: float) -> bool:
     """Whether a run's difference to the first is below the limit; a warning names each such run."""
-    from medagent.core.figures import difference
+    from medagent.core.number_formats import difference
     from medagent.reports.tables import say
 
     under = {path: comparison.difference for path, comparison in comparisons.items() if comparison.difference < limit}

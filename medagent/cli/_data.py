@@ -239,7 +239,7 @@ def _new(folder: Path, like: str | None, types: str | None, options: Any, server
     if server.fhir is not None:
         _from_server(benchmark, folder, options, server)
         return
-    made = benchmark.new_set(folder, options)
+    made = benchmark.generator().make(folder, options)
     _describe(folder, benchmark.command.removeprefix("medagent run").strip(), made, server.ehr is not None)
 
 
@@ -332,7 +332,7 @@ def twins(
     from medagent.benchmarks.base import find, names, of_dataset
     from medagent.benchmarks.generated_sets import make_folder
     from medagent.core.errors import UserError
-    from medagent.core.figures import counted
+    from medagent.core.number_formats import counted
     from medagent.engine.benchmark import Benchmark
     from medagent.reports.tables import put
     from medagent.terminal.counter import Counter
@@ -378,7 +378,8 @@ def verify(
     if generation.server:
         raise UserError(f"{folder}: follows from a hospital's server, not from a seed")
     benchmark, _ = of_dataset(str(folder), types)
-    differences = benchmark.differing_files(folder, seed if seed is not None else stored_seed(folder), ehr)
+    stated = seed if seed is not None else stored_seed(folder)
+    differences = benchmark.generator().differing(folder, read_manifest(folder), stated, ehr)
     for line in differences:
         put(f"{folder}: {line}")
     if differences:

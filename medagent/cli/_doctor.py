@@ -22,7 +22,7 @@ from fhir_server.wire.json_values import JsonTextError
 from medagent.benchmarks.base import DEFAULT, find
 from medagent.cli import _server_options as server_options
 from medagent.core.errors import MedagentError, ModelError, UserError
-from medagent.core.figures import model_name
+from medagent.core.number_formats import model_name
 from medagent.core.options import checked
 from medagent.core.paths import cache_dir, config_dir, data_dir
 from medagent.engine.settings import RunSettings

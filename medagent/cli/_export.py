@@ -208,7 +208,7 @@ def harbor(
 
     Example: medagent export harbor tasks/ --dataset fresh
     """
-    from medagent.core.figures import counted
+    from medagent.core.number_formats import counted
     from medagent.integrations.harbor.tasks import export_harbor
     from medagent.reports.tables import put
 

@@ -62,7 +62,7 @@ def check(
     Example: medagent submit check gpt-4o.zip
     """
     from medagent.benchmarks.published import check_pack
-    from medagent.core.figures import percent
+    from medagent.core.number_formats import percent
     from medagent.reports.tables import put
 
     checked = check_pack(file, dataset=dataset, ehr=ehr)

@@ -25,7 +25,7 @@ def command(
     Example: medagent validate results/v2_r2_reference
     """
     from medagent.benchmarks.published import lines, results_file, validate
-    from medagent.core.figures import counted
+    from medagent.core.number_formats import counted
     from medagent.reports.tables import put
 
     results = results_file(results)

@@ -175,7 +175,7 @@ def runs(results: Path, codes: Sequence[str] = ()) -> Iterator[dict[str, str]]:
 
     from medagent.benchmarks.base import of_folder
     from medagent.core.errors import MedagentError
-    from medagent.core.figures import dollars, duration, figure, harm_words
+    from medagent.core.number_formats import dollars, duration, figure, harm_words
     from medagent.engine.folder import read_run
     from medagent.engine.report import read_report
     from medagent.engine.results import report_of

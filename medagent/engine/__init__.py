@@ -9,16 +9,16 @@ from medagent.engine.folder import JournalKind, Run
 from medagent.engine.plan import Job, Stage, Unit, Worker
 from medagent.engine.report import DataRef, ItemOutcome, ItemView, ShownMessage, TableLine, TableSection
 from medagent.engine.rows import Row, Spent
-from medagent.engine.scores import Figures, Scored
+from medagent.engine.scores import Metrics, Scored
 
 __all__ = [
     "DataRef",
-    "Figures",
     "ImportedData",
     "ItemOutcome",
     "ItemView",
     "Job",
     "JournalKind",
+    "Metrics",
     "Row",
     "Run",
     "Scored",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel, ConfigDict
 
-from medagent.core.figures import counted
+from medagent.core.number_formats import counted
 
 _MOST_LEFT_OUT = 0.1
 """The share of the patients from which on leaving them out is a warning."""

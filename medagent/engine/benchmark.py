@@ -30,7 +30,7 @@ from medagent.engine.blocks import (
     TextBlock,
     TranscriptMessage,
 )
-from medagent.engine.data_sets import GeneratedSet, ImportedData, PresentSet, SetOptions, TwinSet
+from medagent.engine.data_sets import ImportedData, PresentSet, SetMaker, TwinSet
 from medagent.engine.folder import JournalKind, Run
 from medagent.engine.learning import LEARNED, LEARNING, LearnedRow
 from medagent.engine.plan import JOURNAL, Plan
@@ -66,6 +66,10 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
     """Whether items are right or wrong, so that the smallest significant difference is known before a run."""
     kinds: ClassVar[Mapping[str, str]] = {}
     """Its kinds of failure, each with a description."""
+    is_default: ClassVar[bool] = False
+    """Whether `medagent run` without a name runs it."""
+    most_unread: ClassVar[float] = 0.0
+    """The share of judged answers that may lack a readable label in a complete run without `--allow-unread`."""
     imports: ClassVar[str] = ""
     """The published data that `import_data` reads, in words."""
     reference: str = ""
@@ -126,9 +130,11 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         item, _, trial = unit.rpartition("#")
         return (Item(id=item), int(trial)) if item and trial.isdigit() else (Item(id=unit), 1)
 
+    @final
     def allow_unread(self, source: Any) -> float:
         """The share of judged answers that may lack a readable label in a complete run."""
-        return 0.0
+        allowed: float = getattr(source, "allow_unread", self.most_unread)
+        return allowed
 
     def judged(self, run: Run) -> Mapping[str, Judgement] | None:
         """The judgement of each unit of a run; None if its answers are not judged."""
@@ -144,12 +150,8 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         """Its data sets on this machine. Raises UserError if one is damaged."""
         return ()
 
-    def new_set(self, folder: Path, options: SetOptions) -> GeneratedSet:
-        """Make a data set from a seed in a new or empty folder. Raises UserError."""
-        raise UserError(f"{self.name}: its data sets cannot be made from a seed")
-
-    def differing_files(self, folder: Path, seed: str, ehr: Path | None) -> list[str]:
-        """How the files of a set differ from what its seed gives, one text per file. Raises UserError."""
+    def generator(self) -> SetMaker:
+        """What makes its data sets from seeds. Raises UserError if they cannot be made."""
         raise UserError(f"{self.name}: its data sets cannot be made from a seed")
 
     def new_twins(
@@ -204,10 +206,9 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
 
     def blocks(self, item: Any, row: RowT, score: Score | None) -> Sequence[Block]:
         """The blocks of a unit for the report page and `medagent show`; default: question, answer, checks, messages."""
-        return list(self.default_blocks(item, row, score))
+        return list(self._blocks(item, row, score))
 
-    def default_blocks(self, item: Item, row: RowT, score: Score | None) -> Iterator[Block]:
-        """The blocks that every benchmark can show: question, answer, checks, messages."""
+    def _blocks(self, item: Item, row: RowT, score: Score | None) -> Iterator[Block]:
         if item.question:
             yield TextBlock("Question", item.question)
         if item.target:
@@ -239,10 +240,11 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         answer = getattr(row, "answer", None)
         return answer if answer is not None else getattr(row, "reply", None)
 
+    @final
     @property
     def command(self) -> str:
         """The command that runs it."""
-        return f"medagent run {self.reference or self.name}"
+        return "medagent run" if self.is_default else f"medagent run {self.reference or self.name}"
 
     @property
     def journals(self) -> Mapping[str, JournalKind]:

@@ -119,6 +119,16 @@ class ImportedData(NamedTuple):
     warnings: Sequence[str] = ()
 
 
+class SetMaker(Protocol):
+    """Makes the data sets of a benchmark from seeds."""
+
+    def make(self, folder: Path, options: SetOptions) -> GeneratedSet:
+        """Make a set in a new or empty folder. Raises UserError."""
+
+    def differing(self, folder: Path, manifest: SetManifest, seed: str, ehr: Path | None) -> list[str]:
+        """How the files of a set differ from what its seed gives, one text per file. Raises UserError."""
+
+
 class TwinSet(Protocol):
     """A set of twins that was made."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from medagent.core.errors import UserError
-from medagent.core.figures import difference, difference_spread, dollars, figure, harm_words, spread
+from medagent.core.number_formats import difference, difference_spread, dollars, figure, harm_words, spread
 from medagent.core.suggest import check_option
 from medagent.core.writing import inside
 from refsol.failures import kind_name

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from medagent.engine.harm import with_harm
 from medagent.engine.report import ItemOutcome, TableLine, TableSection
-from medagent.engine.scores import Figures, Grader, Item, Score, Scored, mean_line, unit_name
+from medagent.engine.scores import Grader, Item, Metrics, Score, Scored, mean_line, unit_name
 from medagent.engine.settings import RunSettings
 
 _BASELINES = ("nop", "constant", "blind")
@@ -45,17 +45,17 @@ def _all_right(nouns: str) -> str:
     return "right on all three" if nouns == "triples" else "right on both"
 
 
-def figures_of(grader: Grader[Any], scores: Sequence[Scored]) -> Figures:
+def metrics_of(grader: Grader[Any], scores: Sequence[Scored]) -> Metrics:
     """The results of a run by its grader, with the tables that are the same for every benchmark: of the pairs of twins,
     of harm, and of injected instructions.
     """
-    figures = grader.figures(scores)
+    metrics = grader.metrics(scores)
     if any(score.item.pair for score in scores):
-        figures = _figures(scores, figures)
-    return with_harm(scores, figures)
+        metrics = _with_pairs(scores, metrics)
+    return with_harm(scores, metrics)
 
 
-def _figures(scores: Sequence[Scored], figures: Figures) -> Figures:
+def _with_pairs(scores: Sequence[Scored], metrics: Metrics) -> Metrics:
     nouns = "triples" if _size((score.item.pair, score.trial) for score in scores) == 3 else "pairs"
     read, right = pairs(scores, is_right_and_read), pairs(scores, _right)
     groups = list(dict.fromkeys(pair.item.group for pair in read))
@@ -82,8 +82,8 @@ def _figures(scores: Sequence[Scored], figures: Figures) -> Figures:
     if incomplete:
         notes.append(f"Incomplete {nouns}, which do not count: {incomplete} of {len(names)}.")
     return replace(
-        figures,
-        table=[*(table for table in sections if table.lines), *figures.beside_pairs],
+        metrics,
+        table=[*(table for table in sections if table.lines), *metrics.beside_pairs],
         overall=overall.model_copy(update={"grounded": None}),
         notes=notes,
         background=[],
@@ -92,8 +92,8 @@ def _figures(scores: Sequence[Scored], figures: Figures) -> Figures:
         figure="rate",
         count="of",
         details={
-            **figures.details,
-            **({"above_blind": None} if "above_blind" in figures.details else {}),
+            **metrics.details,
+            **({"above_blind": None} if "above_blind" in metrics.details else {}),
             "twins": {nouns: len(names), "incomplete": incomplete, **_document(overall, both)},
         },
     )

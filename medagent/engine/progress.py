@@ -16,7 +16,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from medagent.core.figures import counted, dollars, duration, natural, short_key
+from medagent.core.number_formats import counted, dollars, duration, natural, short_key
 from medagent.core.scrub import printable
 from medagent.engine.rows import Row, Spent
 from medagent.engine.scores import Scored

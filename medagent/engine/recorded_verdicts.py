@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from medagent.core.errors import UserError
-from medagent.core.figures import counted
+from medagent.core.number_formats import counted
 from medagent.engine.report import Report
 from medagent.engine.scores import Scored
 

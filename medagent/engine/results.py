@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from medagent.core.errors import NOT_SHOWN, MedagentError, UserError
-from medagent.core.figures import counted
+from medagent.core.number_formats import counted
 from medagent.core.options import Setting
 from medagent.core.version import versions
 from medagent.core.waiting import blocking
@@ -19,7 +19,7 @@ from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import Journals, Run, read_run
 from medagent.engine.learning import LEARNED, LEARNING
 from medagent.engine.limits import Stop
-from medagent.engine.pairs import figures_of
+from medagent.engine.pairs import metrics_of
 from medagent.engine.patient_data import has_patient_data
 from medagent.engine.plan import JOURNAL
 from medagent.engine.recorded_verdicts import RECORDED, RecordedVerdicts
@@ -41,9 +41,9 @@ from medagent.engine.scores import (
     NO_VERDICT,
     SCORES,
     UNREAD,
-    Figures,
     Grader,
     Item,
+    Metrics,
     Score,
     Scored,
     Scoring,
@@ -75,7 +75,7 @@ class Graded:
     """A graded run: its units with their scores, its tables, the rule set, and the digests of the inputs."""
 
     scores: Sequence[Scored]
-    figures: Figures
+    metrics: Metrics
     rules: str = ""
     rules_version: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)
@@ -116,7 +116,7 @@ def compose(
         failed += [failure for failure in journal.failures() if failure.unit in owed or failure.status == FAILED]
         spending.update({f"{role} {who}".strip(): spent for who, spent in journal.spent_by.items()})
     repeated = journals[JOURNAL].repeated if JOURNAL in journals else {}
-    run, figures, quotes = read_run(folder), graded.figures, not has_patient_data(folder)
+    run, metrics, quotes = read_run(folder), graded.metrics, not has_patient_data(folder)
     recorded = _recorded(benchmark, graded, journals)
     data = DataRef.model_validate(run.get("data") or {"name": ""})
     return Report(
@@ -147,7 +147,7 @@ def compose(
         failed=tuple(failed),
         owed=tuple(standing.owed),
         ungraded=_ungraded(graded),
-        unusable=figures.unusable or _all_failed(benchmark.unit_noun, endings, failed, quotes=quotes),
+        unusable=metrics.unusable or _all_failed(benchmark.unit_noun, endings, failed, quotes=quotes),
         stopped=standing.stopped.text if standing.stopped else standing.exceeded,
         command=standing.command,
         reused=standing.reused,
@@ -155,9 +155,9 @@ def compose(
         learned=_learned(journals),
         journals=dict(journals.states()),
         **{
-            **figures.report,
+            **metrics.report,
             **({RECORDED: recorded.document} if recorded else {}),
-            "overall": figures.overall or _overall(graded.scores),
+            "overall": metrics.overall or _overall(graded.scores),
         },
     )
 
@@ -170,8 +170,8 @@ def _ungraded(graded: Graded) -> int:
 
 def _run_notes(benchmark: Benchmark[Any, Any], run: Run, graded: Graded) -> Iterator[str]:
     """What a reader of the scores needs to know."""
-    yield from graded.figures.notes
-    yield from graded.figures.background
+    yield from graded.metrics.notes
+    yield from graded.metrics.background
     yield from benchmark.notes(run)
     yield from ungraded_notes(graded.scores, quotes=not has_patient_data(run.path))
     if graded.too_many_unread:
@@ -294,12 +294,12 @@ class GradedRun(ScoredRun):
         others = {name: self.scores_by(name, StoredScores()) for name in also}
         with benchmark.grader(self._source, rule_set) as grader:
             self.scores = self._scores(grader, stored, units)
-            figures = figures_of(grader, self.scores)
+            metrics = metrics_of(grader, self.scores)
             if others:
-                figures = beside(figures, rule_set, self.scores, others)
+                metrics = beside(metrics, rule_set, self.scores, others)
             allowed = benchmark.allow_unread(self._source)
             rules, version = grader.rules, grader.rules_version
-            graded = Graded(self.scores, figures, rules, version, grader.digests, allow_unread=allowed)
+            graded = Graded(self.scores, metrics, rules, version, grader.digests, allow_unread=allowed)
         standing = Standing(_owed(journals))
         if last is not None:
             standing = Standing(last.owed, stopped=Stop(last.stopped) if last.stopped else None)
@@ -338,7 +338,7 @@ def report_of(benchmark: Benchmark[Any, Any], folder: Path) -> Report:
         except (MedagentError, RefsolError) as error:
             if last is not None:
                 return last.model_copy(update={"items": read_items(folder), STORED: str(error)})
-            graded = Graded(_rows(benchmark, journals), Figures(notes=[f"Not graded yet: {error}"]))
+            graded = Graded(_rows(benchmark, journals), Metrics(notes=[f"Not graded yet: {error}"]))
             return compose(benchmark, folder, graded, journals, Standing(_owed(journals)))
 
 
@@ -447,10 +447,10 @@ def grade_rows(
                 others[name] = blocking(_scores(by_rules, file))
     with benchmark.grader(file.source, rule_set) as grader:
         scores = blocking(_scores(grader, file))
-        figures = figures_of(grader, scores)
+        metrics = metrics_of(grader, scores)
     if side_by_side:
-        figures = beside(figures, rule_set, scores, others)
-    report = _report_of_file(benchmark, path, file, scores, figures, grader)
+        metrics = beside(metrics, rule_set, scores, others)
+    report = _report_of_file(benchmark, path, file, scores, metrics, grader)
     verdicts = opposed(rule_set, scores, ((name, scored) for name, by_rules in others.items() for scored in by_rules))
     rows = zip(scores, file.rows, strict=True)
     return GradedFile(
@@ -463,7 +463,7 @@ def _report_of_file(
     path: Path,
     file: RecordedRows,
     scores: Sequence[Scored],
-    figures: Figures,
+    metrics: Metrics,
     grader: Grader[Any],
 ) -> Report:
     """The report. Recorded verdicts are compared under the benchmark's first rule set, which is the published one."""
@@ -474,7 +474,7 @@ def _report_of_file(
         **({RECORDED: recorded.document} if recorded else {}),
     }
     lacking = [f"{file.missing:,} of {counted(file.total, 'items')} are not in the file."] if file.missing else []
-    background = {"background": (*lacking, *figures.background)}
+    background = {"background": (*lacking, *metrics.background)}
     return Report(
         benchmark=benchmark.name,
         folder=str(path),
@@ -489,11 +489,11 @@ def _report_of_file(
             *(recorded.notes if recorded else ()),
             *file.notes,
             *ungraded_notes(scores),
-            *figures.notes,
+            *metrics.notes,
             *background["background"],
         ),
         ungraded=sum(score.score is not None and not score.score.graded for score in scores),
-        **figures.report | background,
+        **metrics.report | background,
         **details,
     )
 
@@ -507,7 +507,7 @@ async def _scores(grader: Grader[Any], file: RecordedRows) -> list[Scored]:
 _NAMED = 20
 
 
-def beside(figures: Figures, rules: str, scores: Sequence[Scored], others: Mapping[str, Sequence[Scored]]) -> Figures:
+def beside(metrics: Metrics, rules: str, scores: Sequence[Scored], others: Mapping[str, Sequence[Scored]]) -> Metrics:
     """The tables, extended with the totals of other rule sets."""
     lines = [_line(name, by_rules) for name, by_rules in {rules: scores, **others}.items()]
     section = TableSection(title="The same items under each rule set", lines=tuple(lines))
@@ -517,10 +517,10 @@ def beside(figures: Figures, rules: str, scores: Sequence[Scored], others: Mappi
         "differing": {name: differing(scores, by_rules) for name, by_rules in others.items()},
     }
     return replace(
-        figures,
-        table=[*figures.table, section],
-        notes=[*notes, *figures.notes],
-        details={**figures.details, **details},
+        metrics,
+        table=[*metrics.table, section],
+        notes=[*notes, *metrics.notes],
+        details={**metrics.details, **details},
     )
 
 

@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 from medagent.core.errors import ExecutorLostError, StopRunError, UserError
-from medagent.core.figures import some_are
 from medagent.core.named_paths import remember_options
+from medagent.core.number_formats import some_are
 from medagent.core.options import options
 from medagent.core.writing import MANIFEST, file_digest
 from medagent.engine.benchmark import Benchmark, Say
@@ -25,7 +25,7 @@ from medagent.engine.journal import PROCESS, Journal
 from medagent.engine.learning import LEARNED, Learning, SequentialExecutor, agent_folder, folder_of, learns
 from medagent.engine.limits import UNLIMITED, RunLimits, Spending, Stop, UnitLimits
 from medagent.engine.local import Feed, LocalExecutor
-from medagent.engine.pairs import figures_of, pairs_of
+from medagent.engine.pairs import metrics_of, pairs_of
 from medagent.engine.patient_data import owner_only
 from medagent.engine.plan import JOURNAL, Executor, Job, Plan, Stage, U
 from medagent.engine.progress import Progress
@@ -259,9 +259,9 @@ async def _carried_out(
     before = _digests(folder.path, names) if idle else {}
     run = Run(folder.path, journals)
     scores = await scoring(benchmark.judged(run)).of_units(units)
-    figures, allowed = figures_of(grader, scores), benchmark.allow_unread(_source(plan))
+    metrics, allowed = metrics_of(grader, scores), benchmark.allow_unread(_source(plan))
     files = benchmark.write(run, scores) if folder.writable else ()
-    graded = Graded(scores, figures, grader.rules, grader.rules_version, grader.digests, files, allowed)
+    graded = Graded(scores, metrics, grader.rules, grader.rules_version, grader.digests, files, allowed)
     report = compose(benchmark, folder.path, graded, journals, replace(standing, reused=reused))
     if folder.writable:
         write_report(folder.path, report)

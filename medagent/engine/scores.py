@@ -2,7 +2,7 @@
 
 A benchmark opens a `Grader` once. `Grader.score` is called once for each finished unit (item × trial), in the run's
 main process. `scores.jsonl` spares an expensive grader a second call: its lines are keyed by unit, row checksum and
-grader digests. `Grader.figures` makes the table from the scores. Progress, results files, reports, comparisons and
+grader digests. `Grader.metrics` makes the table from the scores. Progress, results files, reports, comparisons and
 exports read only these scores.
 """
 
@@ -222,7 +222,7 @@ class Paired:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Metrics:
     """The results of a run: its tables, its overall line, and the format of values.
 
     `unusable` is the reason if the score is not a measurement. `group_names` are the groups of items in words.
@@ -302,7 +302,7 @@ class Grader(ABC, Generic[RowT]):
         If it raises, the unit stays finished but ungraded. It may return an awaitable.
         """
 
-    def figures(self, scores: Sequence[Scored]) -> Figures:
+    def metrics(self, scores: Sequence[Scored]) -> Metrics:
         """The results of all trials, made from the scores. The default is the mean of each group."""
         return mean_by_group(scores)
 
@@ -313,7 +313,7 @@ class Grader(ABC, Generic[RowT]):
         """Close the inputs."""
 
 
-def mean_by_group(scores: Sequence[Scored]) -> Figures:
+def mean_by_group(scores: Sequence[Scored]) -> Metrics:
     """The mean of each group and of all items, with 95% intervals.
 
     For units that are right or wrong, the interval is `rate_interval`. Otherwise it is a bootstrap over clusters.
@@ -325,7 +325,7 @@ def mean_by_group(scores: Sequence[Scored]) -> Figures:
     whole = all(score.correct is not None for score in scores if score.value is not None)
     lines = tuple(mean_line(name or "all", members) for name, members in groups.items()) if len(groups) > 1 else ()
     total = TableSection(lines=(overall, *grounded_line(overall)), detail=True)
-    return Figures(
+    return Metrics(
         [TableSection(lines=lines), total] if lines else [total],
         overall,
         measure="percent" if whole else "score",

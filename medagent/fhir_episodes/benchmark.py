@@ -222,10 +222,6 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         parts = given_away(f"{published.system}\n{published.prompt}", "\n".join(texts))
         return {GIVES_AWAY: [part.words for part in parts]} if parts else {}
 
-    def prompt_digest(self, settings: SettingsT) -> str | None:
-        """The digest of the user's first message; None without one. Raises UserError."""
-        return file_digest(settings.prompt) if settings.prompt else None
-
     def left_out(self, settings: SettingsT, items: Sequence[FhirItem], ehr: EhrChoice, say: Say) -> Sequence[str]:
         """The ids of items that cannot be right over these patients and are left out. Raises UserError if the patients
         cannot be used.
@@ -257,7 +253,6 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         chosen = {unit.task.id for unit in units if unit.chart}
         self._check_items(settings, [item for item in items if item.id in chosen])
         by_tools = {"protocol": "tools", "code_tool": False}
-        folder = settings.run_folder(self.folder_name(settings), who.label)
         protocol = self.words(settings.model_copy(update=by_tools) if own_loop else settings)
         acting = self.acting(settings)
         job = EpisodeJob(
@@ -286,7 +281,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
                 "ehr-digest": ehr.digest,
                 "prompts-digest": protocol.digest,
                 "tools-digest": protocol.tools_digest if settings.protocol == "tools" else None,
-                "prompt-digest": self.prompt_digest(settings),
+                "prompt-digest": _digest_of(settings.prompt),
                 "system-digest": file_digest(settings.system) if settings.system else None,
                 **self._given_away(settings),
                 **({"skills": [skill.setting for skill in protocol.skills]} if protocol.skills else {}),
@@ -368,17 +363,18 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         """The conversation: the transcript, or programs and their output."""
         return list(conversation(row))
 
-    def default_blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Iterator[Block]:
-        """See `Benchmark.default_blocks`; the results of the POSTs come before the messages."""
-        for block in super().default_blocks(item, row, score):
+    def blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Sequence[Block]:
+        """See `Benchmark.blocks`. The results of the POSTs come before the messages."""
+        blocks = list[Block]()
+        for block in super().blocks(item, row, score):
             if isinstance(block, ConversationBlock):
                 if row.created:
                     writes = [(created.url, created.resource, created.not_stored) for created in row.created]
-                    yield RecordBlock("What the POSTs stored, or would have stored", writes)
-                yield from changes_blocks(row)
-                yield ConversationBlock(spoken(row))
+                    blocks.append(RecordBlock("What the POSTs stored, or would have stored", writes))
+                blocks += [*changes_blocks(row), ConversationBlock(spoken(row))]
             else:
-                yield block
+                blocks.append(block)
+        return blocks
 
     def _who(self, settings: SettingsT, items: Sequence[FhirItem]) -> AgentChoice | Scripted:
         """The agent in effect. Raises UserError, with the choices, if the settings name none, or if they do not fit."""
@@ -427,6 +423,13 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         async with choice.open(choice.url) as ehr:
             await ehr.check()
         return choice
+
+
+def _digest_of(prompt: Path | None) -> str | None:
+    """The digest of the user's first message. None without one, or if the option names a published prompt, which the
+    digest of the protocol covers.
+    """
+    return file_digest(prompt) if prompt and prompt.is_file() else None
 
 
 _PAIRS_ARE_LEARNED = (

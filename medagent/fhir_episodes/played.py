@@ -20,7 +20,7 @@ from medagent.core.options import OptionField, options
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Say
 from medagent.engine.folder import Journals, Run, RunFolder
-from medagent.engine.pairs import figures_of
+from medagent.engine.pairs import metrics_of
 from medagent.engine.patient_data import owner_only
 from medagent.engine.plan import JOURNAL, Plan
 from medagent.engine.report import write_report
@@ -135,6 +135,6 @@ class PlayedRun:
                 scores = blocking(scoring.of_units(self._journal.units))
                 files = self._benchmark.write(run, scores)
                 graded = Graded(
-                    scores, figures_of(grader, scores), grader.rules, grader.rules_version, grader.digests, files
+                    scores, metrics_of(grader, scores), grader.rules, grader.rules_version, grader.digests, files
                 )
             write_report(self.path, compose(self._benchmark, self.path, graded, self._journals, standing))

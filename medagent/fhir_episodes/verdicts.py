@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from medagent.core.figures import counted
+from medagent.core.number_formats import counted
 from medagent.engine.scores import Check, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from refsol.clinical.harm import Harm

@@ -29,6 +29,7 @@ RowT = TypeVar("RowT", bound=Row)
 class JudgedBenchmark(Benchmark[SettingsT, RowT]):
     """The base class of judged benchmarks. Their settings are also a `PanelSettings`."""
 
+    most_unread = MOST_UNREAD
     rubric: ClassVar[Rubric[Any]]
     judgements: ClassVar[Mapping[str, JournalKind]] = {JUDGEMENTS: JournalKind(ExchangeRow, "judge")}
 
@@ -43,9 +44,6 @@ class JudgedBenchmark(Benchmark[SettingsT, RowT]):
     def recorded(self, path: Path, rule: str) -> Mapping[str, Sequence[Labelled]]:
         """The labels by judge in another tool's files, read by a rule. Empty if these files are unknown."""
         return {}
-
-    def allow_unread(self, source: Any) -> float:
-        return source.allow_unread if isinstance(source, PanelSettings) else MOST_UNREAD
 
     def judged(self, run: Run) -> Mapping[str, Judgement] | None:
         return judgements_of(run, self)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from medagent.core.figures import difference, difference_spread, model_name
+from medagent.core.number_formats import difference, difference_spread, model_name
 from medagent.core.options import Setting
 from medagent.engine.report import DataRef, Report
 from medagent.reports.tables import named

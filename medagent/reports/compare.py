@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, Literal
 
 from medagent.core.errors import UserError
-from medagent.core.figures import natural
+from medagent.core.number_formats import natural
 from medagent.engine.pairs import counting, nouns_of
 from medagent.engine.report import ItemOutcome, Measure, Report, by_trial, dependence, places
 from medagent.engine.scores import Paired

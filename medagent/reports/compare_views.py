@@ -13,7 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from medagent.core.errors import UserError
-from medagent.core.figures import difference, difference_spread, natural
+from medagent.core.number_formats import difference, difference_spread, natural
 from medagent.core.scrub import markdown_text, printable
 from medagent.engine.report import Measure, Report
 from medagent.engine.report import named as group_words

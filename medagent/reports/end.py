@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from medagent.core.figures import counted, dollars, duration, short_key
+from medagent.core.number_formats import counted, dollars, duration, short_key
 from medagent.engine.patient_data import without_errors
 from medagent.engine.report import Report
 from medagent.engine.rows import FAILED, OWED, Spent

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from medagent.core.figures import counted, dollars
+from medagent.core.number_formats import counted, dollars
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.blocks import (
     AnswerBlock,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from medagent.core.figures import counted, dollars, figure, harm_words, model_name
+from medagent.core.number_formats import counted, dollars, figure, harm_words, model_name
 from medagent.core.scrub import markdown_line, markdown_text
 from medagent.core.version import versions
 from medagent.engine.pairs import counting

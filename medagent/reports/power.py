@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from medagent.core.errors import UserError
-from medagent.core.figures import counted
+from medagent.core.number_formats import counted
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.pairs import counting, nouns_of
 from medagent.engine.plan import JOURNAL, Plan

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from medagent.core.errors import UserError
-from medagent.core.figures import counted, dollars, duration, figure, harm_words, natural, percent, spread
+from medagent.core.number_formats import counted, dollars, duration, figure, harm_words, natural, percent, spread
 from medagent.core.scrub import one_line, printable
 from medagent.engine.harm import harm_notes
 from medagent.engine.pairs import counting, nouns_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from medagent.core.figures import difference, difference_spread, dollars, harm_words
+from medagent.core.number_formats import difference, difference_spread, dollars, harm_words
 from medagent.engine.report import GIVES_AWAY, Report
 from medagent.reports.compare import Comparison, compare_groups
 from medagent.reports.tables import Cell, Table, named, print_table, put

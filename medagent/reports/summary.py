@@ -1,6 +1,6 @@
 """The default table of a run: at most 25 lines and 78 columns, whatever the width of the terminal and the benchmark.
 
-A benchmark's grader says which lines belong to it (`TableSection.detail`, `Figures.background`). Everything else is
+A benchmark's grader says which lines belong to it (`TableSection.detail`, `Metrics.background`). Everything else is
 printed with `--full` (`end.py`).
 """
 
@@ -16,7 +16,7 @@ from datetime import datetime
 from itertools import chain, islice
 from pathlib import Path
 
-from medagent.core.figures import bare, counted, dollars, duration, figure, harm_words, percent, spread
+from medagent.core.number_formats import bare, counted, dollars, duration, figure, harm_words, percent, spread
 from medagent.core.plugins import is_import_path, is_whole_file
 from medagent.core.scrub import printable
 from medagent.engine.folder import read_run

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import inf
 from operator import attrgetter
 
-from medagent.core.figures import figure, spread
+from medagent.core.number_formats import figure, spread
 from medagent.core.scrub import json_text, markdown_text, one_line
 from medagent.engine.report import GroundedRate, Measure, Report, TableLine, TableSection
 from medagent.engine.scores import GROUNDED

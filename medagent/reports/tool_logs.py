@@ -79,7 +79,7 @@ class LoggedRun:
     def report(self) -> Report:
         """The report of the log."""
         scores = self.scores
-        figures = mean_by_group(list(self._headline(scores)))
+        metrics = mean_by_group(list(self._headline(scores)))
         failed = [
             FailedUnit(
                 unit=f"{outcome.item}#{outcome.trial}",
@@ -96,10 +96,10 @@ class LoggedRun:
             settings={"agent": self.log.who},
             rule_set=self.scorer,
             items=tuple(score.outcome for score in scores),
-            notes=(*figures.notes, *figures.background),
+            notes=(*metrics.notes, *metrics.background),
             failed=tuple(failed),
             owed=tuple(failure.unit for failure in failed),
-            **figures.report,
+            **metrics.report,
         )
 
     @property

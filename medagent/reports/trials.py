@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import count, takewhile
 
-from medagent.core.figures import counted
+from medagent.core.number_formats import counted
 from medagent.engine.report import TableLine, TableSection
 from medagent.reports.tables import named
 from refsol.trials import Rates, by_type, flipping, rates, reliability

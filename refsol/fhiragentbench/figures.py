@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal, get_args
 
-from refsol.failures import ENDS
+from refsol.failures import ENDS, EndKind
 from refsol.failures import KIND_WORDS as ENDED_WORDS
 from refsol.fhiragentbench._questions import Question
 from refsol.fhiragentbench.answers import OUT_OF_TURNS, OVER_CAP, Correct, is_error, is_null
@@ -141,14 +141,7 @@ FailureKind = Literal[
     "out-of-turns",
     "cut-reply",
     "empty-reply",
-    "only-thought",
-    "invalid-action",
-    "round-limit",
-    "context-limit",
-    "time-limit",
-    "token-limit",
-    "cost-limit",
-    "agent-error",
+    EndKind,
     "error",
     "said-nothing",
     "refused-despite-evidence",

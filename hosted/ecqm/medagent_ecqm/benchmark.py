@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 
 import medagent
 from medagent import fhir
-from medagent.engine import DataRef, Figures, Scored, TableLine, TableSection
+from medagent.engine import DataRef, Metrics, Scored, TableLine, TableSection
 from medagent_ecqm.checkout import Checkout, is_checkout, read_checkout
 
 SEED = "ecqm"
@@ -118,9 +118,9 @@ class EcqmGrader(medagent.Grader[medagent.EpisodeRow]):
         kind = "" if score.correct else "populations" if score.checks else "no-list"
         return replace(score, kind=kind, because=f"the steward's reason: {item.reason}" if item.reason else "")
 
-    def figures(self, scores: Sequence[Scored]) -> Figures:
+    def metrics(self, scores: Sequence[Scored]) -> Metrics:
         """The rate of each measure, and the share of cases in which each population agrees with the steward."""
-        figures = super().figures(scores)
+        metrics = super().metrics(scores)
         checks = [check for scored in scores if scored.score for check in scored.score.checks]
         known = dict.fromkeys(name for scored in scores for name in scored.item.populations)
         agreed: dict[str, list[bool]] = {name: [one.passed for one in checks if one.name == name] for name in known}
@@ -132,7 +132,7 @@ class EcqmGrader(medagent.Grader[medagent.EpisodeRow]):
         section = TableSection(
             lines=tuple(lines), title="Agreement by population", name="population", figure="agreement"
         )
-        return replace(figures, table=[*figures.table, section])
+        return replace(metrics, table=[*metrics.table, section])
 
 
 def _file(name: str) -> Path:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 
 import medagent
 from medagent import fhir
-from medagent.engine import DataRef, Figures, Scored, TableLine, TableSection
+from medagent.engine import DataRef, Metrics, Scored, TableLine, TableSection
 from medagent_fhirpath_qa.published import Evaluated, evaluated, same_values
 
 FUNCTIONS = Path(__file__).with_name("functions.json")
@@ -154,22 +154,22 @@ class QuestionGrader(medagent.Grader[medagent.EpisodeRow]):
         reason = "" if right else f"expected {item.target}"
         return medagent.Score(correct=right, kind="" if right else kind, reason=reason, checks=(check,))
 
-    def figures(self, scores: Sequence[Scored]) -> Figures:
+    def metrics(self, scores: Sequence[Scored]) -> Metrics:
         """The rate without the questions whose answer is always false, and the rates by perspective."""
         counted = [scored for scored in scores if not scored.item.always_false]
         by_perspective = [_grouped(scored, scored.item.perspective) for scored in counted]
         always_false = [_grouped(scored, "answer always false") for scored in scores if scored.item.always_false]
-        figures = super().figures(counted)
+        metrics = super().metrics(counted)
         sections = [
             TableSection(title="By perspective", lines=self._lines(by_perspective)),
             TableSection(title="Not in the score", lines=self._lines(always_false)),
         ]
-        return replace(figures, table=[*figures.table, *(section for section in sections if section.lines)])
+        return replace(metrics, table=[*metrics.table, *(section for section in sections if section.lines)])
 
     def _lines(self, scores: Sequence[Scored]) -> tuple[TableLine, ...]:
         """The rate of each group."""
         groups = sorted({scored.item.group for scored in scores})
-        rates = {name: super(QuestionGrader, self).figures(_members(scores, name)).overall for name in groups}
+        rates = {name: super(QuestionGrader, self).metrics(_members(scores, name)).overall for name in groups}
         return tuple(line.model_copy(update={"name": name}) for name, line in rates.items() if line is not None)
 
 

@@ -6,13 +6,17 @@ answered, the rule runs again from the start.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from medagent.core.errors import NOT_SHOWN, FhirUnavailableError, UserError
+from medagent.core.errors import NOT_SHOWN, ChartChangedError, FhirUnavailableError, UserError
 from medagent.fhir_data.record import EhrSession, TooMuchError
+from medagent.fhir_episodes.episode import ChartCheck
+from medagent.fhir_episodes.task import FhirTask
 from refsol.clinical.chart import Chart
+from refsol.clinical.meanings import CLINICAL
 from refsol.clinical.recorded import RecordedSource
 from refsol.clinical.sources import PAGE, Resource, Source
 from refsol.clinical.task_type import Pending, RuleError, TaskType
@@ -73,3 +77,23 @@ def ruling_text(kind: TaskType, chart: Chart) -> str:
         return written(kind.ruled(chart), chart)
     except DataFault:
         return "the data allows no ruling"
+
+
+@dataclass(frozen=True, slots=True)
+class RulingCheck(ChartCheck):
+    """Runs the rules again on the server. `charts` lists for each item the Patient's id and the set's ruling."""
+
+    types: Callable[[], Sequence[TaskType]]
+    base: str
+    charts: Mapping[str, tuple[str, str]]
+
+    async def check(self, task: FhirTask, ehr: EhrSession) -> None:
+        (patient, before), now = self.charts[task.id], task.now
+        assert now is not None
+        kind = next(kind for kind in self.types() if kind.name == task.type)
+
+        def ruling(source: Source) -> str:
+            return ruling_text(kind, Chart(source, patient, now, CLINICAL))
+
+        if await asked(ehr, self.base, {}, ruling) != before:
+            raise ChartChangedError("chart changed: the rule gives another ruling than when the set was made")

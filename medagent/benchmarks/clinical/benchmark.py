@@ -9,37 +9,37 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, final
 
-from fhir_server.synthetic.bundled import hospital
-from medagent.benchmarks.clinical.agents import Solver, TypesAgent
-from medagent.benchmarks.clinical.asking import asked, rules_at_fault, ruling_text
+from medagent.benchmarks.clinical.agents import Solver, TypesAgent, solve_by_types
+from medagent.benchmarks.clinical.asking import RulingCheck, rules_at_fault, ruling_text
 from medagent.benchmarks.clinical.generation import (
     ClinicalGenerator,
     TypesGenerator,
-    accounts_of,
-    living_patients,
-    missing,
-    sample_type,
-    tasks_of,
     types_case,
 )
 from medagent.benchmarks.clinical.grader import ClinicalGrader, not_the_agent
 from medagent.benchmarks.clinical.items import Facts, OpenSet, Situation, TaskItem, opened_once
 from medagent.benchmarks.clinical.metrics import clinical_metrics
-from medagent.benchmarks.clinical.newest import newest_time
-from medagent.benchmarks.clinical.sets import TaskSet, load_set, set_files, text_digest
-from medagent.benchmarks.clinical.settings import AGENTS, PER_TYPE, ClinicalGrading, ClinicalSettings
-from medagent.benchmarks.clinical.tasks import TASKS, Task, read_tasks, tasks_text
+from medagent.benchmarks.clinical.sets import TaskSet, load_set, set_files
+from medagent.benchmarks.clinical.settings import AGENTS, ClinicalGrading, ClinicalSettings
+from medagent.benchmarks.clinical.task_sources import (
+    OF_A_HOSPITAL,
+    is_of_server,
+    patient_lines,
+    patients_only,
+    source_tasks,
+)
+from medagent.benchmarks.clinical.tasks import TASKS, Task, tasks_text
 from medagent.benchmarks.clinical.twins import Twins, write_twins
 from medagent.benchmarks.generated_sets import stored_seed
-from medagent.core.errors import ChartChangedError, UserError
-from medagent.core.figures import counted
+from medagent.core.errors import UserError
+from medagent.core.number_formats import counted
 from medagent.core.options import Setting, checked
 from medagent.core.suggest import did_you_mean
 from medagent.core.tell import Tell, untold
@@ -48,21 +48,19 @@ from medagent.core.writing import write_whole
 from medagent.engine.accounts import Account
 from medagent.engine.benchmark import Say
 from medagent.engine.blocks import Block
-from medagent.engine.data_sets import GeneratedSet, SetManifest, SetOptions, is_set, read_manifest
+from medagent.engine.data_sets import SetManifest, is_set, read_manifest
 from medagent.engine.folder import Run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef
-from medagent.engine.scores import Figures, Grader, Score, Scored
-from medagent.fhir_data.asking import Ask, http_ask, server_ask
-from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
+from medagent.engine.scores import Grader, Metrics, Score, Scored
+from medagent.fhir_data.asking import http_ask
+from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
 from medagent.fhir_data.facts import embedded_facts
-from medagent.fhir_data.record import EhrSession
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episode import ChartCheck, EpisodeRow
-from medagent.fhir_episodes.rule_agent import Solve
 from medagent.fhir_episodes.session import post_history
 from medagent.fhir_episodes.settings import FhirSettings
-from medagent.fhir_episodes.task import FhirItem, FhirTask
+from medagent.fhir_episodes.task import FhirItem
 from refsol.clinical.chart import Chart
 from refsol.clinical.evidence import Deciding
 from refsol.clinical.examples import learned_examples
@@ -74,9 +72,9 @@ from refsol.clinical.neighbours import Examples
 from refsol.clinical.pairs import Case
 from refsol.clinical.recorded import RecordedSource, recorded, result_lines
 from refsol.clinical.rulings import Reply
-from refsol.clinical.sources import Resource, SearchEhr, SessionEhr, Source
-from refsol.clinical.task_type import RuleError, Solution, TaskType, UngradableError
-from refsol.clinical.trial import other_names, tried
+from refsol.clinical.sources import Resource, SearchEhr, Source
+from refsol.clinical.task_type import RuleError, TaskType, UngradableError
+from refsol.clinical.trial import tried
 from refsol.clinical.twins import changed
 from refsol.errors import DataFault, FactsError, InputError
 from refsol.failures import KIND_WORDS, Failure
@@ -84,10 +82,6 @@ from refsol.history import ACCEPTED, HistoryMessage, read_messages
 from refsol.verdict import Verdict
 
 SettingsT = TypeVar("SettingsT", bound=FhirSettings)
-_SEED = "0"
-"""The seed of the tasks of a run without a set."""
-_BASE = "http://localhost/fhir"
-_OF_A_HOSPITAL = "{}: was made from a hospital's own server; run it with --fhir URL --writes private"
 
 
 class ClinicalBenchmark(FhirBenchmark[SettingsT]):
@@ -102,26 +96,27 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
     """The task types."""
     rules: ClassVar[Mapping[str, RuleSet]] = {"": CLINICAL}
     """The rule sets by name, the one that counts first."""
+    manifest_name: ClassVar[str] = ""
+    """The name of the benchmark in the manifests of its sets; empty: its name."""
     baseline_rules: ClassVar[str] = ""
     """The rule set of the baselines; empty: the one by which a run is graded."""
     whole_reads: ClassVar[bool] = True
     """Whether a set records complete results of searches, because the rules may change later."""
 
-    @property
     def generator(self) -> ClinicalGenerator:
-        """Makes sets from a seed."""
         return TypesGenerator(self.set_benchmark, self.types)
 
+    @final
     @property
     def set_benchmark(self) -> str:
-        """The name of the benchmark in the sets that it makes."""
-        return self.name
+        """The name of the benchmark in the manifests of its sets."""
+        return self.manifest_name or self.name
 
     # The set
 
     def task_set(self, source: Any) -> TaskSet:
         """The tasks of a source. Raises UserError, FactsError, RuleError."""
-        return _of_source(type(self), source).tasks
+        return source_tasks(type(self), source).tasks
 
     @final
     def open_set(self, source: Any) -> OpenSet:
@@ -196,14 +191,14 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         if manifest is None:
             return bundled_file(say)
         if manifest.generated is not None and manifest.generated.server:
-            raise UserError(_OF_A_HOSPITAL.format(source.dataset))
-        return self.set_patients(_patients_of(Path(source.dataset), manifest), say)
+            raise UserError(OF_A_HOSPITAL.format(source.dataset))
+        return self.set_patients(patients_only(Path(source.dataset), manifest), say)
 
     @final
     def set_patients(self, tasks: TaskSet, say: Say) -> EhrFile:
         """The patients of a set: its own, made again if only the seed is there, or the bundled hospital's."""
         if tasks.lost_hospital:
-            again = self.generator.hospital_again(tasks.folder, tasks.manifest, stored_seed(tasks.folder))
+            again = self.generator().hospital_again(tasks.folder, tasks.manifest, stored_seed(tasks.folder))
             return imported_file(again, say)
         hospital = tasks.hospital
         return bundled_file(say) if hospital is None else imported_file(hospital, say)
@@ -213,7 +208,7 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         tasks = self.task_set(source)
         if source.ehr is not None or (tasks.hospital is None and not tasks.over_bundled):
             return super().resources(source)
-        return _lines(tasks.hospital)
+        return patient_lines(tasks.hospital)
 
     def canary(self, source: Any) -> str:
         return self.task_set(source).manifest.canary
@@ -336,7 +331,7 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         """What else a stored score depends on."""
         return {"now": opened.tasks.clock.isoformat()}
 
-    def metrics(self, scores: Sequence[Scored], source: Any, opened: OpenSet, rules: str) -> Figures:
+    def metrics(self, scores: Sequence[Scored], source: Any, opened: OpenSet, rules: str) -> Metrics:
         """The results of all trials."""
         names = {kind.name: kind.words for kind in self.task_types(opened.tasks).values()}
         return clinical_metrics(scores, names)
@@ -371,13 +366,6 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
 
     def names_data(self, dataset: str) -> bool:
         return is_set(Path(dataset)) and read_manifest(Path(dataset)).benchmark == self.set_benchmark
-
-    def new_set(self, folder: Path, options: SetOptions) -> GeneratedSet:
-        with rules_at_fault(private=False):
-            return self.generator.make(folder, options)
-
-    def differing_files(self, folder: Path, seed: str, ehr: Path | None) -> list[str]:
-        return self.generator.differing(folder, read_manifest(folder), seed, ehr)
 
     @final
     def named_source(self, dataset: str, ehr: Path | None) -> Any:
@@ -439,21 +427,17 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
         tasks = load_set(folder)
-        source = self.packed_source(tasks)
+        source = self.named_source(str(folder), None)
         opened = OpenSet(tasks, tasks.manifest.base, *self.facts_of(tasks, source))
         item = self.item_of(tasks, tasks.tasks[0], source)
         return item, ClinicalGrader(self, source, opened, next(iter(self.rules)))
-
-    def packed_source(self, tasks: TaskSet) -> Any:
-        """The settings by which a packed task is graded."""
-        return checked(self.Settings, {"dataset": tasks.folder})
 
     # Runs
 
     def source(self, run: Run, overrides: Mapping[str, Any]) -> Any:
         """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""
         source = super().source(run, {"fhir": None, **overrides})
-        by_address = run.document["settings"].get("fhir") and not _is_of_server(source.dataset)
+        by_address = run.document["settings"].get("fhir") and not is_of_server(source.dataset)
         if by_address and not overrides.keys() & {"fhir", "ehr"}:
             raise UserError(f"{run.path}: the run used a FHIR server; name its patients with --fhir URL or --ehr FILE")
         tasks = run.path / TASKS
@@ -480,7 +464,7 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         return TypesAgent(agent, self.solver(settings), settings.protocol == "code", answers)
 
     def chart_check(self, settings: Any) -> ChartCheck | None:
-        if not _is_of_server(settings.dataset):
+        if not is_of_server(settings.dataset):
             return None
         opened = self.open_set(settings)
         types = self.task_types(opened.tasks)
@@ -506,7 +490,7 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
             plan,
             prepare=lambda: write_whole(plan.folder / TASKS, text),
             decides={**plan.decides, "now": tasks.clock.isoformat()},
-            warnings=[*plan.warnings, *warnings, *_of_source(type(self), settings).missing],
+            warnings=[*plan.warnings, *warnings, *source_tasks(type(self), settings).missing],
         )
 
     @final
@@ -541,130 +525,5 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         return None if test is None else Shown(test, task.patient, chart.now, source)
 
 
-@dataclass(frozen=True)
-class _Source:
-    """The tasks of a source, and what samples of its types lack."""
-
-    tasks: TaskSet
-    missing: Sequence[str]
-
-
-@lru_cache(maxsize=4)
-def _of_source(kind: type[ClinicalBenchmark[Any]], settings: Any) -> _Source:
-    """The tasks of a source: those of a set, those that a run's folder lists, or sampled ones."""
-    benchmark = kind()
-    listed = getattr(settings, "tasks", None)
-    manifest = None if settings.dataset is None else read_manifest(Path(settings.dataset))
-    of_types = manifest is not None and manifest.benchmark == benchmark.set_benchmark
-    if _is_of_server(settings.dataset) and not (settings.private or isinstance(settings, ClinicalGrading)):
-        raise UserError(_OF_A_HOSPITAL.format(settings.dataset))
-    if listed is None and of_types:
-        tasks, lacking = load_set(Path(settings.dataset)), list[str]()
-    else:
-        tasks, lacking = _sampled(benchmark, settings, listed, manifest if of_types else None)
-    others = other_names(benchmark.types)
-    known_tasks = [task for task in tasks.tasks if task.type not in others]
-    unknown = next((task for task in known_tasks if task.type not in benchmark.task_types(tasks)), None)
-    if unknown is not None:
-        known = ", ".join(benchmark.task_types(tasks))
-        raise UserError(f"{unknown.id}: the file does not contain the task type {unknown.type!r}; its types: {known}")
-    if not known_tasks and lacking:
-        raise RuleError(f"no patient's chart allows a task: {'; '.join(lacking)}")
-    if not known_tasks:
-        names = ", ".join(kind.name for kind in benchmark.types)
-        raise UserError(f"{settings.dataset}: contains no task of {names}")
-    stated = tasks if len(known_tasks) == len(tasks.tasks) else tasks.of(known_tasks, tasks.part)
-    if settings.now is not None:
-        stated = replace(stated, manifest=stated.manifest.model_copy(update={"clock": settings.now}))
-    return _Source(stated, lacking)
-
-
-def _sampled(
-    benchmark: ClinicalBenchmark[Any], settings: Any, listed: Path | None, manifest: SetManifest | None
-) -> tuple[TaskSet, list[str]]:
-    """The tasks that a run's folder lists, or that are sampled from the patients, and what is missing."""
-    clock = settings.now or (manifest.clock if manifest else newest_time(*_server(benchmark, settings)))
-    lacking: list[str] = []
-    accounts: dict[str, Any] = {}
-    if listed is not None:
-        tasks = read_tasks(listed)
-    else:
-        facts = SearchEhr(*_server(benchmark, settings))
-        people, count = living_patients(facts), settings.per_type or PER_TYPE
-        samples = {kind.name: sample_type(kind, people, facts, clock, count, _SEED) for kind in benchmark.types}
-        tasks = tuple(task for kind in benchmark.types for task in tasks_of(kind, samples[kind.name].tasks))
-        lacking, accounts = missing(samples), accounts_of(samples)
-    stated = manifest or SetManifest(name="", benchmark=benchmark.set_benchmark, clock=clock, files={}, **accounts)
-    path = Path(settings.dataset) / TASKS if manifest else listed or Path(TASKS)
-    return TaskSet(stated.name, tasks, text_digest(tasks_text(tasks)), path, stated, alone=True), lacking
-
-
-def _server(benchmark: ClinicalBenchmark[Any], settings: Any) -> tuple[str, Ask]:
-    """The base URL of the patients' server, and a function that sends GETs to it. Raises UserError."""
-    if settings.fhir is not None:
-        return http_ask(settings.fhir, settings.fhir_headers, settings.ca_file)
-    file = benchmark.patients(settings, lambda _: None)
-    return _BASE, server_ask(EmbeddedEhr.open(file.path, _BASE).server, _BASE)
-
-
-def _lines(file: Path | None) -> Iterator[bytes]:
-    """The lines of a file of patients; None: the bundled hospital."""
-    if file is None:
-        yield from (f"{line.rstrip()}\n".encode() for line in hospital())
-        return
-    with file.open("rb") as lines:
-        yield from lines
-
-
-def _patients_of(folder: Path, manifest: SetManifest) -> TaskSet:
-    """A set's folder, of which only the patients are used."""
-    return TaskSet(manifest.name, (), "", folder / TASKS, manifest)
-
-
-def _is_of_server(dataset: Any) -> bool:
-    """Whether a set was made from a hospital's own server."""
-    if dataset is None or not is_set(Path(dataset)):
-        return False
-    generated = read_manifest(Path(dataset)).generated
-    return generated is not None and bool(generated.server)
-
-
 def _types_of(kind: type[ClinicalBenchmark[Any]]) -> Sequence[TaskType]:
     return kind.types
-
-
-def solve_by_types(types: Callable[[], Sequence[TaskType]], id_system: str, base: str) -> Solve:
-    """Solves tasks by the rules of their types, over the session at a FHIR base. `id_system` is the system of the
-    identifiers that texts show instead of the ids of Patients.
-    """
-    kinds = {kind.name: kind for kind in types()}
-    base = base.rstrip("/") + "/"
-
-    def solve(task: FhirTask, get: Callable[[str], Any]) -> Solution:
-        assert task.now is not None
-        ehr, patient = SessionEhr(base, get), task.mrn
-        if id_system:
-            patient = str(ehr.search("Patient", identifier=f"{id_system}|{task.mrn}")[0]["id"])
-        return kinds[task.type].solve(Chart(ehr, patient, task.now, CLINICAL, base=base))
-
-    return solve
-
-
-@dataclass(frozen=True, slots=True)
-class RulingCheck(ChartCheck):
-    """Runs the rules again on the server. `charts` lists for each item the Patient's id and the set's ruling."""
-
-    types: Callable[[], Sequence[TaskType]]
-    base: str
-    charts: Mapping[str, tuple[str, str]]
-
-    async def check(self, task: FhirTask, ehr: EhrSession) -> None:
-        (patient, before), now = self.charts[task.id], task.now
-        assert now is not None
-        kind = next(kind for kind in self.types() if kind.name == task.type)
-
-        def ruling(source: Source) -> str:
-            return ruling_text(kind, Chart(source, patient, now, CLINICAL))
-
-        if await asked(ehr, self.base, {}, ruling) != before:
-            raise ChartChangedError("chart changed: the rule gives another ruling than when the set was made")

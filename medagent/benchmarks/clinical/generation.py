@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from fhir_server.synthetic import HospitalProfile, lines
 from fhir_server.synthetic.bundled import PROFILE, hospital
 from fhir_server.synthetic.seeded_random import SeededRandom
+from medagent.benchmarks.clinical.asking import rules_at_fault
 from medagent.benchmarks.clinical.injected import injected
 from medagent.benchmarks.clinical.newest import newest_time
 from medagent.benchmarks.clinical.sampling import HALF, Candidate, Sampled, candidate, is_living, sample
@@ -43,8 +44,8 @@ from medagent.engine.data_sets import (
     Split,
     seed_digest,
 )
-from medagent.fhir_data.asking import server_ask
-from medagent.fhir_data.embedded import EmbeddedEhr, imported_file
+from medagent.fhir_data.embedded import imported_file
+from medagent.fhir_data.facts import file_ask
 from medagent.fhir_data.store import stored_lines
 from refsol.clinical.chart import Chart
 from refsol.clinical.meanings import CLINICAL
@@ -58,7 +59,6 @@ from refsol.errors import DataFault
 
 _SALT = "ward"
 """A part of the number that a seed becomes. With another one, the same seed would sample other tasks."""
-_BASE = "http://localhost/fhir"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,11 @@ class ClinicalGenerator(SetGenerator):
     benchmark: str
     whole = False
     """Whether recorded searches are complete, because the rules may change later."""
+
+    def make(self, folder: Path, options: SetOptions) -> GeneratedSet:
+        """See `SetGenerator.make`. A rule at fault is a UserError."""
+        with rules_at_fault(private=False):
+            return super().make(folder, options)
 
     def hospital_again(self, folder: Path, manifest: SetManifest, seed: str) -> Path:
         """Make the patients of a folder that contains its seed but not its patients again, in the cache folder.
@@ -221,8 +226,8 @@ class TypesGenerator(ClinicalGenerator):
     def sampled(self, patients: Iterable[str], folder: Path, prepared: Prepared, per_type: int) -> SampledTasks:
         for _ in patients:
             pass
-        ask = server_ask(EmbeddedEhr.open(imported_file(folder / HOSPITAL).path, _BASE).server, _BASE)
-        facts, clock = SearchEhr(_BASE, ask), newest_time(_BASE, ask)
+        server = file_ask(imported_file(folder / HOSPITAL).path)
+        facts, clock = SearchEhr(*server), newest_time(*server)
         ids = living_patients(facts)
         samples = {
             kind.name: sample_type(kind, ids, facts, clock, per_type, prepared.rules) for kind in self._types.values()

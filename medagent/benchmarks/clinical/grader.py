@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from medagent.benchmarks.clinical.items import OpenSet
 from medagent.engine.rows import OWED, REFUSED
-from medagent.engine.scores import Figures, Grader, Score, Scored
+from medagent.engine.scores import Grader, Metrics, Score, Scored
 from medagent.fhir_data.record import Pages
 from medagent.fhir_data.small_world import reads_of, small_world
 from medagent.fhir_episodes.episode import EpisodeRow
@@ -61,7 +61,7 @@ class Rules(Protocol):
     def grading_digests(self, source: Any, opened: OpenSet) -> Mapping[str, str]:
         """What else a stored score depends on."""
 
-    def metrics(self, scores: Sequence[Scored], source: Any, opened: OpenSet, rules: str) -> Figures:
+    def metrics(self, scores: Sequence[Scored], source: Any, opened: OpenSet, rules: str) -> Metrics:
         """The results of all trials."""
 
 
@@ -85,7 +85,7 @@ class ClinicalGrader(Grader[EpisodeRow]):
         """See `Grader.score`. A thread reads the facts."""
         return asyncio.to_thread(self._score, item, row)
 
-    def figures(self, scores: Sequence[Scored]) -> Figures:
+    def metrics(self, scores: Sequence[Scored]) -> Metrics:
         return self._benchmark.metrics(scores, self._source, self._opened, self.rules)
 
     @property

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from medagent.core.figures import difference, difference_spread, percent
+from medagent.core.number_formats import difference, difference_spread, percent
 from medagent.engine.intervals import above
 from medagent.engine.report import TableLine, TableSection
-from medagent.engine.scores import Figures, Scored, grounded_line, mean_by_group, mean_line
+from medagent.engine.scores import Metrics, Scored, grounded_line, mean_by_group, mean_line
 from medagent.fhir_episodes.verdicts import conduct_notes, kind_notes
 from refsol.clinical.floor import BASELINES
 from refsol.clinical.one_page import ONE_PAGE
@@ -24,7 +24,7 @@ BASELINE_WORDS[ONE_PAGE] = "One page of each search"
 """The lines of the baselines."""
 
 
-def clinical_metrics(scores: Sequence[Scored], names: Mapping[str, str]) -> Figures:
+def clinical_metrics(scores: Sequence[Scored], names: Mapping[str, str]) -> Metrics:
     """The results of all trials. `names` are those of the types in words."""
     means = mean_by_group(scores)
     if means.overall is None or not scores:

@@ -25,7 +25,7 @@ from medagent.benchmarks.clinical.sets import BESIDE, write_set
 from medagent.benchmarks.clinical.tasks import Task
 from medagent.benchmarks.generated_sets import HOSPITAL
 from medagent.core.errors import UserError
-from medagent.core.figures import counted
+from medagent.core.number_formats import counted
 from medagent.core.tell import Tell, untold
 from medagent.engine.data_sets import Generation
 from medagent.fhir_data.embedded import EhrFile

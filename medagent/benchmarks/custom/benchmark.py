@@ -25,11 +25,8 @@ CUSTOM = "custom"
 class CustomBenchmark(ClinicalBenchmark[ClinicalSettings]):
     """The base of the benchmarks that are made of files. Each defines its plug-in and its types."""
 
+    manifest_name = CUSTOM
     plugin: ClassVar[Plugin]
-
-    @property
-    def set_benchmark(self) -> str:
-        return CUSTOM
 
     def grading_digests(self, source: Any, opened: OpenSet) -> Mapping[str, str]:
         return {**super().grading_digests(source, opened), "types": self.plugin.digest}

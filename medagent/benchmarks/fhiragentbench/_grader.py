@@ -18,7 +18,7 @@ from medagent.benchmarks.fhiragentbench.sets import PUBLISHED, questions_of
 from medagent.benchmarks.fhiragentbench.settings import FhirAgentBenchSettings
 from medagent.engine.intervals import rate_interval
 from medagent.engine.report import TableLine, TableSection
-from medagent.engine.scores import Figures, Grader, Score, Scored, grounded_rate
+from medagent.engine.scores import Grader, Metrics, Score, Scored, grounded_rate
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.verdicts import ended_reason
 from medagent.judging.judged import Judged, Verdict
@@ -108,9 +108,9 @@ class FhirQuestionGrader(Grader[EpisodeRow]):
         }
         return _score(graded, compared, votes, {"words": words})
 
-    def figures(self, scores: Sequence[Scored]) -> Figures:
+    def metrics(self, scores: Sequence[Scored]) -> Metrics:
         if any(score.item.pair for score in scores):
-            return refusal_figures(scores)
+            return refusal_metrics(scores)
         return question_figures(scores, self.source, self._questions)
 
     @property
@@ -157,7 +157,7 @@ REBUILT = (
 
 def question_figures(
     scores: Sequence[Scored], source: FhirAgentBenchSettings, questions: Sequence[Question]
-) -> Figures:
+) -> Metrics:
     """The tables of a run, from its scores. The baseline fetch-all is computed if the patients are available."""
     done = [score for score in scores if score.score is not None]
     parts = [_part(score) for score in done]
@@ -185,7 +185,7 @@ def question_figures(
         *_baselines(questions_done, source, questions),
         *published_sections(published),
     ]
-    return Figures(
+    return Metrics(
         table=[section for section in sections if section.lines],
         overall=_line("all", done).model_copy(update={"grounded": grounded_rate(done)}),
         notes=list(_notes(whole, source)),
@@ -198,7 +198,7 @@ def question_figures(
     )
 
 
-def refusal_figures(scores: Sequence[Scored]) -> Figures:
+def refusal_metrics(scores: Sequence[Scored]) -> Metrics:
     """What became of the replies to twins, of which one cannot be answered, and the reliability scores."""
     decided = [score.score for score in scores if score.score and score.correct is not None]
     outcomes = Counter(outcome_of(score.kind, answerable=score.part["answerable"]) for score in decided)
@@ -210,7 +210,7 @@ def refusal_figures(scores: Sequence[Scored]) -> Figures:
         TableSection(lines=tuple(replies), title="Replies", name="reply", figure="share", count="items"),
         TableSection(lines=tuple(scored), title="Reliability", name="score", figure="value", count="items"),
     ]
-    return Figures(
+    return Metrics(
         beside_pairs=tables if count else (),
         details={"replies": {name: outcomes[name] for name in OUTCOMES}, "reliability": values},
     )

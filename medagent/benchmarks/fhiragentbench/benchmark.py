@@ -39,7 +39,7 @@ from medagent.core.options import Setting, checked
 from medagent.core.tell import Tell, untold
 from medagent.engine.benchmark import Say
 from medagent.engine.blocks import Block
-from medagent.engine.data_sets import GeneratedSet, SetOptions, TwinSet, read_manifest
+from medagent.engine.data_sets import SetMaker, TwinSet
 from medagent.engine.folder import Run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef, Report
@@ -112,10 +112,6 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         words = self.protocol(settings, settings.protocol)
         return words.model_copy(update={"system": published_prompt(settings.strategy, checkout)})
 
-    def prompt_digest(self, settings: FhirAgentBenchSettings) -> str | None:
-        """See `FhirBenchmark.prompt_digest`. The digest of the protocol covers a published prompt."""
-        return None if checkout_of(settings.prompt) else super().prompt_digest(settings)
-
     def pack(self, source: FhirAgentBenchSettings, item: Any) -> Mapping[str, bytes]:
         """See `FhirBenchmark.pack`. The files have the question, then its twin, and the options for grading."""
         question = _question(item)
@@ -138,15 +134,10 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
     def names_data(self, dataset: str) -> bool:
         return dataset.endswith(".csv") or is_question_set(Path(dataset))
 
-    def new_set(self, folder: Path, options: SetOptions) -> GeneratedSet:
+    def generator(self) -> SetMaker:
         from medagent.benchmarks.fhiragentbench.generator.write import QuestionGenerator
 
-        return QuestionGenerator().make(folder, options)
-
-    def differing_files(self, folder: Path, seed: str, ehr: Path | None) -> list[str]:
-        from medagent.benchmarks.fhiragentbench.generator.write import QuestionGenerator
-
-        return QuestionGenerator().differing(folder, read_manifest(folder), seed, ehr)
+        return QuestionGenerator()
 
     def new_twins(
         self, dataset: str, ehr: Path | None, folder: Path, *, triples: bool = False, tell: Tell = untold

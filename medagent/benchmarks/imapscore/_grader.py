@@ -16,7 +16,7 @@ from medagent.benchmarks.imapscore.settings import ImapscoreSettings
 from medagent.core.errors import UserError
 from medagent.core.writing import file_digest
 from medagent.engine.report import TableLine, TableSection
-from medagent.engine.scores import Figures, Grader, Score, Scored, mean_line
+from medagent.engine.scores import Grader, Metrics, Score, Scored, mean_line
 from refsol.imapscore.imap import Imap, TermValue
 from refsol.imapscore.records import recording_of
 from refsol.imapscore.score import AskedLabel, majority_scores, score_recordings
@@ -59,8 +59,8 @@ class ImapGrader(Grader[ItemRow]):
             },
         )
 
-    def figures(self, scores: Sequence[Scored]) -> Figures:
-        """See `Grader.figures`; the ceiling of an item is twice the number of its terms."""
+    def metrics(self, scores: Sequence[Scored]) -> Metrics:
+        """See `Grader.metrics`; the ceiling of an item is twice the number of its terms."""
         parts = [score.score.part for score in scores if score.score is not None and score.score.part]
         statuses = Counter(part["status"].replace("_", " ") for part in parts)
         line = mean_line("all", scores).model_copy(update={"more": dict(statuses)})
@@ -71,7 +71,7 @@ class ImapGrader(Grader[ItemRow]):
         ceiling = TableLine(name=CEILING, n=len(most), value=fmean(most) if most else None)
         majority_line = TableLine(name=MAJORITY, n=len(common), value=fmean(common) if common else None)
         floor = TableLine(name=FLOOR, n=len(most), value=0.0 if most else None)
-        return Figures(
+        return Metrics(
             table=[
                 TableSection(lines=(line,), title="imapScore", detail=True),
                 TableSection(lines=(ceiling, mean_line(WITHOUT_PENALTY, unpenalised(scores)))),

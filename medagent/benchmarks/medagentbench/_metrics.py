@@ -20,7 +20,7 @@ from medagent.benchmarks.medagentbench.results.official_grader import OfficialGr
 from medagent.benchmarks.medagentbench.tasks.dataset import official_version
 from medagent.engine.intervals import by_item, rate_interval
 from medagent.engine.report import TableLine, TableSection, places
-from medagent.engine.scores import Figures, Scored, grounded_line, grounded_rate
+from medagent.engine.scores import Metrics, Scored, grounded_line, grounded_rate
 from medagent.fhir_episodes.verdicts import conduct_notes, kind_notes
 from medagent.reports.published import PublishedSource, published_notes, published_sections, published_sources
 from medagent.reports.trials import flip_notes, trial_sections, trials_title
@@ -90,7 +90,7 @@ def mab_metrics(
     official: OfficialGrades | None = None,
     *,
     whole: bool = False,
-) -> Figures:
+) -> Metrics:
     """The results of all trials.
 
     `official` contains the verdicts of a copy of the official grader on the same items. With `whole`, the details have
@@ -109,7 +109,7 @@ def mab_metrics(
         sections += trial_sections(graded, *places(score.outcome for score in scores))
         background += flip_notes(graded)
     published = published_of(dataset)
-    return Figures(
+    return Metrics(
         table=[*sections, *published_sections(published)],
         overall=_line("overall", scores, ungraded=False),
         notes=notes if scores else ["No episode has ended, so nothing is graded."],

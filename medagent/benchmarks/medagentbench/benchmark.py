@@ -46,7 +46,7 @@ from medagent.benchmarks.medagentbench.tasks.dataset import (
     task_warnings,
 )
 from medagent.core.errors import UserError
-from medagent.core.figures import counted
+from medagent.core.number_formats import counted
 from medagent.core.options import Setting, checked
 from medagent.core.wire import without_password
 from medagent.core.writing import file_digest, writing
@@ -56,7 +56,7 @@ from medagent.engine.data_sets import PresentSet
 from medagent.engine.folder import Run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef, Report
-from medagent.engine.scores import Figures, Grader, Scored
+from medagent.engine.scores import Grader, Metrics, Scored
 from medagent.fhir_data.asking import http_ask
 from medagent.fhir_data.embedded import EhrFile, imported_file
 from medagent.fhir_data.facts import embedded_facts
@@ -94,17 +94,12 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
     rules: ClassVar[Mapping[str, RuleSet]] = {str(name): rules for name, rules in RULE_SETS.items()}
     rule_sets = tuple(RULE_SETS)
     baseline_rules = "official"
+    is_default = True
     agents = AGENTS
     kept_out = ("medagent/benchmarks/medagentbench/tasks/data/",)
     whole_reads = False
     imports = "a checkout of MedAgentBench's repository (data/medagentbench/test_data_v1.json and _v2.json)"
 
-    @property
-    def command(self) -> str:
-        """See `Benchmark.command`. MedAgentBench is the default benchmark, so the command does not name it."""
-        return "medagent run"
-
-    @property
     def generator(self) -> MabGenerator:
         return MabGenerator()
 
@@ -246,7 +241,7 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
     def grading_digests(self, source: Any, opened: OpenSet) -> Mapping[str, str]:
         return {}
 
-    def metrics(self, scores: Sequence[Scored], source: Any, opened: OpenSet, rules: str) -> Figures:
+    def metrics(self, scores: Sequence[Scored], source: Any, opened: OpenSet, rules: str) -> Metrics:
         return mab_metrics(scores, opened.tasks, rules, whole=isinstance(source, MedAgentBenchGrading))
 
     def facts_of(self, tasks: TaskSet, source: Any) -> tuple[Callable[[], str], Callable[[], Facts]]:
@@ -284,9 +279,6 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
                     f"{path}: is the answer key of another task set; name the right tasks (--tasks) or key (--key)"
                 ) from None
 
-    def packed_source(self, tasks: TaskSet) -> MedAgentBenchSettings:
-        return MedAgentBenchSettings(dataset=str(tasks.folder))
-
     # Runs
 
     def solver(self, settings: MedAgentBenchSettings) -> Solver:
@@ -305,7 +297,7 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
         return await FhirBenchmark.plan(self, settings, say)
 
     def selected(self, settings: MedAgentBenchSettings, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
-        return select(items, settings, self.task_set(settings))
+        return select(items, settings.types, settings, self.task_set(settings))
 
     def folder_name(self, settings: MedAgentBenchSettings) -> str:
         """See `FhirBenchmark.folder_name`. It is the version of the tasks."""

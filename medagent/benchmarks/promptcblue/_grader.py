@@ -14,7 +14,7 @@ from medagent.benchmarks.promptcblue._items import LineItem, LineRow, data_of, g
 from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
 from medagent.core.writing import file_digest
 from medagent.engine.report import TableLine, TableSection
-from medagent.engine.scores import Figures, Grader, Paired, Score, Scored
+from medagent.engine.scores import Grader, Metrics, Paired, Score, Scored
 from medagent.models.wording import strip_thinking
 from refsol.errors import InputError
 from refsol.promptcblue.parse import Edition, LineError, parse_answer
@@ -51,23 +51,23 @@ class LineGrader(Grader[LineRow]):
             return Score(reason=str(error), part=thinking, graded=False)
         return Score(value=sample_score(spec, part), part={"sample": part, **thinking})
 
-    def figures(self, scores: Sequence[Scored]) -> Figures:
+    def metrics(self, scores: Sequence[Scored]) -> Metrics:
         unusable = count_unusable(((score.unit, score.status) for score in scores), self._source.allowed)
         notes = [*unusable.notes, *self._thinking(scores)]
         fault = unusable.fault or self._too_much_thinking(scores)
         if owed := sum(score.score is None for score in scores):
             notes.append(f"{owed} of {len(scores)} lines are owed, so nothing was parsed or scored.")
         if owed or not scores:
-            return Figures(notes=notes, unusable=fault)
+            return Metrics(notes=notes, unusable=fault)
         if self._gold is None:
-            return Figures(notes=["Not scored: the gold is missing; pass it with --gold FILE.", *notes], unusable=fault)
+            return Metrics(notes=["Not scored: the gold is missing; pass it with --gold FILE.", *notes], unusable=fault)
         trials = official_scores(scores, self._data.tasks, self._data.edition)
         if not all(trial.tasks for trial in trials):
-            return Figures(
+            return Metrics(
                 notes=["Not scored: the gold file contains no answers for these lines.", *notes], unusable=fault
             )
         table = trial_table(trials)
-        return Figures(
+        return Metrics(
             table=table,
             overall=table[-1].lines[0],
             notes=[*map(str, self._data.warnings), *notes],

@@ -15,7 +15,7 @@ from medagent.benchmarks.psb300.settings import Unfinished
 from medagent.benchmarks.psb300.tasks import is_published
 from medagent.engine.intervals import rate_interval
 from medagent.engine.report import TableLine, TableSection, by_trial, places
-from medagent.engine.scores import Figures, Scored, grounded_line, grounded_rate
+from medagent.engine.scores import Metrics, Scored, grounded_line, grounded_rate
 from medagent.fhir_episodes.verdicts import conduct_notes, kind_notes
 from medagent.reports.published import published_notes, published_sections, published_sources
 from medagent.reports.trials import flip_notes, trial_sections, trials_title
@@ -34,7 +34,7 @@ class Grading:
     unfinished: Unfinished = "empty"
 
 
-def psb_metrics(scores: Sequence[Scored], tasks: TaskSet, by: Grading, charts: Facts | None) -> Figures:
+def psb_metrics(scores: Sequence[Scored], tasks: TaskSet, by: Grading, charts: Facts | None) -> Metrics:
     """The results of all trials. `charts` is None without scores."""
     items = tuple(score.outcome for score in scores)
     graded, trials = by_trial(items), len({score.trial for score in scores})
@@ -47,7 +47,7 @@ def psb_metrics(scores: Sequence[Scored], tasks: TaskSet, by: Grading, charts: F
         flips = flip_notes(graded) if several else []
         notes = [*charts.notes, *conduct_notes(scores)]
         background = [*_floor_notes(overall), *kind_notes(scores), *flips, *published_notes(published)]
-    return Figures(
+    return Metrics(
         table=[
             *_sections(scores, by, trials),
             *(trial_sections(graded, *places(items)) if several else []),

@@ -14,6 +14,7 @@ from medagent.benchmarks.clinical.agents import Solver
 from medagent.benchmarks.clinical.benchmark import ClinicalBenchmark
 from medagent.benchmarks.clinical.items import Facts, OpenSet, Situation, TaskItem
 from medagent.benchmarks.clinical.sets import TaskSet
+from medagent.benchmarks.clinical.task_sources import patients_server
 from medagent.benchmarks.clinical.tasks import Task
 from medagent.benchmarks.psb300._charts import (
     judged_by_cut_off,
@@ -24,7 +25,7 @@ from medagent.benchmarks.psb300._metrics import Grading, psb_metrics
 from medagent.benchmarks.psb300._results import write_results
 from medagent.benchmarks.psb300.agents.reference import solver
 from medagent.benchmarks.psb300.generator.write import PsbGenerator
-from medagent.benchmarks.psb300.settings import AGENTS, Psb300Grading, Psb300Settings
+from medagent.benchmarks.psb300.settings import AGENTS, Psb300Grading, Psb300Settings, Unfinished
 from medagent.benchmarks.psb300.tasks import (
     IMPORTED,
     PSB300,
@@ -46,9 +47,9 @@ from medagent.engine.folder import Run, read_run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef
 from medagent.engine.rows import FAILED
-from medagent.engine.scores import Figures, Scored
-from medagent.fhir_data.asking import Ask, http_ask, server_ask
-from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, imported_file
+from medagent.engine.scores import Metrics, Scored
+from medagent.fhir_data.asking import Ask
+from medagent.fhir_data.embedded import EhrFile, imported_file
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
@@ -69,7 +70,6 @@ from refsol.verdict import Check, Verdict
 
 _TOOLS = Path(__file__).parent / "prompts" / "tools.json"
 _NAMED = 5
-_BASE = "http://localhost/fhir"
 
 
 class Psb300(ClinicalBenchmark[Psb300Settings]):
@@ -87,7 +87,6 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
     kept_out = ("medagent/benchmarks/psb300/data/",)
     imports = "the task file of psb-300 (new_patient_tasks.json), or a checkout that contains it"
 
-    @property
     def generator(self) -> PsbGenerator:
         return PsbGenerator()
 
@@ -150,7 +149,7 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
         settings = item.source
         verdict = self._graded(opened, item, row, rules, _clock(settings, opened.tasks))
         finished = row.status == "completed"
-        if not finished and (row.status == FAILED or settings.unfinished == "wrong"):
+        if not finished and (row.status == FAILED or _unfinished_counts_as(settings, opened.tasks) == "wrong"):
             return _unfinished(verdict, row.status)
         return verdict
 
@@ -174,10 +173,12 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
         return part
 
     def grading_digests(self, source: Any, opened: OpenSet) -> Mapping[str, str]:
-        return {"clock": _clock(source, opened.tasks).isoformat(), "unfinished": source.unfinished}
+        unfinished = _unfinished_counts_as(source, opened.tasks)
+        return {"clock": _clock(source, opened.tasks).isoformat(), "unfinished": unfinished}
 
-    def metrics(self, scores: Sequence[Scored], source: Any, opened: OpenSet, rules: str) -> Figures:
-        grading = Grading(rule_name(rules), _clock(source, opened.tasks), source.unfinished)
+    def metrics(self, scores: Sequence[Scored], source: Any, opened: OpenSet, rules: str) -> Metrics:
+        unfinished = _unfinished_counts_as(source, opened.tasks)
+        grading = Grading(rule_name(rules), _clock(source, opened.tasks), unfinished)
         return psb_metrics(scores, opened.tasks, grading, opened.facts if scores else None)
 
     def facts_of(self, tasks: TaskSet, source: Any) -> tuple[Callable[[], str], Callable[[], Facts]]:
@@ -186,19 +187,12 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
         if saved is not None:
             return lambda: file_digest(saved), lambda: judged_by_cut_off(RecordedSource.of_file(saved), tasks, clock)
         if source.fhir is not None:
-            server = self._server(source)
+            server = patients_server(self, source)
             return lambda: without_password(source.fhir), lambda: judged_by_cut_off(
                 saved_charts(tasks, server), tasks, clock
             )
         place, read = super().facts_of(tasks, source)
         return place, lambda: judged_by_cut_off(read().source, tasks, clock)
-
-    def _server(self, source: Psb300Settings) -> tuple[str, Ask]:
-        """The base URL of a source's server, and a function that sends GETs to it. Raises UserError."""
-        if source.fhir is not None:
-            return http_ask(source.fhir, source.fhir_headers, source.ca_file)
-        file = self.patients(source, lambda _: None)
-        return _BASE, server_ask(EmbeddedEhr.open(file.path, _BASE).server, _BASE)
 
     def source(self, run: Run, overrides: Mapping[str, Any]) -> Psb300Grading:
         """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""
@@ -213,12 +207,9 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
             **psb_constants(opened.tasks).model_dump(mode="json"),
             "cut_off": _iso(opened.facts.details.constants.cut_off),
             "grading_clock": _clock(source, opened.tasks).isoformat(),
-            "unfinished": source.unfinished,
+            "unfinished": _unfinished_counts_as(source, opened.tasks),
         }
         return opened.tasks.manifest.model_copy(update={"constants": constants})
-
-    def packed_source(self, tasks: TaskSet) -> Psb300Grading:
-        return Psb300Grading(dataset=str(tasks.folder), unfinished=psb_constants(tasks).unfinished)
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """See `Benchmark.write`: one results file per trial."""
@@ -256,7 +247,7 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
         """Check the charts before the first episode. Raises UserError, FactsError."""
         if settings.fhir is None and settings.ehr is None:
             return _Examined()
-        server, clock = self._server(settings), _clock(settings, tasks)
+        server, clock = patients_server(self, settings), _clock(settings, tasks)
         warnings = [*_missing(settings, server, plan)]
         file = plan.folder / READS
         if settings.fhir is None:
@@ -311,6 +302,11 @@ def _unfinished(verdict: Verdict, status: str) -> Verdict:
 def _clock(source: Psb300Settings, tasks: TaskSet) -> datetime:
     """The time of grading for task1."""
     return source.clock or grading_clock(tasks) or datetime.now(UTC).replace(microsecond=0)
+
+
+def _unfinished_counts_as(source: Psb300Settings, tasks: TaskSet) -> Unfinished:
+    """How an episode without FINISH counts: as the settings say, otherwise as a packed task says."""
+    return source.unfinished if "unfinished" in source.model_fields_set else psb_constants(tasks).unfinished
 
 
 def _iso(time: datetime | None) -> str | None:

@@ -9,9 +9,9 @@ from typing import Any, get_args
 from medagent.agents.unusable import count_unusable
 from medagent.benchmarks.simpleqa._items import QuestionItem, gold_digest, question_items
 from medagent.benchmarks.simpleqa.settings import SimpleqaSettings
-from medagent.core.figures import figure
+from medagent.core.number_formats import figure
 from medagent.engine.report import TableLine, TableSection
-from medagent.engine.scores import Figures, Grader, Score, Scored
+from medagent.engine.scores import Grader, Metrics, Score, Scored
 from medagent.judging.judged import Judged
 from medagent.judging.rows import ExchangeRow
 from refsol.simpleqa.export import NAMELESS, TREATMENTS, section_documents
@@ -47,17 +47,17 @@ class QuestionGrader(Grader[ExchangeRow]):
         kind = "" if outcome == "correct" else words
         return Score(correct=outcome == "correct", kind=kind, reason=words, part=part, details=details)
 
-    def figures(self, scores: Sequence[Scored]) -> Figures:
+    def metrics(self, scores: Sequence[Scored]) -> Metrics:
         unusable = count_unusable(((score.unit, score.status) for score in scores), self._source.allowed)
         if not any(is_judged(score) for score in scores):
-            return Figures(
+            return Metrics(
                 notes=["Nothing is scored: no answer has been judged yet.", *unusable.notes], measure="score"
             )
         sections = sections_of([counted(score) for score in scores])
         votes = _votes(scores)
         title = f"{self._source.variant}"
         headline = self._recipe.headline if self._recipe else "correct"
-        return Figures(
+        return Metrics(
             table=[
                 *(section_table(section, title, list(votes), headline) for section in sections[:-1]),
                 section_table(sections[-1], title, list(votes), headline).model_copy(update={"detail": False}),

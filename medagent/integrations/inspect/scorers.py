@@ -61,8 +61,8 @@ def overall() -> Metric:
             units.append(Scored(item, 1, item.id, entry["status"], score))
         if source is None:
             return math.nan
-        figures = source.grader.figures(units)
-        value = figures.overall.value if figures.overall is not None else None
+        metrics = source.grader.metrics(units)
+        value = metrics.overall.value if metrics.overall is not None else None
         return math.nan if value is None else value
 
     return compute
@@ -152,7 +152,7 @@ def is_unreadable(score: Score) -> bool:
 def as_score(
     benchmark: str, options: dict[str, Any], score: Score | None, answer: str | None, status: str
 ) -> InspectScore:
-    """A score in Inspect's form. Its metadata contains the whole score as JSON, from which the figures are computed."""
+    """A score in Inspect's form. Its metadata contains the whole score as JSON, from which the metrics are computed."""
     if score is None:
         return InspectScore.unscored(answer=answer, explanation="the judges left no verdict")
     entry = {"benchmark": benchmark, "options": options, "status": status, "score": _SCORE.dump_python(score)}

@@ -20,7 +20,7 @@ from typing import Any
 
 from medagent.core.clock import wall_clock
 from medagent.core.errors import UserError
-from medagent.core.figures import dollars, duration, figure, harm_words
+from medagent.core.number_formats import dollars, duration, figure, harm_words
 from medagent.core.scrub import hide
 from medagent.core.wire import without_password
 from medagent.engine.benchmark import Benchmark

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medagent.core.figures import counted, some_are
+from medagent.core.number_formats import counted, some_are
 
 
 def test_one_thing_is_singular() -> None:

@@ -40,9 +40,9 @@ class Noting(SumsGrader):
         note("score")
         return super().score(item, row, judged)
 
-    def figures(self, scores):
-        note("figures")
-        return super().figures(scores)
+    def metrics(self, scores):
+        note("metrics")
+        return super().metrics(scores)
 
 
 def note(what):
@@ -85,7 +85,7 @@ def test_the_same_command_changes_nothing(noted: Callable[[], list[str]]) -> Non
         file.name: file.stat().st_mtime_ns for file in FOLDER.iterdir() if file.name not in (".lock", "official.txt")
     }
     again = medagent(*RUN)
-    assert (again.code, noted()) == (0, ["figures"])
+    assert (again.code, noted()) == (0, ["metrics"])
     assert "is complete and was not changed" in again.err
     assert "Score " in again.out
     assert {file.name: file.read_bytes() for file in FOLDER.iterdir() if file.name != ".lock"} == before
@@ -98,7 +98,7 @@ def test_what_was_changed_is_made_again(noted: Callable[[], list[str]], changed:
     whole = (FOLDER / changed).read_text()
     (FOLDER / changed).write_text(whole.replace("4", "5", 1) if "4" in whole else "")
     assert medagent(*RUN).code == 0
-    assert noted() == ["figures"]
+    assert noted() == ["metrics"]
     assert (FOLDER / changed).read_text() == whole
 
 
@@ -109,7 +109,7 @@ def test_scores_are_read_from_their_file_as_long_as_all_that_they_rest_on_is_unc
     whole = scores.read_bytes()
     lines = whole.splitlines(keepends=True)
     assert medagent("show", FOLDER, code).code == 0
-    assert noted() == ["figures"]
+    assert noted() == ["metrics"]
     row = json.loads(lines[2])["row"].encode()
     for stored, count in (
         (b"".join(lines[:40]), 8),
@@ -138,7 +138,7 @@ def test_every_unit_is_graded_for_grade_and_leaderboard(noted: Callable[[], list
     assert medagent("grade", FOLDER, code).code == 0
     assert noted().count("score") == 48
     assert medagent(*RUN, "--limit", 2).code == 0
-    assert noted() == ["figures"]
+    assert noted() == ["metrics"]
     assert "| 48 |" in medagent("leaderboard", FOLDER, code).out
     assert noted().count("score") == 48
 
@@ -201,7 +201,7 @@ def test_a_score_with_a_key_twice_is_made_again(noted: Callable[[], list[str]]) 
 def test_a_page_has_the_blocks_of_every_unit(noted: Callable[[], list[str]]) -> None:
     code = "--benchmark=sums.py:Sums"
     assert medagent("report", FOLDER, "-o", "report.html", code).code == 0
-    assert Counter(noted()) == {"blocks": 48, "figures": 1}
+    assert Counter(noted()) == {"blocks": 48, "metrics": 1}
     page, parts = unpacked(Path("report.html"))
     assert (len(page["items"]), sum(map(len, parts))) == (48, 48)
     outcomes = items(Path("report.html"))

@@ -207,8 +207,8 @@ def test_a_replay_of_posts_alone_says_nothing_of_reads(folder: Path, tmp_path: P
 def test_other_benchmarks_have_the_column_and_the_line_too() -> None:
     verdicts = {f"{kind}{number}": Score(correct=True, grounded=number > 0) for kind in "abcde" for number in range(4)}
     scores = [Scored(Item(id=key, group=key[0]), 1, key, "completed", score) for key, score in verdicts.items()]
-    figures = mean_by_group(scores)
-    assert figures.overall is not None
-    assert figures.overall.grounded is not None
-    assert (figures.overall.grounded.right, figures.overall.grounded.lucky) == (15, 5)
-    assert figures.table[-1].lines[-1].name == GROUNDED
+    metrics = mean_by_group(scores)
+    assert metrics.overall is not None
+    assert metrics.overall.grounded is not None
+    assert (metrics.overall.grounded.right, metrics.overall.grounded.lucky) == (15, 5)
+    assert metrics.table[-1].lines[-1].name == GROUNDED

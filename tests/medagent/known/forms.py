@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 from zlib import crc32
 
 from medagent.agents.base import AgentContext
-from medagent.benchmarks.clinical.benchmark import solve_by_types
+from medagent.benchmarks.clinical.agents import solve_by_types
 from medagent.benchmarks.medagentbench.agents.reference import solver as mab_solver
 from medagent.benchmarks.psb300.agents.reference import solver as psb_solver
 from medagent.fhir_episodes.rule_agent import RuleAgent, Solve

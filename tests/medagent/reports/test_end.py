@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from medagent.core.figures import figure
+from medagent.core.number_formats import figure
 from medagent.engine.progress import State
 from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage, TableLine, TableSection
 from medagent.engine.rows import FailedUnit, Spent

@@ -11,7 +11,7 @@ from medagent.benchmarks.medagentbench._metrics import mab_metrics
 from medagent.benchmarks.medagentbench.results.files import result_item
 from medagent.benchmarks.medagentbench.results.official_grader import official_grades
 from medagent.benchmarks.medagentbench.results.recorded_rows import RecordedRow
-from medagent.engine.scores import Figures, Score, Scored
+from medagent.engine.scores import Metrics, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from refsol.medagentbench.recorded import ResultItem
 
@@ -30,6 +30,6 @@ class CopyGrader(ClinicalGrader):
             self._graded.append((row.trial, ResultItem.model_validate(result_item(row, item.stored))))
         return super().score(item, row, judged)
 
-    def figures(self, scores: Sequence[Scored]) -> Figures:
+    def metrics(self, scores: Sequence[Scored]) -> Metrics:
         official = official_grades(self._source, self._opened.tasks, self._graded)
         return mab_metrics(scores, self._opened.tasks, self.rules, official, whole=True)

@@ -34,7 +34,7 @@ from medagent.benchmarks.medagentbench.submission.pack import (
 )
 from medagent.benchmarks.medagentbench.tasks.dataset import constants_of, load_dataset, named, own_key, ref, set_of_run
 from medagent.core.errors import UserError
-from medagent.core.figures import counted
+from medagent.core.number_formats import counted
 from medagent.engine.folder import read_run
 from medagent.engine.journal import Journal
 from medagent.engine.plan import JOURNAL

@@ -28,8 +28,8 @@ from medagent.benchmarks.medagentbench.results.files import results_path
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, set_of_run
 from medagent.core.errors import UserError
-from medagent.core.figures import counted
 from medagent.core.named_paths import named_path
+from medagent.core.number_formats import counted
 from medagent.core.scrub import hide, remember_environment
 from medagent.core.writing import file_digest, followed, inside, replacing
 from medagent.engine.folder import Run, read_run

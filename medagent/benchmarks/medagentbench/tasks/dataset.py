@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationInfo, field_validator
 
@@ -23,15 +23,12 @@ from medagent.core.errors import UserError
 from medagent.core.paths import data_dir, file_state
 from medagent.engine.data_sets import SetManifest, is_set, read_manifest
 from medagent.engine.report import DataRef
-from medagent.engine.settings import mixed
+from medagent.engine.settings import RunSettings, mixed
 from medagent.fhir_episodes.task import FhirItem
 from refsol.files import read_json
 from refsol.medagentbench import TYPES
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.schema import validator
-
-if TYPE_CHECKING:
-    from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 
 MEDAGENTBENCH, BUNDLED, OFFICIAL = "medagentbench", "synthetic", "official"
 DATASETS = (BUNDLED, OFFICIAL)
@@ -250,7 +247,9 @@ def _ranges(ids: Iterable[Sequence[str]]) -> str:
     return ", ".join(" … ".join(dict.fromkeys((of_type[0], of_type[-1]))) for of_type in ids)
 
 
-def select(items: Sequence[FhirItem], settings: MedAgentBenchSettings, tasks: TaskSet) -> Sequence[FhirItem]:
+def select(
+    items: Sequence[FhirItem], chosen_types: Sequence[str], settings: RunSettings, tasks: TaskSet
+) -> Sequence[FhirItem]:
     """The items that `--types`, `--ids`, `--per-type` and `--limit` select, in an order that mixes the types.
 
     Raises UserError, with the known values, for an unknown type or id and for an empty selection.
@@ -259,11 +258,11 @@ def select(items: Sequence[FhirItem], settings: MedAgentBenchSettings, tasks: Ta
     for item in items:
         by_type.setdefault(item.group, []).append(item.id)
     by_id = {item.id: item for item in items}
-    if unknown := [name for name in settings.types if name not in by_type]:
+    if unknown := [name for name in chosen_types if name not in by_type]:
         raise UserError(f"unknown task type {', '.join(unknown)}; known: {', '.join(by_type)}")
     if unknown := [name for name in settings.ids if name not in by_id]:
         raise UserError(f"unknown task id {', '.join(unknown)}; known: {_ranges(by_type.values())}")
-    types, ids = settings.types or by_type, settings.ids or by_id
+    types, ids = chosen_types or by_type, settings.ids or by_id
     chosen = [item.id for item in items if item.group in types and item.id in ids]
     order = mixed(chosen, lambda item_id: by_id[item_id].group, per_group=settings.per_type)[: settings.limit]
     if not order:
