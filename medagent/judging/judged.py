@@ -58,8 +58,12 @@ class Judged:
 
     def of(self, query: str) -> dict[str, Verdict]:
         """Each judge's verdict on one query, if it was asked."""
-        verdicts = [(judge, verdict) for judge, given in self.verdicts.items() for verdict in given]
-        return {judge: verdict for judge, verdict in verdicts if verdict.query == query}
+        by_judge: dict[str, Verdict] = {}
+        for judge, verdicts in self.verdicts.items():
+            for verdict in verdicts:
+                if verdict.query == query:
+                    by_judge[judge] = verdict
+        return by_judge
 
     @property
     def votes(self) -> list[tuple[str, bool | None, str, str]]:
