@@ -193,8 +193,8 @@ def raw(folder: Path) -> Known:
 
 
 def best_constant(cases: list[Known]) -> int:
-    """How many cases have the most frequent list of their measure. With ten cases of a measure, what the others have most
-    often is too low a limit: it is right on 15 of 60, and names by chance are right on 12 to 25.
+    """How many cases have the most frequent list of their measure. What the other cases have most often is too low a
+    limit with ten cases of a measure: it is right on 15 of 60, and names by chance are right on 12 to 25.
     """
     lists: dict[str, list[tuple[str, ...]]] = {}
     for case in cases:
