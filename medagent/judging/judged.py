@@ -58,7 +58,7 @@ class Judged:
 
     def of(self, query: str) -> dict[str, Verdict]:
         """Each judge's verdict on one query, if it was asked."""
-        verdicts = [(judge, verdict) for judge, given in self.verdicts.items() for verdict in given]
+        verdicts = [(judge, verdict) for judge, of_judge in self.verdicts.items() for verdict in of_judge]
         return {judge: verdict for judge, verdict in verdicts if verdict.query == query}
 
     @property
