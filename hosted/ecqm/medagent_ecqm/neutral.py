@@ -52,6 +52,7 @@ class Neutral:
         targets = {"/".join(target.split("/")[-2:]) for resource in every for target in _references(resource)}
         self._resources = [one for one in every if one["resourceType"] not in ADMINISTRATIVE or _name(one) in targets]
         patients = [resource for resource in self._resources if resource["resourceType"] == "Patient"]
+        self._patients = [_name(patient) for patient in patients]
         self._title = {word for patient in patients for word in _words_of(patient.get("name", []))}
 
     def name(self, text: str) -> str:
@@ -62,7 +63,10 @@ class Neutral:
         """The neutral form of a reference: its type, if any, and a neutral id."""
         if text.startswith("#"):
             return f"#{self.name(text)}"
-        kind, _, name = "/".join(text.split("/")[-2:]).partition("/")
+        target = "/".join(text.split("/")[-2:])
+        if target.startswith("Patient/") and target not in self._patients and len(self._patients) == 1:
+            target = self._patients[0]  # a slip of the steward, whose tool reads the whole folder as this patient's
+        kind, _, name = target.partition("/")
         return f"{kind}/{self.name(f'{kind}/{name}')}" if name else f"urn:uuid:{self.name(text)}"
 
     def chart(self) -> str:

@@ -99,6 +99,7 @@ def write(root: Path) -> Path:
             visit("v1", display="Visit"),
             foot_check("NUMERPass"),
             {"resourceType": "Practitioner", "id": "NUMERPass-nurse", "name": [{"family": "NUMERPass"}]},
+            {"resourceType": "Condition", "id": "slip", "subject": {"reference": "Patient/of-another-case"}},
             report(POPULATIONS, "It was checked\n  at the visit."),
         ],
         "FootCheck/NUMERFail-no-check": [

@@ -91,7 +91,8 @@ def test_the_question_tells_the_measure_and_not_the_answer(checkout: Path) -> No
 def test_a_neutral_chart_keeps_its_links_and_what_is_clinical(checkout: Path) -> None:
     (case,) = [case for case in imported(checkout) if case.folder.startswith("NUMERPass")]
     resources = {one["resourceType"]: one for one in map(json.loads, case.chart.splitlines())}
-    assert set(resources) == {"Patient", "Encounter", "Procedure"}
+    assert set(resources) == {"Patient", "Condition", "Encounter", "Procedure"}
+    assert resources["Condition"]["subject"] == {"reference": f"Patient/{resources['Patient']['id']}"}  # a slip
     procedure = resources["Procedure"]
     assert procedure["subject"] == {"reference": f"Patient/{resources['Patient']['id']}"}
     assert procedure["encounter"] == {"reference": f"Encounter/{resources['Encounter']['id']}"}
