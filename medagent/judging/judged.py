@@ -58,12 +58,8 @@ class Judged:
 
     def of(self, query: str) -> dict[str, Verdict]:
         """Each judge's verdict on one query, if it was asked."""
-        by_judge: dict[str, Verdict] = {}
-        for judge, verdicts in self.verdicts.items():
-            for verdict in verdicts:
-                if verdict.query == query:
-                    by_judge[judge] = verdict
-        return by_judge
+        verdicts = [(judge, verdict) for judge, of_judge in self.verdicts.items() for verdict in of_judge]
+        return {judge: verdict for judge, verdict in verdicts if verdict.query == query}
 
     @property
     def votes(self) -> list[tuple[str, bool | None, str, str]]:
