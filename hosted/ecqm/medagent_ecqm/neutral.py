@@ -65,7 +65,7 @@ class Neutral:
             return f"#{self.name(text)}"
         target = "/".join(text.split("/")[-2:])
         if target.startswith("Patient/") and target not in self._patients and len(self._patients) == 1:
-            target = self._patients[0]  # a slip of the steward, whose tool reads the whole folder as this patient's
+            target = self._patients[0]  # a slip: the expected populations seem to count it
         kind, _, name = target.partition("/")
         return f"{kind}/{self.name(f'{kind}/{name}')}" if name else f"urn:uuid:{self.name(text)}"
 
