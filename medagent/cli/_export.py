@@ -210,12 +210,15 @@ def harbor(
     """
     from medagent.core.number_formats import counted
     from medagent.integrations.harbor.tasks import export_harbor
-    from medagent.reports.tables import put
+    from medagent.reports.tables import put, say
 
-    done = export_harbor(benchmark, folder, values)
-    if done.unsolved:
+    done = export_harbor(benchmark, folder, values, say)
+    if not done.reference:
+        put(f"without solution/, because {benchmark.name} does not have a reference agent")
+    elif done.unsolved:
         put(f"without solution/, because the reference agent fails: {', '.join(done.unsolved)}")
-    put(f"{folder}: {counted(done.tasks, 'tasks')}. Run them: harbor run -p {folder} -a oracle")
+    agent = "oracle" if done.reference else "AGENT"
+    put(f"{folder}: {counted(done.tasks, 'tasks')}. Run them: harbor run -p {folder} -a {agent}")
 
 
 def _which(benchmark: Any) -> list[Any]:

@@ -27,10 +27,10 @@ def build(patients: _Patients) -> None:
 
     Example: MEDAGENT_HOME=/var/lib/medagent medagent harbor build patients.ndjson.gz
     """
-    from medagent.fhir_data.embedded import imported_file
+    from medagent.integrations.harbor.server import packed_patients
     from medagent.reports.tables import put
 
-    put(imported_file(patients).path)
+    put(packed_patients(patients).path)
 
 
 @app.command("start")

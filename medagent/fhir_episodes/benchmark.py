@@ -55,6 +55,7 @@ from medagent.fhir_episodes.episode import (
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.given_away import given_away
 from medagent.fhir_episodes.own_loop import OWN_LOOP, check_settings
+from medagent.fhir_episodes.packed import item_document, stored_item
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.settings import FhirSettings
 from medagent.fhir_episodes.task import FhirItem
@@ -165,17 +166,18 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         names = {option.name for option in options(type(source), "episode")}
         return {
             _SOURCE: source.model_dump_json(include=names, exclude_defaults=True).encode(),
-            _ITEM: json.dumps({"id": item.id}).encode(),
+            _ITEM: json.dumps(item_document(item), ensure_ascii=False).encode(),
         }
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
         """The item and the grader in files of `pack`. Raises UserError."""
         try:
             source = checked(self.Settings, json.loads((folder / _SOURCE).read_bytes()))
-            named = json.loads((folder / _ITEM).read_bytes())["id"]
+            document = json.loads((folder / _ITEM).read_bytes())
+            item = stored_item(document) or self.item(source, document["id"])
         except (OSError, ValueError, LookupError) as error:
             raise UserError(f"{folder}: is not a packed item: {error}") from None
-        return self.item(source, named), self.grader(source, self.rule_sets[0])
+        return item, self.grader(source, self.rule_sets[0])
 
     def training_item(self, stream: Training, number: int) -> tuple[Mapping[str, Any], FhirItem]:
         """An item of an endless sequence for training, by its number, and the options of its episode.
@@ -319,13 +321,20 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
 
     def _units(self, settings: SettingsT, items: Sequence[FhirItem], left_out: Sequence[str]) -> Sequence[EpisodeUnit]:
         """The units of the selected items. Raises UserError if none is left."""
-        missing = set(left_out)
-        chosen = self.chosen(settings, [item for item in items if item.id not in missing])
+        chosen = self.chosen_without(settings, items, left_out)
         return [
             EpisodeUnit(item.task, trial, settings.seed(trial), item.change, item.chart)
             for trial in range(1, settings.trials + 1)
             for item in chosen
         ]
+
+    @final
+    def chosen_without(
+        self, settings: SettingsT, items: Sequence[FhirItem], left_out: Sequence[str]
+    ) -> Sequence[FhirItem]:
+        """As `chosen`, without the items of `left_out`. Raises UserError if none is left."""
+        missing = set(left_out)
+        return self.chosen(settings, [item for item in items if item.id not in missing])
 
     @final
     def chosen(self, settings: SettingsT, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
@@ -412,10 +421,15 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         )
         return CodeRules(sandbox, self.now(settings), settings.code_tool, settings.carried_out == "execute")
 
+    @final
+    def embedded(self, settings: SettingsT, say: Say) -> EhrChoice:
+        """The embedded server's file of these settings. Raises UserError."""
+        file = self.patients(settings, say)
+        return EhrChoice(file=file.path, digest=file.digest, now=self.now(settings), pages=settings.pages)
+
     async def _record(self, settings: SettingsT, say: Say) -> EhrChoice:
         if settings.fhir is None:
-            file = self.patients(settings, say)
-            return EhrChoice(file=file.path, digest=file.digest, now=self.now(settings), pages=settings.pages)
+            return self.embedded(settings, say)
         choice = server_choice(settings, self.now(settings))
         host = urlsplit(settings.fhir).hostname
         if elsewhere := next((allowed for allowed in settings.allow_writes if allowed.lower() != host), None):

@@ -26,6 +26,7 @@ from medagent.integrations.a2a._assess import Assessment, Assessor
 from medagent.integrations.mcp.run import serving
 from medagent.rl import Environment
 from tests.command import medagent as command
+from tests.harbor_task import played, reward
 from tests.shared_data import ROOT
 from tests.starts import start
 
@@ -133,7 +134,11 @@ def test_harbor_has_a_folder_a_task_and_its_verifier_grades(tmp_path: Path) -> N
     assert ran.code == 0, ran.err
     assert sorted(path.name for path in (tmp_path / "tasks").glob("*/")) == ["B1", "B4"]
     assert "1950" not in (tmp_path / "tasks" / "B1" / "instruction.md").read_text()
-    assert "--benchmark births" in (tmp_path / "tasks" / "B1" / "tests" / "test.sh").read_text()
+    task = tmp_path / "tasks" / "B4"
+    for answers, expected in (("[1985]", 1.0), ("[1950]", 0.0)):
+        log = tmp_path / f"{expected}.jsonl"
+        played(task, answers, log)
+        assert reward(task, log, tmp_path / f"verified-{expected}") == expected
     item, grader = find_fhir("births").unpack(tmp_path / "tasks" / "B4" / "tests")
     assert (item.id, item.target) == ("B4", "[1985]")
     with grader:

@@ -33,9 +33,9 @@ class EcqmSettings(medagent.FhirSettings):
 
     max_rounds: Annotated[int, medagent.Option("Who answers", kind="value", for_=("run", "episode"))] = 30
     """The most messages that an agent may send."""
-    exclude: Annotated[Path | None, medagent.Option("The items", "place", kind="path", metavar="FILE")] = None
+    exclude: Annotated[Path | None, medagent.Option("Which items", "place", kind="path", metavar="FILE")] = None
     """Leave out the cases in this file, one id per line: of the item, or of the case's folder. # begins a comment."""
-    complete: Annotated[bool, medagent.Option("The items", kind="value")] = False
+    complete: Annotated[bool, medagent.Option("Which items", kind="value")] = False
     """Leave out all cases with codes that only a missing value set explains, even if the chart shows their names."""
 
 

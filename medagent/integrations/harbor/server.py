@@ -6,6 +6,7 @@ bundled tasks from their seed. Harbor's health check starts it, since not every 
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import socket
@@ -27,7 +28,7 @@ from fhir_server.processes.http import serving
 from fhir_server.wire.http import Request, Response, split_target
 from fhir_server.wire.outcome import refused
 from medagent.core.errors import UserError
-from medagent.fhir_data.embedded import EmbeddedEhr, imported_file
+from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, empty_file, imported_file
 from medagent.fhir_episodes.fhir_base import API_BASE, refusal
 from medagent.integrations.harbor._log import LogWriter
 
@@ -40,16 +41,25 @@ _JSON = [("Content-Type", "application/json")]
 _PATH = urlsplit(BASE).path
 
 
+def packed_patients(file: Path) -> EhrFile:
+    """The patients of a task's environment. The file is empty if the items bring their charts. Raises UserError."""
+    try:
+        with gzip.open(file) as unpacked:
+            is_empty = file.suffix == ".gz" and not unpacked.read(1)
+    except OSError:
+        is_empty = False  # the import says what is wrong
+    return empty_file() if is_empty else imported_file(file)
+
+
 class OneEpisode:
     """Serves one record and takes its answers. Each exchange is logged before the response is sent.
 
-    The record's clock starts at `now`. `change` is a file with the change of a twin's chart, and the
-    chart that the item brings. Raises UserError if the
-    patients cannot be read or the log exists.
+    The record's clock starts at `now`. `change` is a file with the change of a twin's chart, and the chart that the
+    item brings. Raises UserError if the patients cannot be read or the log exists.
     """
 
     def __init__(self, patients: Path, now: datetime, log: Path, change: Path | None = None) -> None:
-        self._ehr = EmbeddedEhr.open(imported_file(patients).path, BASE, now)
+        self._ehr = EmbeddedEhr.open(packed_patients(patients).path, BASE, now)
         item: dict[str, Any] = json.loads(change.read_bytes()) if change else {"change": (), "chart": ""}
         overlay = self._ehr.server.overlay("harbor", now, item["change"], item["chart"])
         self._record = Record(id="harbor", base=BASE, token="", overlay=overlay, refuse=refusal, used=0.0)

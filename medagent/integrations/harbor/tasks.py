@@ -2,8 +2,9 @@
 tasks it writes the data set's dataset.toml and README.md.
 
 `environment/` is the same in all folders, so that an image is built only once, except for `change.json`, which has the
-change of a twin's chart. Its large files are hard links if the file system has them. Facts are only in `tests/`, and
-only those of the folder's task. `solution/` repeats the reference agent's actions from a run made for the export.
+change of a twin's chart, or the chart that the item brings. Its large files are hard links if the file system has them.
+Facts are only in `tests/`, and only those of the folder's task. `solution/` repeats the reference agent's actions from
+a run made for the export.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from medagent.core.options import checked
 from medagent.core.scrub import safe_name
 from medagent.core.version import __version__
 from medagent.core.writing import file_digest, writing
+from medagent.engine.benchmark import Say
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.settings import FhirSettings
@@ -44,24 +46,33 @@ PATIENTS = "patients.ndjson.gz"
 CHANGE = "change.json"
 AUTHORS = '[{ name = "The medagent authors" }]'
 PACKAGES = ("medagent", "refsol", "fhir_server")
+PACKAGE = "package"
+"""The folder in `tests/` with the package of an installed benchmark."""
 _WHEEL = "Wheel-Version: 1.0\nGenerator: medagent\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The number of folders, and the tasks that the reference agent does not get right, which have no solution/."""
+    """The number of folders, and the tasks without solution/, because the reference agent does not get them right.
+
+    `reference` is false if the benchmark does not have a reference agent, so that no task has a solution.
+    """
 
     tasks: int
     unsolved: Sequence[str]
+    reference: bool
 
 
-def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, options: Mapping[str, Any]) -> Exported:
+def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, options: Mapping[str, Any], say: Say) -> Exported:
     """Write one folder for each task into a new or empty folder; `options` are those of a run and select the tasks.
 
-    Writes all folders or none. Raises UserError, InputError.
+    The tasks are those of a run: `say` gets a line about the ones that are left out. Writes all folders or none. Raises
+    UserError, InputError.
     """
     settings = checked(benchmark.Settings, options)
-    items = benchmark.chosen(settings, benchmark.read_items(settings))
+    known = benchmark.read_items(settings)
+    left_out = benchmark.left_out(settings, known, benchmark.embedded(settings, lambda _: None), say)
+    items = benchmark.chosen_without(settings, known, left_out)
     resources = benchmark.resources(settings)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,14 +87,18 @@ def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, options: Mapping[
             _write_set(folder, benchmark, settings, written)
             for path in written:
                 path.rename(folder / path.name)
-    return Exported(len(items), [item.id for item in items if item.id not in acts])
+    return Exported(len(items), [item.id for item in items if item.id not in acts], _has_reference(benchmark))
+
+
+def _has_reference(benchmark: FhirBenchmark[Any]) -> bool:
+    return "reference" in benchmark.agents
 
 
 def _reference_acts(benchmark: FhirBenchmark[Any], options: Mapping[str, Any]) -> dict[str, list[str]]:
     """The reference agent's actions for each task that it gets right while its POSTs are executed. Empty if the
     benchmark has no reference agent.
     """
-    if "reference" not in benchmark.agents:
+    if not _has_reference(benchmark):
         return {}
     with TemporaryDirectory() as aside:
         run_options = {**options, "agent": "reference", "writes": "execute", "results_dir": Path(aside)}
@@ -128,7 +143,7 @@ def _write(
     for name, content in benchmark.pack(settings, item).items():
         (folder / "tests" / name).write_bytes(content)
     script = folder / "tests" / "test.sh"
-    script.write_text(_filled("test.sh", benchmark=_named(benchmark, folder / "tests")), "utf-8")
+    script.write_text(_filled("test.sh", **_code(benchmark, folder / "tests")), "utf-8")
     script.chmod(0o755)
     if acts:
         (folder / "solution" / "acts.json").write_text(json.dumps(acts, ensure_ascii=False, indent=1), "utf-8")
@@ -136,15 +151,40 @@ def _write(
         shutil.copyfile(FILES / "solve.py", folder / "solution" / "solve.py")
 
 
-def _named(benchmark: FhirBenchmark[Any], tests: Path) -> str:
-    """The benchmark in the script of a task. If it is a user's file, a copy of the file is beside the script."""
+def _code(benchmark: FhirBenchmark[Any], tests: Path) -> dict[str, str]:
+    """The benchmark in the script of a task. The image contains only medagent, so a copy of any other code is beside
+    the script: a user's file, or the package of an installed benchmark.
+    """
     reference = benchmark.reference or benchmark.name
     plugin = plugins.whole_file(reference) or plugins.find(reference, GROUP)
-    if plugin is None or plugin.source is None:
-        return shlex.quote(reference)
+    if plugin is None or plugin.instance is not None:
+        return {"path": "", "benchmark": shlex.quote(reference)}
+    if plugin.source is None:
+        package = plugin.path.partition(":")[0].partition(".")[0]
+        if package in PACKAGES:
+            return {"path": "", "benchmark": shlex.quote(reference)}
+        _copy_package(package, tests / PACKAGE)
+        path = f'export PYTHONPATH="$(dirname "$0")"/{PACKAGE}\n'
+        return {"path": path, "benchmark": shlex.quote(plugin.path)}
     (tests / plugin.file.name).write_text(plugin.source, "utf-8")
     name = f"{plugin.file.name}:{plugin.name}" if plugin.name else plugin.file.name
-    return f'"$(dirname "$0")"/{shlex.quote(name)}'
+    return {"path": "", "benchmark": f'"$(dirname "$0")"/{shlex.quote(name)}'}
+
+
+def _copy_package(name: str, folder: Path) -> None:
+    """Put an importable package, or a module of one file, into a folder."""
+    module = Path(str(import_module(name).__file__))
+    files = _package_files(module.parent) if module.name == "__init__.py" else [module]
+    root = module.parent.parent if module.name == "__init__.py" else module.parent
+    for file in files:
+        copy = folder / file.relative_to(root)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+
+
+def _package_files(root: Path) -> Iterator[Path]:
+    """The files of a package's folder, without compiled ones."""
+    return (path for path in sorted(root.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
 
 
 def _set_name(benchmark: FhirBenchmark[Any], settings: FhirSettings) -> str:
@@ -192,13 +232,14 @@ def _write_set(folder: Path, benchmark: FhirBenchmark[Any], settings: FhirSettin
     named = [(tomllib.loads((path / "task.toml").read_text("utf-8"))["task"]["name"], path) for path in tasks]
     description = f"Tasks of {texts['benchmark']} ({texts['dataset']} {texts['version']}) over a FHIR R4 record."
     (folder / "dataset.toml").write_text(dataset_toml(name, description, named), encoding="utf-8")
-    page = _filled("dataset.md", name=name, count=str(len(named)), medagent=__version__, **texts)
+    agent = "oracle" if _has_reference(benchmark) else "AGENT"
+    page = _filled("dataset.md", name=name, count=str(len(named)), medagent=__version__, agent=agent, **texts)
     (folder / "README.md").write_text(page, encoding="utf-8")
 
 
 def _instruction(benchmark: FhirBenchmark[Any], settings: FhirSettings, item: FhirItem) -> str:
     """The instruction. A data set's canary precedes it in a comment, which Harbor does not show to agents."""
-    worded = benchmark.protocol(settings, "http").worded(prompt=FILES / "instruction.md", system=None)
+    worded = benchmark.session_protocol(settings, "http").worded(prompt=FILES / "instruction.md", system=None)
     text = worded.first_message(API_BASE.rstrip("/"), item.context, item.question)
     canary = benchmark.canary(settings)
     return f"<!-- canary: {canary} -->\n\n{text}" if canary else text
@@ -281,9 +322,9 @@ def _installed() -> tuple[str, dict[str, str]]:
 def _files(left_out: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     for package in PACKAGES:
         root = Path(str(import_module(package).__file__)).parent
-        for path in sorted(root.rglob("*")):
+        for path in _package_files(root):
             place = path.relative_to(root.parent).as_posix()
-            if path.is_file() and "__pycache__" not in path.parts and not place.startswith(tuple(left_out)):
+            if not place.startswith(tuple(left_out)):
                 yield place, path.read_bytes()
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import medagent
 from tests.command import medagent as command
+from tests.harbor_task import played, reward
 from tests.hosted.ecqm.guesser import NOT_CLINICAL, Known, by_names, right
 from tests.hosted.ecqm.made_up import KNOWN, LOCAL, POPULATIONS, write
 from tests.shared_data import SHARED, need
@@ -227,3 +228,24 @@ def test_the_shared_cases_run() -> None:
     assert done.code == 0, done.err
     assert "Agreement by population" in done.out
     assert len(medagent.load_run("results/ecqm_r1_Agent").report.items) == 52
+
+
+def test_a_harbor_task_has_its_chart_and_is_graded_without_the_import(checkout: Path, tmp_path: Path) -> None:
+    imported(checkout)
+    out = tmp_path / "harbor"
+    ran = command("export", "harbor", "ecqm", out)
+    assert ran.code == 0, ran.err
+    assert ran.err == "1 of 6 cases left out: a value set that explains their codes is missing\n"
+    assert ran.out.splitlines() == [
+        "without solution/, because ecqm does not have a reference agent",
+        f"{out}: 5 tasks. Run them: harbor run -p {out} -a AGENT",
+    ]
+    case = next(case for case in cases() if (out / case.id).exists() and case.expected)
+    task = out / case.id
+    assert "ValueSet/$expand" in (task / "instruction.md").read_text("utf-8")
+    for answers, expected in ((case.target, 1.0), ('["no-population"]', 0.0)):
+        log = tmp_path / f"{expected}.jsonl"
+        patient, sets = played(task, answers, log, case.context.split("Patient: ")[1].split()[0], "ValueSet")
+        assert json.loads(patient)["resourceType"] == "Patient"
+        assert KNOWN in sets
+        assert reward(task, log, tmp_path / f"verified-{expected}") == expected

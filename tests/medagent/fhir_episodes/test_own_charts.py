@@ -13,6 +13,7 @@ from fhir_server import Server
 from fhir_server.app import create_app
 from medagent.fhir import EpisodeContext
 from tests.command import medagent as command
+from tests.harbor_task import played, reward
 from tests.serving import serving
 
 CASES = """
@@ -135,6 +136,20 @@ def test_agents_over_http_get_the_chart(code: Path) -> None:
     ):
         reply = client.get(f"{episode.base}/Observation/Observation-1").json()
     assert reply["valueQuantity"]["value"] == 72
+
+
+def test_harbor_tasks_bring_their_charts_without_other_patients(code: Path, tmp_path: Path) -> None:
+    done = command("export", "harbor", f"{code}:NoValues", "tasks")
+    assert done.code == 0, done.err
+    for item, weight in (("a", 61), ("b", 72)):
+        task = Path("tasks", item).resolve()
+        built = command("harbor", "build", task / "environment" / "patients.ndjson.gz")
+        assert built.code == 0, built.err
+        for answer in (61, 72):
+            log = tmp_path / f"{item}-{answer}.jsonl"
+            (reply,) = played(task, f"[{answer}]", log, "Observation/Observation-1")
+            assert json.loads(reply)["valueQuantity"]["value"] == weight
+            assert reward(task, log, tmp_path / f"{item}-{answer}") == (answer == weight)
 
 
 def test_a_chart_that_cannot_be_loaded_is_reported_before_the_run(code: Path) -> None:
