@@ -214,7 +214,11 @@ class FormAgent(RuleAgent):
 
     form = _OF
     all_pages = True
-    solver_of = staticmethod(mab_solver)
+
+    @staticmethod
+    def solver_of(base: str) -> Solve:
+        """Solves tasks at a FHIR base."""
+        return mab_solver(base)
 
     def __init__(self, context: AgentContext) -> None:
         base = context.base.rstrip("/") + "/"
@@ -249,7 +253,11 @@ class PsbMixed(Mixed):
     """The same for psb-300, whose rules read other types of resources too."""
 
     forms = (*LEGITIMATE.values(), *NOTHING.values())
-    solver_of = staticmethod(_psb_solver)
+
+    @staticmethod
+    def solver_of(base: str) -> Solve:
+        """See `FormAgent.solver_of`."""
+        return _psb_solver(base)
 
 
 def _own_solver(base: str) -> Solve:
