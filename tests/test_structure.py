@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -61,6 +62,7 @@ FLOORS = {
             "history",
             "intervals",
             "json_values",
+            "python_text",
             "reads",
             "resources",
             "schema",
@@ -235,6 +237,17 @@ def test_a_public_method_has_a_docstring_or_the_name_of_one_that_has() -> None:
     documented = {method.name for _, method, _ in methods if ast.get_docstring(method)}
     described = {name for name, method, _ in methods if ast.get_docstring(method) or method.name in documented}
     assert [name for name, _, derived in methods if name not in described and not derived] == []
+
+
+def test_python_texts_are_read_in_one_place() -> None:
+    """Programs of the sandbox run alone, and have one thread."""
+    readers = [
+        str(path.relative_to(ROOT))
+        for package in FLOORS
+        for path in files(package)
+        if re.search(r"\bast\.(parse|literal_eval)\(", path.read_text("utf-8"))
+    ]
+    assert readers == ["medagent/sandbox/_inside.py", "refsol/python_text.py"]
 
 
 @cache

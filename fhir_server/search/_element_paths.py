@@ -113,20 +113,23 @@ def _compile_alternative(text: str, base: str) -> list[ElementPath]:
 
 def _descend(cursors: list[ElementPath], name: str) -> list[ElementPath]:
     """The paths extended by one element, one for each of its types."""
-    return [
-        replace(
-            cursor,
-            keys=(*cursor.keys, element.key(declared)),
-            filters=(*cursor.filters, None),
-            type_name=declared.name,
-            codes=element.codes,
-        )
-        for cursor in cursors
-        if not definitions.is_primitive(cursor.type_name) and cursor.type_name != "Resource"
-        for element in definitions.elements(cursor.type_name)
-        if element.stem == name
-        for declared in element.types
-    ]
+    extended = []
+    for cursor in cursors:
+        if definitions.is_primitive(cursor.type_name) or cursor.type_name == "Resource":
+            continue
+        named = [element for element in definitions.elements(cursor.type_name) if element.stem == name]
+        extended += [_extended(cursor, element, declared) for element in named for declared in element.types]
+    return extended
+
+
+def _extended(path: ElementPath, element: definitions.Element, declared: definitions.ElementType) -> ElementPath:
+    return replace(
+        path,
+        keys=(*path.keys, element.key(declared)),
+        filters=(*path.filters, None),
+        type_name=declared.name,
+        codes=element.codes,
+    )
 
 
 def _filtered(cursors: list[ElementPath], function: str, argument: str) -> list[ElementPath]:

@@ -248,13 +248,11 @@ class Events:
         issued = draw.time + rng.between(112, 160)
         if issued > -1 or rng.chance(0.3):
             return
-        marked = [
-            f"{code} {text} ({mark})"
-            for code in panels[name]
-            if code in draw.results
-            for text, mark in (draw.results[code],)
-            if mark != "N"
-        ]
+        marked = []
+        for result_code in panels[name]:
+            text, mark = draw.results.get(result_code, ("", "N"))
+            if mark != "N":
+                marked.append(f"{result_code} {text} ({mark})")
         conclusion = f"Outside the reference range: {', '.join(marked)}." if marked else "Within the reference ranges."
         times = clock.text(draw.time), clock.text(issued)
         where = draw.contact.id

@@ -67,7 +67,9 @@ def read_skill(folder: Path) -> Skill:
     if not manifest.is_file():
         raise UserError(f"--skill {folder}: contains no {MANIFEST}; a skill is a folder with it (agentskills.io)")
     texts = dict(_texts(folder))
-    parts = _FRONT.match(texts.pop(MANIFEST, ""))
+    if MANIFEST not in texts:
+        raise UserError(f"{manifest}: is not UTF-8 text; store it as UTF-8")
+    parts = _FRONT.match(texts.pop(MANIFEST))
     fields = _fields(parts["front"]) if parts else {}
     for name in ("name", "description"):
         if not fields.get(name):
@@ -98,7 +100,7 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
 def _text(path: Path) -> str | None:
     """The text of a file; None if it is not UTF-8 text. Raises UserError if it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8") if path.is_file() else None
+        text = path.read_text(encoding="utf-8-sig") if path.is_file() else None
     except UnicodeDecodeError:
         return None
     except OSError as error:

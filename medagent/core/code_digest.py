@@ -26,6 +26,8 @@ from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+from refsol.python_text import python_module
+
 UNKNOWN = "unknown: "
 """The start of a digest that does not exist; the reason follows."""
 _OURS = frozenset({"medagent", "refsol", "fhir_server"})
@@ -255,7 +257,7 @@ def _is_installed(file: Path) -> bool:
 def _imported(text: str, file: Path) -> Iterator[Path]:
     """The local files that a file imports."""
     try:
-        tree = ast.parse(text)
+        tree = python_module(text)
     except (SyntaxError, ValueError):
         return
     for node in ast.walk(tree):

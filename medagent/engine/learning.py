@@ -129,12 +129,8 @@ class Learning:
 
     def pending(self, trial: int) -> list[str]:
         """The finished units of a trial that are not yet learned, in the order of their ends."""
-        return [
-            unit
-            for unit in self._rows.units
-            if unit in self._units and self.trial(unit) == trial and not self._rows.is_owed(unit)
-            if unit not in self._learned or self._learned[unit].of != self._rows.checksum(unit)
-        ]
+        of_trial = [unit for unit in self._rows.units if unit in self._units and self.trial(unit) == trial]
+        return [unit for unit in of_trial if not self._rows.is_owed(unit) and not self._is_learned(unit)]
 
     def begin(self, trial: int) -> None:
         """Restore the agent's folder after its last `learn` in a trial, or empty it. Raises UserError."""
@@ -187,6 +183,10 @@ class Learning:
             aside.rename(target)
             _sync(self._folder)
         return digest_of(target)
+
+    def _is_learned(self, unit: str) -> bool:
+        """Whether the agent learned from the row that the unit has now."""
+        return unit in self._learned and self._learned[unit].of == self._rows.checksum(unit)
 
     def _left_over(self) -> Iterator[Path]:
         """Copies without a row: the process was killed before it wrote the row."""

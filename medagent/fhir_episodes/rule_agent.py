@@ -6,7 +6,6 @@ is there, the rule runs again from the start. Then the agent places the orders o
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
@@ -16,6 +15,7 @@ from medagent.fhir_episodes.code_session import fenced
 from medagent.fhir_episodes.own_agents import Solver, SolverAgent, bundle_in
 from medagent.fhir_episodes.task import FhirTask
 from refsol.clinical.task_type import Pending, Solution
+from refsol.python_text import python_value
 
 Solve = Callable[[FhirTask, Callable[[str], Any]], Solution]
 """The right reply to a task. The second argument gets the JSON of a URL."""
@@ -89,7 +89,7 @@ class CodeRuleAgent(RuleAgent):
                 reply: str = yield fenced(program + shown)  # type: ignore[assignment]  # `yield` returns the reply
                 part, _, rest = reply.partition("⟦")[2].rpartition("⟧")
                 text, length, program = text + part, int(rest.split()[0]), ""
-            replies[reached] = _bundle(*ast.literal_eval(text))
+            replies[reached] = _bundle(*python_value(text))
         lines = [f"post({url!r}, {body!r})" for url, body in reached.posts]
         for method, url, body in reached.requests:
             lines.append(f"delete({url!r})" if body is None else f"{method.lower()}({url!r}, {body!r})")

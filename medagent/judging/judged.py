@@ -58,22 +58,20 @@ class Judged:
 
     def of(self, query: str) -> dict[str, Verdict]:
         """Each judge's verdict on one query, if it was asked."""
-        return {
-            judge: verdict
-            for judge, verdicts in self.verdicts.items()
-            for verdict in verdicts
-            if verdict.query == query
-        }
+        verdicts = [(judge, verdict) for judge, of_judge in self.verdicts.items() for verdict in of_judge]
+        return {judge: verdict for judge, verdict in verdicts if verdict.query == query}
 
     @property
     def votes(self) -> list[tuple[str, bool | None, str, str]]:
         """Each judge's labels and replies, for people. Only the benchmark knows which label is for the answer."""
-        return [
-            (judge, None, f"{verdict.query}: {label}" if verdict.query else label, verdict.reply or "")
-            for judge, verdicts in self.verdicts.items()
-            for verdict in verdicts
-            for label in [verdict.label or verdict.state]
-        ]
+        votes: list[tuple[str, bool | None, str, str]] = []
+        for judge, verdicts in self.verdicts.items():
+            for verdict in verdicts:
+                label = verdict.label or verdict.state
+                votes.append(
+                    (judge, None, f"{verdict.query}: {label}" if verdict.query else label, verdict.reply or "")
+                )
+        return votes
 
     @property
     def made(self) -> bool:

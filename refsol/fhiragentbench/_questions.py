@@ -1,12 +1,11 @@
 """Reads the question file: questions with true answers, true ids, template and family.
 
 The file is CSV in UTF-8 with nine columns, or as published with three more (`split`, `sql_query`, `val_dict`). True ids
-are parsed with `ast.literal_eval`, so that no code in the file is run.
+are read as Python literals, so that no code in the file is run.
 """
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
 from collections import Counter
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from refsol.files import Fault, FaultsError, InputFile
+from refsol.python_text import python_value
 
 COLUMNS = (
     "question_id",
@@ -247,7 +247,7 @@ def _question(row: Mapping[str, str]) -> Question:
 def _ids(cell: str) -> Ids:
     """The ids in a cell. Raises ValueError."""
     try:
-        ids: Ids = ast.literal_eval(cell) if cell.strip() else {}
+        ids: Ids = python_value(cell) if cell.strip() else {}
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise ValueError("is not a Python literal") from None
     if not _is_ids(ids):

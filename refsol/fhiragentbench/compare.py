@@ -6,7 +6,6 @@ row is not scored; the comparison never guesses. True answers have the form of a
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from refsol.fhiragentbench._questions import NO_ANSWER, Question
 from refsol.fhiragentbench.answers import OUT_OF_TURNS, OVER_CAP, Correct, is_error, is_no_answer, is_null
 from refsol.fhiragentbench.outputs import Output
 from refsol.fhiragentbench.retrieval import RuleName
+from refsol.python_text import python_value
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -55,7 +55,7 @@ def read_values(text: str) -> list[Value] | None:
 
 def _unquoted(text: str) -> str:
     try:
-        return str(ast.literal_eval(text))
+        return str(python_value(text))
     except (ValueError, SyntaxError):
         return text[1:-1]
 

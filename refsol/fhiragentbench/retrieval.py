@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any, Literal
 
 from refsol.errors import InputError
 from refsol.fhiragentbench._questions import Ids
+from refsol.python_text import python_value
 
 RuleName = Literal["published", "paper", "a2a"]
 RULE_SETS: dict[RuleName, str] = {
@@ -86,7 +86,7 @@ def _object(resources: Any) -> dict[Any, Any]:
             value = json.loads(resources)
         except json.JSONDecodeError:
             try:
-                value = ast.literal_eval(resources)
+                value = python_value(resources)
             except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
                 return {}
         except (ValueError, RecursionError):

@@ -232,13 +232,13 @@ def _parts(text: str) -> list[str]:
 
 def _entities(target: str, choices: object) -> list[dict[str, Any]]:
     lines = target.split("\n")
-    return [
-        {"entity": entity, "type": kind}
-        for kind in _as_list(choices)
-        for line in lines
-        if line.startswith(f"{kind}实体")
-        for entity in _parts(line.replace(f"{kind}实体：", ""))
-    ]
+    entities = []
+    for kind in _as_list(choices):
+        for line in lines:
+            if line.startswith(f"{kind}实体"):
+                parts = _parts(line.replace(f"{kind}实体：", ""))
+                entities += [{"entity": part, "type": kind} for part in parts]
+    return entities
 
 
 def _triples(target: str, choices: object) -> list[dict[str, str]]:

@@ -7,12 +7,12 @@ A line on which that parser crashes (no head entity, no role) is read as empty.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 from typing import Any, BinaryIO
 
 from refsol.json_values import unicode_text
 from refsol.promptcblue.parse import CCKS, PARSERS, PUBLIC_TASKS, Edition, attributes, load_json, raw_lines
+from refsol.python_text import python_value
 
 _CAUSES, _CONDITIONS, _KINDS = "因果关系", "条件关系", "上下位关系"
 _HEADINGS = (("因果关系三元组如下", _CAUSES), ("条件关系三元组", _CONDITIONS), ("上下位关系", _KINDS))
@@ -82,7 +82,7 @@ def _node_triples(line: str) -> list[list[str]]:
     """The triples that a node gives as a Python list. Entries that are not three texts are left out."""
     written = line.split("；triples=")
     try:
-        literal = ast.literal_eval(written[1].strip()) if len(written) > 1 else []
+        literal = python_value(written[1].strip()) if len(written) > 1 else []
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return []
     listed = literal if isinstance(literal, list) else []

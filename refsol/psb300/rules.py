@@ -8,7 +8,6 @@ so they may raise ReplyFault.
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,6 +27,7 @@ from refsol.clinical.vocabulary import spaced
 from refsol.errors import DataFault, InputError, ReplyFault
 from refsol.history import Post
 from refsol.json_values import as_object, json_value, objects
+from refsol.python_text import python_value
 from refsol.resources import codes
 from refsol.verdict import MISSING, Check, show
 
@@ -437,7 +437,7 @@ def _values(result: Any) -> Any:
     """A result as a list: a list, or a list written as Python or JSON."""
     if isinstance(result, str):
         try:
-            result = ast.literal_eval(result)
+            result = python_value(result)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             result = json_value(result)
     return list(result) if isinstance(result, tuple) else result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from refsol.errors import InputError
 from refsol.files import Encoding, InputFile, anything, csv_rows, id_of, json_object
+from refsol.python_text import python_value
 
 Variant = Literal["husimpleqa", "simpleqa", "simpleqa-verified", "chinese-simpleqa"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
@@ -113,7 +113,7 @@ def _fault(row: dict[str, Any], name: str) -> str | None:
 def _topic_of(text: Any) -> Any:
     """SimpleQA's `metadata` is a Python dictionary as text; the group is its `topic`."""
     try:
-        metadata = ast.literal_eval(text or "")
+        metadata = python_value(text or "")
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None
     return metadata.get("topic") if isinstance(metadata, dict) else None

@@ -17,6 +17,7 @@ from typing import Any
 
 from refsol.errors import InputError
 from refsol.files import read_text
+from refsol.python_text import python_module, python_value
 from refsol.simpleqa.prompts import Insert, JudgePrompt, ModelPrompt, Template
 
 JUDGE_PROMPTS: Mapping[str, str] = {
@@ -166,7 +167,7 @@ def _toml(lines: Mapping[str, str]) -> str:
 
 def _module(path: Path) -> ast.Module:
     try:
-        return ast.parse(read_text(path))
+        return python_module(read_text(path))
     except (SyntaxError, ValueError) as error:
         raise InputError(f"{path}: is not a Python file: {error}") from None
 
@@ -197,7 +198,7 @@ def _husimpleqa(path: Path, module: ast.Module) -> dict[str, JudgePrompt]:
     if not values:
         return {}
     try:
-        prompt = _judge_prompt(ast.literal_eval(values[-1]))
+        prompt = _judge_prompt(python_value(values[-1]))
     except (KeyError, TypeError, ValueError):
         raise InputError(f"{path}: needs a JUDGE_PROMPT with system_prompt and user_prompt") from None
     name = next((name for name, digest in JUDGE_PROMPTS.items() if digest == prompt.digest), None)

@@ -103,7 +103,7 @@ class Ecqm(medagent.FhirBenchmark[EcqmSettings]):
             return None
         checkout = read_checkout(path, SEED)
         if not checkout.cases:
-            raise medagent.UserError(f"{path}: contains no case of a measure with one group")
+            raise medagent.UserError(f"{path}: contains no case with one group of populations")
         _file(CASES).parent.mkdir(parents=True, exist_ok=True)
         _write(VALUE_SETS, "".join(f"{json.dumps(one)}\n" for one in checkout.value_sets.values()))
         _write(CASES, json.dumps({"measures": checkout.measures, "cases": checkout.cases}))
@@ -213,14 +213,11 @@ def _listed(file: Path | None) -> set[str]:
 
 def _report(checkout: Checkout) -> Sequence[str]:
     """The message of an import."""
-    measures = {case["measure"] for case in checkout.cases}
-    several = sum(not measure for measure in checkout.measures.values())
-    lines = [
-        f"{len(checkout.cases):,} cases of {len(measures)} measures imported. Run them: medagent run ecqm --model NAME"
-    ]
-    for reason, count in checkout.skipped.items():
-        of_measures = f" ({several} measures)" if reason.startswith("of measures") else ""
-        lines.append(f"left out: {count:,} cases {reason}{of_measures}")
+    imported = len(checkout.measures)
+    lines = [f"{len(checkout.cases):,} cases of {imported} measures imported. Run them: medagent run ecqm --model NAME"]
+    for reason, measures in checkout.skipped.items():
+        whole = len(set(measures) - checkout.measures.keys())
+        lines.append(f"left out: {len(measures):,} cases {reason}" + (f" (all of {whole} measures)" if whole else ""))
     if checkout.missing:
         states = Counter(state for case in checkout.cases for state in case["unexplained"])
         lines += [

@@ -18,19 +18,22 @@ from medagent_ecqm.neutral import Neutral
 MEASURES, CASES, VALUE_SETS = "input/resources/measure", "input/tests/measure", "input/vocabulary/valueset"
 REASON = "cqfm-testCaseDescription"
 """The end of the url of the extension with the steward's reason."""
-OBSERVATION = "measure-observation"
-"""It is no population: its count is a number of observations."""
+OBSERVATION = "-observation"
+"""The end of the codes that are not populations, such as `measure-observation`: they count observations."""
+SEVERAL = "with several groups of populations"
+INCOMPLETE = "without a patient, a measurement period or expected populations"
+UNDEFINED = "that expect a population which the measure does not define"
 Coding = tuple[str, str]
 
 
 @dataclass
 class Checkout:
-    """What a checkout has. `skipped` counts the cases that are left out, by reason."""
+    """What a checkout has. `skipped` lists the measures of the cases that are left out, by reason."""
 
     measures: dict[str, dict[str, Any]] = field(default_factory=dict)
     cases: list[dict[str, Any]] = field(default_factory=list)
     value_sets: dict[str, dict[str, Any]] = field(default_factory=dict)
-    skipped: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, list[str]] = field(default_factory=dict)
     missing: set[str] = field(default_factory=set)
     """The urls of value sets that the measures name and the checkout lacks."""
 
@@ -50,23 +53,24 @@ def read_checkout(path: Path, seed: str) -> Checkout:
     codes = {url: set(_codes(value_set)) for url, value_set in checkout.value_sets.items()}
     for file in sorted((path / MEASURES).glob("*.json")):
         measure = _read(file)
-        folders = sorted(folder for folder in (path / CASES / file.stem).glob("*") if folder.is_dir())
-        if len(measure.get("group", [])) != 1:
-            reason = "of measures with several groups"
-            checkout.skipped[reason] = checkout.skipped.get(reason, 0) + len(folders)
-            checkout.measures[file.stem] = {}
-            continue
         needs = _needs(measure)
-        checkout.missing |= {url for urls in needs.values() for url in urls} - codes.keys()
-        checkout.measures[file.stem] = _described(measure, needs, checkout.value_sets)
+        described = _described(measure, needs, checkout.value_sets)
+        folders = sorted(folder for folder in (path / CASES / file.stem).glob("*") if folder.is_dir())
         for folder in folders:
-            case = _case(folder, file.stem, seed, needs, codes)
-            if case is None:
-                reason = "without a patient or expected populations"
-                checkout.skipped[reason] = checkout.skipped.get(reason, 0) + 1
+            try:
+                case = _case(folder, file.stem, seed, needs, codes, described)
+            except _LeftOutError as reason:
+                checkout.skipped.setdefault(str(reason), []).append(file.stem)
             else:
                 checkout.cases.append(case)
+                checkout.measures[file.stem] = described
+        if file.stem in checkout.measures:
+            checkout.missing |= {url for urls in needs.values() for url in urls} - codes.keys()
     return checkout
+
+
+class _LeftOutError(Exception):
+    """Why a case is not imported."""
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -74,7 +78,7 @@ def _read(file: Path) -> dict[str, Any]:
         value = json.loads(file.read_bytes())
     except (OSError, ValueError) as error:
         raise UserError(f"{file}: cannot be read: {error}") from None
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or "resourceType" not in value:
         raise UserError(f"{file}: is not a FHIR resource")
     return value
 
@@ -82,11 +86,15 @@ def _read(file: Path) -> dict[str, Any]:
 def _described(
     measure: Mapping[str, Any], needs: Mapping[Coding, set[str]], value_sets: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the question says of a measure: title, description, populations, and the value sets that can be read."""
+    """What the question says of a measure: title, description, populations, and the value sets that can be read.
+
+    The populations are those of the first group. Of seven cases of a measure with two groups, the report has one.
+    """
+    group = measure.get("group", [{}])[0]
     populations = [
         {"code": code, "description": population.get("description", "")}
-        for population in measure["group"][0].get("population", [])
-        if (code := _code(population)) != OBSERVATION
+        for population in group.get("population", [])
+        if not (code := _code(population)).endswith(OBSERVATION)
     ]
     urls = sorted({url for of_path in needs.values() for url in of_path} & value_sets.keys())
     return {
@@ -116,16 +124,26 @@ def _needs(measure: Mapping[str, Any]) -> dict[Coding, set[str]]:
 
 
 def _case(
-    folder: Path, measure: str, seed: str, needs: Mapping[Coding, set[str]], codes: Mapping[str, set[Coding]]
-) -> dict[str, Any] | None:
+    folder: Path,
+    measure: str,
+    seed: str,
+    needs: Mapping[Coding, set[str]],
+    codes: Mapping[str, set[Coding]],
+    described: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The case in a folder. Raises _LeftOutError if it cannot be an item."""
     resources = [_read(file) for file in sorted(folder.rglob("*.json"))]
-    reports = [resource for resource in resources if resource.get("resourceType") == "MeasureReport"]
-    chart = [one for one in resources if one.get("resourceType") != "MeasureReport" and "id" in one]
+    reports = [resource for resource in resources if resource["resourceType"] == "MeasureReport"]
+    chart = [one for one in resources if one["resourceType"] != "MeasureReport" and "id" in one]
     patients = [resource for resource in chart if resource["resourceType"] == "Patient"]
-    if len(reports) != 1 or len(reports[0].get("group", [])) != 1 or not patients:
-        return None
+    if len(reports) != 1 or not patients or not _complete(reports[0]):
+        raise _LeftOutError(INCOMPLETE)
+    if len(reports[0]["group"]) > 1:
+        raise _LeftOutError(SEVERAL)
     neutral = Neutral(f"{seed}|{measure}|{folder.name}", chart)
-    counts = {_code(one): int(one.get("count", 0)) for one in reports[0]["group"][0].get("population", [])}
+    expected = _expected(reports[0]["group"][0])
+    if not set(expected) <= {population["code"] for population in described["populations"]}:
+        raise _LeftOutError(UNDEFINED)
     reasons = [one.get("valueMarkdown") for one in reports[0].get("extension", []) if one["url"].endswith(REASON)]
     return {
         "id": f"{measure}-{neutral.name('case')[:8]}",
@@ -133,11 +151,21 @@ def _case(
         "measure": measure,
         "period": reports[0]["period"],
         "patient": neutral.reference(f"Patient/{patients[0]['id']}"),
-        "populations": [code for code, count in counts.items() if count and code != OBSERVATION],
+        "populations": expected,
         "reason": " ".join(str(reasons[0]).split()) if reasons else "",
         "unexplained": sorted({word for one in chart for word in _unexplained(one, needs, codes)}),
         "chart": neutral.chart(),
     }
+
+
+def _complete(report: Mapping[str, Any]) -> bool:
+    return bool(report.get("group")) and {"start", "end"} <= report.get("period", {}).keys()
+
+
+def _expected(group: Mapping[str, Any]) -> list[str]:
+    """The populations of a report's group to which the case belongs."""
+    counts = {_code(population): int(population.get("count", 0)) for population in group.get("population", [])}
+    return [code for code, count in counts.items() if count and not code.endswith(OBSERVATION)]
 
 
 def _unexplained(

@@ -1,9 +1,14 @@
 """Takes the answer out of a case's chart.
 
 The stewards named patients after the outcome (`NUMERPass`) and resources after their part in the case. So ids,
-identifiers and names become neutral ones made from a seed, the same in all references. Addresses, narrative, notes and
-all of `meta` but the profile are dropped, and so are free texts that repeat a word of the case's title. The order of
-the resources follows from the neutral ids. Codes and their names, times, statuses and values stay as they are.
+identifiers and names become neutral ones made from a seed, the same in all references. These are dropped:
+
+* addresses, narrative, notes and all of `meta` but the profile
+* free texts that repeat a word of the case's title
+* practitioners and organizations to which nothing refers
+
+The order of the resources follows from the neutral ids. Codes and their names, times, statuses and values stay as they
+are.
 """
 
 from __future__ import annotations
@@ -32,6 +37,8 @@ DROPPED = frozenset({"text", "note", "implicitRules", "language", "telecom", "ad
 """Members that are dropped; `text` only if it is a narrative."""
 FREE_TEXT = frozenset({"text", "description", "comment", "title", "valueString", "instruction", "patientInstruction"})
 """Members whose texts the authors of a case wrote themselves."""
+ADMINISTRATIVE = ("Organization", "Practitioner")
+"""Types that no measure reads. Resources of them are dropped if nothing refers to them: their number helps to guess."""
 TITLE_WORD = 5
 """The fewest characters of a word of the title, such as `NUMERPass`."""
 
@@ -41,8 +48,11 @@ class Neutral:
 
     def __init__(self, seed: str, resources: Iterable[Mapping[str, Any]]) -> None:
         self._seed = seed
-        self._resources = list(resources)
+        every = list(resources)
+        targets = {"/".join(target.split("/")[-2:]) for resource in every for target in _references(resource)}
+        self._resources = [one for one in every if one["resourceType"] not in ADMINISTRATIVE or _name(one) in targets]
         patients = [resource for resource in self._resources if resource["resourceType"] == "Patient"]
+        self._patients = [_name(patient) for patient in patients]
         self._title = {word for patient in patients for word in _words_of(patient.get("name", []))}
 
     def name(self, text: str) -> str:
@@ -53,7 +63,10 @@ class Neutral:
         """The neutral form of a reference: its type, if any, and a neutral id."""
         if text.startswith("#"):
             return f"#{self.name(text)}"
-        kind, _, name = "/".join(text.split("/")[-2:]).partition("/")
+        target = "/".join(text.split("/")[-2:])
+        if target.startswith("Patient/") and target not in self._patients and len(self._patients) == 1:
+            target = self._patients[0]  # a slip of the steward, whose tool reads the whole folder as this patient's
+        kind, _, name = target.partition("/")
         return f"{kind}/{self.name(f'{kind}/{name}')}" if name else f"urn:uuid:{self.name(text)}"
 
     def chart(self) -> str:
@@ -108,6 +121,22 @@ class Neutral:
 
     def _identifier(self, identifier: Mapping[str, Any]) -> dict[str, Any]:
         return {"system": "urn:ecqm:case", "value": self.name(f"identifier {identifier.get('value', '')}")}
+
+
+def _name(resource: Mapping[str, Any]) -> str:
+    return f"{resource['resourceType']}/{resource['id']}"
+
+
+def _references(value: Any) -> Iterator[str]:
+    """All references in a resource."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("reference"), str):
+            yield value["reference"]
+        for member in value.values():
+            yield from _references(member)
+    elif isinstance(value, list):
+        for element in value:
+            yield from _references(element)
 
 
 def _words_of(names: Any) -> Iterator[str]:

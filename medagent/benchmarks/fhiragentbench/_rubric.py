@@ -18,6 +18,7 @@ from refsol.fhiragentbench import Output, Question, is_error, normalized, of_twi
 from refsol.fhiragentbench.answers import OVER_CAP
 from refsol.fhiragentbench.retrieval import rule_name
 from refsol.files import read_jsonl, read_text
+from refsol.python_text import python_module
 
 NORMALIZE, JUDGE = "normalize", "judge"
 _HERE = Path(__file__).parent / "prompts"
@@ -137,7 +138,7 @@ def published_prompt(checkout: Path) -> Prompt:
     """The published texts, parsed from the evaluator's source without running it. Raises UserError."""
     path = checkout / "evaluation_metrics.py"
     try:
-        tree = ast.parse(read_text(path, error=UserError))
+        tree = python_module(read_text(path, error=UserError))
     except (SyntaxError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: is not valid Python: {error}") from None
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}

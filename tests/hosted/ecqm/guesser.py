@@ -1,23 +1,80 @@
-"""Guesses a case's populations from everything in its chart that is not clinical: names, ids, order, numbers."""
+"""Guesses a case's populations without reading what is clinical in its chart, each time from all other cases of the
+measure.
+
+Run: `python -m tests.hosted.ecqm.guesser` (guesses the cases that `medagent data import` imported).
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
+
+Chart = Sequence[dict[str, Any]]
+Populations = tuple[str, ...]
+ADMINISTRATIVE = ("Coverage", "Location", "Organization", "Practitioner", "PractitionerRole", "RelatedPerson")
+"""Types of resources that say nothing of a patient's health or care."""
 
 
 class Known(NamedTuple):
-    """A case of which the guesser may know the populations."""
+    """A case of which a guesser may know the populations."""
 
     measure: str
-    populations: tuple[str, ...]
-    chart: Sequence[dict[str, Any]]
+    populations: Populations
+    chart: Chart
 
 
-def signs(chart: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
-    """What can be seen of a chart without reading what is in it."""
+Guesser = Callable[[Known, Sequence[Known]], Populations]
+"""Guesses the populations of a case from the other cases of its measure."""
+
+
+def most_frequent(case: Known, others: Sequence[Known]) -> Populations:
+    """The most frequent list of the other cases; of several, the first in the alphabet."""
+    counts = Counter(other.populations for other in others)
+    return max(sorted(counts), key=lambda populations: counts[populations])
+
+
+def by_names(case: Known, others: Sequence[Known]) -> Populations:
+    """The likeliest list by names, ids and order: a naive Bayes classifier."""
+    of_list: dict[Populations, list[set[tuple[str, str]]]] = {}
+    for other in others:
+        of_list.setdefault(other.populations, []).append(set(_names(other.chart)))
+    seen = {sign for examples in of_list.values() for example in examples for sign in example}
+    signs = set(_names(case.chart)) & seen
+    return max(sorted(of_list), key=lambda populations: _likelihood(signs, of_list[populations]))
+
+
+def by_administration(case: Known, others: Sequence[Known]) -> Populations:
+    """The list of the cases with the most similar numbers of administrative resources."""
+    return _nearest(case, others, ADMINISTRATIVE)
+
+
+def by_numbers(case: Known, others: Sequence[Known]) -> Populations:
+    """The list of the cases with the most similar numbers of resources by type. These numbers are clinical in part: a
+    patient without a procedure has not had the procedure that a measure asks for.
+    """
+    return _nearest(case, others, sorted({one["resourceType"] for known in (case, *others) for one in known.chart}))
+
+
+NOT_CLINICAL: tuple[Guesser, ...] = (by_names, by_administration)
+
+
+def right(guesser: Guesser, cases: Sequence[Known]) -> int:
+    """How many cases a guesser guesses right that knows all other cases."""
+    of_measure: dict[str, list[Known]] = {}
+    for case in cases:
+        of_measure.setdefault(case.measure, []).append(case)
+    return sum(_right(guesser, known) for known in of_measure.values() if len(known) > 1)
+
+
+def _right(guesser: Guesser, cases: Sequence[Known]) -> int:
+    return sum(
+        guesser(case, [*cases[:place], *cases[place + 1 :]]) == case.populations for place, case in enumerate(cases)
+    )
+
+
+def _names(chart: Chart) -> Iterator[tuple[str, str]]:
     for resource in chart:
         names = resource.get("name", [])
         for name in names if isinstance(names, list) else [names]:
@@ -26,34 +83,39 @@ def signs(chart: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
         yield "id", str(resource["id"])[:3]
     yield "first", chart[0]["resourceType"]
     yield "last", chart[-1]["resourceType"]
-    yield "number", str(len(chart))
-    for kind, number in Counter(resource["resourceType"] for resource in chart).items():
-        yield "number", kind, str(number)
 
 
-def right_guesses(cases: Sequence[Known]) -> int:
-    """How many cases a naive Bayes classifier guesses right that was trained on all other cases of the measure."""
-    seen = [set(signs(case.chart)) for case in cases]
-    right = 0
-    for place, case in enumerate(cases):
-        of_list: dict[tuple[str, ...], list[set[tuple[str, ...]]]] = {}
-        for number, other in enumerate(cases):
-            if number != place and other.measure == case.measure:
-                of_list.setdefault(other.populations, []).append(seen[number])
-        known = seen[place] & set().union(*(signs for listed in of_list.values() for signs in listed))
-        right += max(of_list, key=lambda name: likelihood(known, of_list[name])) == case.populations
-    return right
-
-
-def likelihood(known: set[tuple[str, ...]], examples: Sequence[set[tuple[str, ...]]]) -> float:
+def _likelihood(signs: set[tuple[str, str]], examples: Sequence[set[tuple[str, str]]]) -> float:
     """The logarithm of how likely these signs are for a list with these examples, times a constant."""
-    shares = [(sum(sign in example for example in examples) + 1) / (len(examples) + 2) for sign in known]
+    shares = [(sum(sign in example for example in examples) + 1) / (len(examples) + 2) for sign in signs]
     return math.log(len(examples)) + sum(map(math.log, shares))
 
 
-def most_frequent(cases: Sequence[Known]) -> int:
-    """How many cases have the most frequent list of their measure."""
-    of_measure: dict[str, Counter[tuple[str, ...]]] = {}
-    for case in cases:
-        of_measure.setdefault(case.measure, Counter())[case.populations] += 1
-    return sum(counts.most_common(1)[0][1] for counts in of_measure.values())
+def _nearest(case: Known, others: Sequence[Known], types: Sequence[str]) -> Populations:
+    numbers = _numbers(case.chart, types)
+    distances = [math.dist(numbers, _numbers(other.chart, types)) for other in others]
+    closest = min(distances)
+    return most_frequent(case, [other for other, far in zip(others, distances, strict=True) if far == closest])
+
+
+def _numbers(chart: Chart, types: Sequence[str]) -> list[int]:
+    counts = Counter(resource["resourceType"] for resource in chart)
+    return [counts[kind] for kind in types]
+
+
+def main() -> None:
+    import json
+
+    from medagent_ecqm.benchmark import Ecqm, EcqmSettings
+
+    cases = [
+        Known(case.group, case.expected, [json.loads(line) for line in case.chart.splitlines()])
+        for case in Ecqm().items(EcqmSettings())
+    ]
+    for guesser in (most_frequent, *NOT_CLINICAL, by_numbers):
+        guessed = right(guesser, cases)
+        print(f"{guesser.__name__:18} {guessed:5} of {len(cases):,}  {100 * guessed / len(cases):.1f}%")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""A checkout with three made-up measures, in the layout of the repository. They are no measures of any steward."""
+"""A checkout with four made-up measures, in the layout of the repository. They are no measures of any steward."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ def measure(name: str, needs: dict[str, tuple[str, str]], groups: int = 1) -> di
         {"type": kind, "codeFilter": [{"path": path, "valueSet": url}]} for url, (kind, path) in needs.items()
     ]
     listed = [population(code, description=f"{code} of {name}") for code in (*POPULATIONS, "measure-observation")]
+    second = [population(code, description=f"{code} of the second group") for code in POPULATIONS]
     return {
         "resourceType": "Measure",
         "id": name,
         "title": f"{name} in words",
         "description": f"What {name} measures.",
         "contained": [{"resourceType": "Library", "dataRequirement": requirements}],
-        "group": [{"population": listed}] * groups,
+        "group": [{"population": listed}, {"population": second}][:groups],
     }
 
 
 def report(expected: Sequence[str], reason: str, groups: int = 1) -> dict[str, Any]:
-    counts = [population(code, count=int(code in expected)) for code in POPULATIONS]
+    counts = [population(code, count=int(code in expected)) for code in dict.fromkeys((*POPULATIONS, *expected))]
     return {
         "resourceType": "MeasureReport",
         "id": "r",
         "extension": [{"url": EXTENSION, "valueMarkdown": reason}],
         "period": {"start": "2026-01-01", "end": "2026-12-31"},
-        "group": [{"population": [*counts, population("measure-observation", count=7)]}] * groups,
+        "group": [{"population": [*counts, population("numerator-observation", count=7)]}] * groups,
     }
 
 
@@ -85,17 +86,20 @@ def foot_check(title: str) -> dict[str, Any]:
 
 
 def write(root: Path) -> Path:
-    """Write the checkout: seven cases, of which five can be imported and four can be run."""
+    """Write the checkout: ten cases, of which six can be imported and five can be run."""
     measures = {
         "FootCheck": measure("FootCheck", {KNOWN: ("Procedure", "code")}),
         "SugarTest": measure("SugarTest", {MISSING: ("Encounter", "type"), KNOWN: ("Procedure", "code")}),
         "TwoGroups": measure("TwoGroups", {}, groups=2),
+        "TwoMoreGroups": measure("TwoMoreGroups", {}, groups=2),
     }
     cases: dict[str, list[dict[str, Any]]] = {
         "FootCheck/NUMERPass-foot-check": [
             patient("NUMERPass"),
             visit("v1", display="Visit"),
             foot_check("NUMERPass"),
+            {"resourceType": "Practitioner", "id": "NUMERPass-nurse", "name": [{"family": "NUMERPass"}]},
+            {"resourceType": "Condition", "id": "slip", "subject": {"reference": "Patient/of-another-case"}},
             report(POPULATIONS, "It was checked\n  at the visit."),
         ],
         "FootCheck/NUMERFail-no-check": [
@@ -107,7 +111,10 @@ def write(root: Path) -> Path:
         "SugarTest/named": [patient("IPPPass"), visit("v1", display="Visit"), report(POPULATIONS[:2], "")],
         "SugarTest/unnamed": [patient("IPPPass2"), visit("v2"), report(POPULATIONS[:2], "")],
         "SugarTest/no-visit": [patient("IPPFail"), report((), "No visit.")],
+        "SugarTest/undefined": [patient("IPPPass3"), report(("strange",), "No such population.")],
         "TwoGroups/a": [patient("IPPFail"), report((), "", groups=2)],
+        "TwoMoreGroups/a": [patient("IPPFail"), report((), "", groups=2)],
+        "TwoMoreGroups/report-of-the-first": [patient("IPPFail2"), report((), "Too young.")],
     }
     codes = {"include": [{"system": LOCAL, "concept": [{"code": "foot", "display": "Foot check"}]}]}
     value_set = {

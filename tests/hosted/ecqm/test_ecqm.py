@@ -11,7 +11,7 @@ import pytest
 
 import medagent
 from tests.command import medagent as command
-from tests.hosted.ecqm.guesser import Known, most_frequent, right_guesses
+from tests.hosted.ecqm.guesser import NOT_CLINICAL, Known, by_names, right
 from tests.hosted.ecqm.made_up import KNOWN, LOCAL, POPULATIONS, write
 from tests.shared_data import SHARED, need
 
@@ -49,9 +49,10 @@ def imported(path: Path) -> list[Any]:
 def test_an_import_says_what_it_leaves_out(checkout: Path) -> None:
     done = command("data", "import", checkout)
     assert done.out.splitlines() == [
-        "5 cases of 2 measures imported. Run them: medagent run ecqm --model NAME",
-        "left out: 1 cases without a patient or expected populations",
-        "left out: 1 cases of measures with several groups (1 measures)",
+        "6 cases of 3 measures imported. Run them: medagent run ecqm --model NAME",
+        "left out: 1 cases without a patient, a measurement period or expected populations",
+        "left out: 1 cases that expect a population which the measure does not define",
+        "left out: 2 cases with several groups of populations (all of 1 measures)",
         "1 value sets of these measures are not in the folder",
         "left out of runs: 1 cases with codes that only these value sets explain",
         "left out with --complete: 1 cases with such codes of which the chart shows the names",
@@ -90,7 +91,8 @@ def test_the_question_tells_the_measure_and_not_the_answer(checkout: Path) -> No
 def test_a_neutral_chart_keeps_its_links_and_what_is_clinical(checkout: Path) -> None:
     (case,) = [case for case in imported(checkout) if case.folder.startswith("NUMERPass")]
     resources = {one["resourceType"]: one for one in map(json.loads, case.chart.splitlines())}
-    assert set(resources) == {"Patient", "Encounter", "Procedure"}
+    assert set(resources) == {"Patient", "Condition", "Encounter", "Procedure"}
+    assert resources["Condition"]["subject"] == {"reference": f"Patient/{resources['Patient']['id']}"}  # a slip
     procedure = resources["Procedure"]
     assert procedure["subject"] == {"reference": f"Patient/{resources['Patient']['id']}"}
     assert procedure["encounter"] == {"reference": f"Encounter/{resources['Encounter']['id']}"}
@@ -100,6 +102,33 @@ def test_a_neutral_chart_keeps_its_links_and_what_is_clinical(checkout: Path) ->
     assert procedure["meta"] == {"profile": ["http://example.org/procedure"]}
     assert procedure["performedDateTime"] == "2026-03-04T08:10:00Z"
     assert resources["Patient"]["birthDate"] == "1960-02-03"
+
+
+def test_a_case_whose_report_has_one_group_asks_for_the_first_group(checkout: Path) -> None:
+    (case,) = [case for case in imported(checkout) if case.group == "TwoMoreGroups"]
+    assert case.expected == ()
+    assert "- numerator: numerator of TwoMoreGroups" in case.context
+    assert "second group" not in case.context
+
+
+def test_a_number_of_observations_is_no_population(checkout: Path) -> None:
+    for case in imported(checkout):
+        assert set(case.expected) <= set(case.populations) == set(POPULATIONS)
+
+
+def test_a_resource_that_is_no_fhir_is_an_error(checkout: Path) -> None:
+    broken = checkout / "input/tests/measure/FootCheck/no-report/notes.json"
+    broken.write_text("{}", "utf-8")
+    done = command("data", "import", checkout)
+    assert (done.code, f"{broken}: is not a FHIR resource" in done.err) == (1, True)
+
+
+def test_agents_can_read_every_type_of_a_chart_by_tools(checkout: Path) -> None:
+    (case,) = [case for case in imported(checkout) if case.folder.startswith("NUMERPass")]
+    with medagent.episode(case, benchmark="ecqm", protocol="tools") as episode:
+        episode.reset()
+        for kind in ("medication", "organization", "practitioner", "location"):
+            assert '"total": 0' in episode.call(f"get_{kind}", {"_id": "none"})
 
 
 def test_two_cases_have_nothing_in_common_but_their_codes(checkout: Path) -> None:
@@ -112,12 +141,13 @@ def test_a_run_is_graded_by_the_stewards_lists(checkout: Path) -> None:
     imported(checkout)
     done = command("run", "ecqm", "--agent", "agent.py:Agent")
     assert done.code == 0, done.err
-    assert "1 of 5 cases left out: a value set that explains their codes is missing" in done.err
-    assert "Score 75.0% (3 of 4)" in done.out
+    assert "1 of 6 cases left out: a value set that explains their codes is missing" in done.err
+    assert "Score 60.0% (3 of 5)" in done.out
     rows = [line.split() for line in done.out.splitlines()]
-    assert ["numerator", "4", "/", "4", "100.0%"] in rows
-    assert ["denominator", "3", "/", "4", "75.0%"] in rows
-    (wrong,) = [item for item in medagent.load_run("results/ecqm_r1_Agent").report.items if not item.correct]
+    assert ["numerator", "5", "/", "5", "100.0%"] in rows
+    assert ["denominator", "3", "/", "5", "60.0%"] in rows
+    items = medagent.load_run("results/ecqm_r1_Agent").report.items
+    (wrong,) = [item for item in items if "No visit." in item.because]
     assert wrong.reason == "not expected: denominator, initial-population"
     assert wrong.because == "the steward's reason: No visit."
     assert wrong.kind == "populations"
@@ -127,9 +157,9 @@ def test_cases_can_be_excluded(checkout: Path) -> None:
     known = {case.folder: case.id for case in imported(checkout)}
     Path("disputed.txt").write_text(f"# asked on Friday\nNUMERPass-foot-check\n{known['no-visit']}  # both\n", "utf-8")
     done = command("run", "ecqm", "--agent", "agent.py:Agent", "--exclude", "disputed.txt", "--complete")
-    assert "2 of 5 cases left out: a value set" in done.err
-    assert "2 of 5 cases left out: listed in disputed.txt" in done.err
-    assert "Score 100.0% (1 of 1)" in done.out
+    assert "2 of 6 cases left out: a value set" in done.err
+    assert "2 of 6 cases left out: listed in disputed.txt" in done.err
+    assert "Score 50.0% (1 of 2)" in done.out
     done = command("run", "ecqm", "--agent", "agent.py:Agent", "--exclude", "no.txt")
     assert (done.code, "no.txt: cannot be read" in done.err) == (1, True)
 
@@ -163,10 +193,18 @@ def raw(folder: Path) -> Known:
     return Known(folder.parent.name, tuple(code for code, count in counts if count), chart)
 
 
-def test_nobody_can_guess_the_answer_from_what_is_not_clinical() -> None:
-    """A guesser knows all other cases. As the stewards wrote the cases, names and ids help it; after the import nothing
-    does.
+def best_constant(cases: list[Known]) -> int:
+    """How many cases have the most frequent list of their measure. What the other cases have most often is too low a
+    limit with ten cases of a measure: it is right on 15 of 60, and names by chance are right on 12 to 25.
     """
+    lists: dict[str, list[tuple[str, ...]]] = {}
+    for case in cases:
+        lists.setdefault(case.measure, []).append(case.populations)
+    return sum(max(map(of_measure.count, of_measure)) for of_measure in lists.values())
+
+
+def test_nobody_can_guess_the_answer_from_what_is_not_clinical() -> None:
+    """As the stewards wrote the cases, names and ids help a guesser that knows the other cases. Then nothing does."""
     root = need(SHARED / "ecqm")
     before = [raw(folder) for folder in sorted((root / "input/tests/measure").glob("*/*"))]
     after = [
@@ -175,9 +213,9 @@ def test_nobody_can_guess_the_answer_from_what_is_not_clinical() -> None:
     ]
     assert len(before) == len(after) == 60
     assert sorted(case[:2] for case in before) == sorted(case[:2] for case in after)
-    points = 100 / len(after)
-    assert right_guesses(after) * points <= most_frequent(after) * points + 3
-    assert right_guesses(before) > right_guesses(after)
+    limit = best_constant(after) + 0.03 * len(after)
+    assert all(right(guesser, after) <= limit for guesser in NOT_CLINICAL)
+    assert right(by_names, before) > limit
 
 
 def test_the_shared_cases_run() -> None:

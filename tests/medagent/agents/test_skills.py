@@ -61,6 +61,16 @@ def test_a_folder_that_is_no_skill_is_one_line(tmp_path: Path, text: str | None,
     assert "\n" not in str(error.value)
 
 
+def test_a_skill_may_be_stored_as_windows_editors_do(tmp_path: Path) -> None:
+    text = FRONT.format(name="dosing").replace("\n", "\r\n")
+    (tmp_path / "SKILL.md").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    read = read_skill(tmp_path)
+    assert (read.name, read.description, read.body) == ("dosing", "How to dose, by level.", "Give 2 g below 1.5.")
+    (tmp_path / "SKILL.md").write_bytes(b"\xff\xfe" + text.encode("utf-16-le"))
+    with pytest.raises(UserError, match=r"SKILL\.md: is not UTF-8 text; store it as UTF-8"):
+        read_skill(tmp_path)
+
+
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("key")
     (tmp_path / "outside").mkdir()

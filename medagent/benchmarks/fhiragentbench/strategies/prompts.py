@@ -16,6 +16,7 @@ from medagent.benchmarks.fhiragentbench.strategies.plan import PROGRAM, TYPES, S
 from medagent.core.errors import UserError
 from medagent.models.wording import fill
 from refsol.files import read_text
+from refsol.python_text import python_module
 
 PUBLISHED = "published="
 """The prefix of a prompt option that points to a checkout."""
@@ -58,7 +59,7 @@ def published_prompt(strategy: Strategy, checkout: Path) -> str:
 def _system_text(path: Path) -> ast.JoinedStr:
     """The f-string of the system message in an agent's file. Raises UserError."""
     try:
-        tree = ast.parse(read_text(path, error=UserError))
+        tree = python_module(read_text(path, error=UserError))
     except (SyntaxError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: is not valid Python: {error}") from None
     for node in ast.walk(tree):

@@ -20,6 +20,7 @@ from medagent.core.errors import UserError
 from medagent.core.writing import file_digest, write_whole, writing
 from medagent.fhir_episodes.protocol import load_protocol
 from refsol.medagentbench.constants import PUBLISHED
+from refsol.python_text import python_module
 
 FILES = {
     **{f"test_data_{version}.json": digest for version, digest in OFFICIAL_DIGESTS.items()},
@@ -74,7 +75,7 @@ def import_official(checkout: Path) -> Path:
 def read_texts(source: str, path: Path) -> Texts:
     """Find the texts in the runner's source. Raises UserError with the texts that were not found."""
     try:
-        module = ast.parse(source)
+        module = python_module(source)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: is not valid Python: {error}") from None
     contents = list(_user_contents(module))
