@@ -36,8 +36,8 @@ _TRIES = 120
 _OF_ONE_WAY, _MOVES = 40, 10
 _MOST = 8
 """The most resources that one change moves or removes."""
-_BRANCHES = 3
-"""The most branches for which a change is sought."""
+_OPTIONS = 6
+"""The most changes of a task among which its twin is chosen."""
 _OWN_REFERENCES = ("subject", "patient", "encounter", "context")
 _TIMES = (
     "effectiveDateTime",
@@ -62,19 +62,30 @@ class Hospital:
         self.of: dict[str, list[Resource]] = {}
         self.texts: dict[str, list[Resource]] = {}
         """The reports and notes of each patient."""
+        self.encounters: dict[str, list[Resource]] = {}
         self._alike: dict[tuple[str, str], list[Resource]] = {}
         self.kinds: dict[str, list[Resource]] = {}
         self._referred: set[str] = set()
+        self._timed: dict[str, list[tuple[datetime, Resource]]] = {}
         self._events: dict[str, dict[Event, set[str]]] = {}
         for resource in resources:
             self.of.setdefault(subject_id(resource) or "", []).append(resource)
             if resource.get("resourceType") in ("DiagnosticReport", "DocumentReference"):
                 self.texts.setdefault(subject_id(resource) or "", []).append(resource)
+            if resource.get("resourceType") == "Encounter":
+                self.encounters.setdefault(subject_id(resource) or "", []).append(resource)
             self.kinds.setdefault(str(resource.get("resourceType")), []).append(resource)
             for code in codes(resource):
                 self._alike.setdefault((str(resource.get("resourceType")), code), []).append(resource)
             parts = (value for name, value in resource.items() if name not in _OWN_REFERENCES)
             self._referred.update(chain.from_iterable(map(_references, parts)))
+
+    def timed_of(self, patient: str) -> Sequence[tuple[datetime, Resource]]:
+        """The resources of a patient's chart that have a time, with it."""
+        if patient not in self._timed:
+            timed = ((_time(resource), resource) for resource in self.of.get(patient, []))
+            self._timed[patient] = [(time, resource) for time, resource in timed if time is not None]
+        return self._timed[patient]
 
     def events_of(self, patient: str) -> Mapping[Event, set[str]]:
         """The events of a patient's chart, each with the references of its resources."""
@@ -127,19 +138,25 @@ class Pair:
     before: str
     after: str
     due: tuple[bool, bool] = (True, True)
+    more: int = 0
+    """Whether the rule's searches find more on the changed chart (1), or fewer (-1)."""
 
 
 def pairs(case: Case, hospital: Hospital, rng: Random) -> list[Pair] | str:
-    """Plausible changes after which no reply is right on both charts, one for each branch; or why there is none."""
+    """Plausible changes after which no reply is right on both charts, or why there is none. For each branch there is at
+    most one with which the rule finds more, one with which it finds as much, and one with which it finds less.
+    """
     try:
         chart = case.charts(hospital.source)[0]
         ruling = case.kind.ruled(chart)
+        if not chart.needed:
+            return "its ruling rests on no reading"
+        if not _is_agreed(case, hospital.source):
+            return "no reply is right by all of its rule sets"
     except DataFault as error:
         return f"the data: {error}"
-    if not chart.needed:
-        return "its ruling rests on no reading"
     before, answered = branch_words(chart), False
-    chosen: dict[str, Pair] = {}
+    chosen: dict[tuple[str, int], Pair] = {}
     for change in islice(case.candidates(chart, hospital, rng), _TRIES):
         if is_doubled(change, chart, hospital):
             continue
@@ -150,17 +167,22 @@ def pairs(case: Case, hospital: Hospital, rng: Random) -> list[Pair] | str:
         try:
             changed_chart = case.charts(Changed(hospital.source, whole))[0]
             rulings = ruling, case.kind.ruled(changed_chart)
-            after = branch_words(changed_chart)
+            after, more = branch_words(changed_chart), _order(len(changed_chart.touched), len(chart.touched))
             if is_revealed_by_drugs(change, rulings, chart, hospital):
                 answered = True
-            elif after not in chosen and exclude_each_other(case, hospital.source, whole):
+            elif (after, more) not in chosen and exclude_each_other(case, hospital.source, whole):
                 due = [bool(ruling.due or ruling.edits) for ruling in rulings]
-                chosen[after] = Pair(whole, before, after, (due[0], due[1]))
+                chosen[after, more] = Pair(whole, before, after, (due[0], due[1]), more)
         except DataFault:
             continue
-        if len(chosen) == _BRANCHES:
+        if len(chosen) == _OPTIONS:
             break
     return list(chosen.values()) or ("a note, report or order answers its reading" if answered else _NO_WAY)
+
+
+def _order(first: int, second: int) -> int:
+    """1 if the first number is greater, -1 if the second is, otherwise 0."""
+    return (first > second) - (first < second)
 
 
 def is_doubled(change: Amendment, chart: Chart, hospital: Hospital) -> bool:
@@ -195,11 +217,11 @@ def _events(resource: Resource) -> list[Event]:
 
 
 def exclude_each_other(case: Case, source: Source, change: Amendment) -> bool:
-    """Whether by no rule set a reply is right on both charts, while on each a reply is right by all. Tries the right
-    replies of both, all their mixtures, and replies whose numbers lie between them.
+    """Whether by no rule set a reply is right on both charts, while on the changed one a reply is right by all. Tries
+    the right replies of both, all their mixtures, and replies whose numbers lie between them.
     """
     changed = Changed(source, change)
-    if not all(_is_agreed(case, variant) for variant in (source, changed)):
+    if not _is_agreed(case, changed):
         return False
     for first, second in zip(case.charts(source), case.charts(changed), strict=True):
         rulings = case.kind.ruled(first), case.kind.ruled(second)
@@ -245,10 +267,11 @@ def _between(first: Any, second: Any) -> Any:
 def plausible(chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """Changes of what a rule read. Each comes in turn from another way of changing it.
 
-    Resources that are missing, or that were another patient's, leave gaps in the patient's ids. So these come last;
-    first, another resource of the patient takes the place of what is missing, or what was found becomes another one.
+    Changes of several values come after those of a single resource. Resources that are missing, or that were another
+    patient's, leave gaps in the patient's ids. So these come last; first, another resource of the patient takes the
+    place of what is missing, or what was found becomes another one.
     """
-    for ways in (_changes_in_place, _additions_and_removals):
+    for ways in (_changes_in_place, _changes_of_all_values, _additions_and_removals):
         streams = [islice(way, _OF_ONE_WAY) for way in ways(chart, hospital, rng)]
         rng.shuffle(streams)
         yield from (change for turn in zip_longest(*streams) for change in turn if change is not None)
@@ -268,11 +291,20 @@ def _changes_in_place(chart: Chart, hospital: Hospital, rng: Random) -> Iterator
                 yield _values_of_others(look, hospital, rng)
             if look.search.status:
                 yield _statuses_of_others(look, hospital, rng)
+                yield _earlier_made_current(look, chart, hospital, rng)
+                yield _recoded_as_match(look, chart, hospital, rng)
             if look.search.start is not None:
                 yield _moved_before_window(look, look.search.start, chart, hospital, rng)
     for compared in chart.compared:
         if compared.what == "time":
             yield _moved_across_limit(compared, chart, hospital, rng)
+
+
+def _changes_of_all_values(chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Iterator[Amendment]]:
+    """Ways to change the values of all readings of a test, where rule sets go by different ones."""
+    for look in chart.looked:
+        if look.lab is not None and look.used:
+            yield _all_values_of_others(look, chart, hospital, rng)
 
 
 def _additions_and_removals(chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Iterator[Amendment]]:
@@ -287,21 +319,34 @@ def _values_of_others(look: Looked, hospital: Hospital, rng: Random) -> Iterator
     donors = hospital.alike(look)
     seen = set()
     for donor in rng.sample(donors, len(donors)):
-        reading = rng.choice(look.used)
-        quantity, donated = as_object(reading.get("valueQuantity")), as_object(donor.get("valueQuantity"))
-        same = all(reading.get(name) == donor.get(name) for name in ("referenceRange", "status"))
-        value = donated.get("value")
-        if (
-            not same
-            or quantity.get("unit") != donated.get("unit")
-            or value in (None, quantity.get("value"))
-            or value in seen
-        ):
-            continue
-        seen.add(value)
-        flag = {"interpretation": donor["interpretation"]} if "interpretation" in donor else {}
-        rest = {name: content for name, content in reading.items() if name != "interpretation" or flag}
-        yield [{**rest, "valueQuantity": {**quantity, "value": value}, **flag}]
+        reading, value = rng.choice(look.used), as_object(donor.get("valueQuantity")).get("value")
+        if _can_have_value(reading, donor) and value not in seen:
+            seen.add(value)
+            yield [_with_value(reading, donor)]
+
+
+def _all_values_of_others(look: Looked, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
+    """Each reading gets the value of another patient's reading, with its flag."""
+    readings, donors = _read_since(look, chart, look.search.start), hospital.alike(look)
+    for _ in range(_OF_ONE_WAY if 1 < len(readings) <= _MOST else 0):
+        chosen = [(reading, rng.choice(donors)) for reading in readings]
+        if all(_can_have_value(reading, donor) for reading, donor in chosen):
+            yield [_with_value(reading, donor) for reading, donor in chosen]
+
+
+def _can_have_value(reading: Resource, donor: Resource) -> bool:
+    """Whether a donor has another value of the same unit, range and status."""
+    quantity, donated = as_object(reading.get("valueQuantity")), as_object(donor.get("valueQuantity"))
+    same = all(reading.get(name) == donor.get(name) for name in ("referenceRange", "status"))
+    value = donated.get("value")
+    return same and quantity.get("unit") == donated.get("unit") and value not in (None, quantity.get("value"))
+
+
+def _with_value(reading: Resource, donor: Resource) -> Resource:
+    """A reading with the value and the flag of a donor."""
+    flag = {"interpretation": donor["interpretation"]} if "interpretation" in donor else {}
+    rest = {name: content for name, content in reading.items() if name != "interpretation" or flag}
+    return {**rest, "valueQuantity": {**reading["valueQuantity"], "value": donor["valueQuantity"]["value"]}, **flag}
 
 
 def _birth_dates_near(look: Looked, rng: Random) -> Iterator[Amendment]:
@@ -357,7 +402,8 @@ def _earlier_made_current(look: Looked, chart: Chart, hospital: Hospital, rng: R
             for resource in same
             if _is_named(resource, look, chart) and (not codes_sought or codes_sought & set(codes(resource)))
         ]
-        yield from ([{**resource, "status": search.status}] for resource in rng.sample(named, len(named)))
+        ended = [resource for resource in named if resource.get("status") != search.status]
+        yield from ([{**resource, "status": search.status}] for resource in rng.sample(ended, len(ended)))
     elif search.start is not None:
         latest = sorted(_read_since(look, chart), key=lambda resource: str(_time(resource)))[-3:]
         for resource in rng.sample(latest, len(latest)):
@@ -400,8 +446,8 @@ def _mismatch(resource: Resource, look: Looked, chart: Chart, pool: Sequence[Res
     """A resource of the same form that the read is not about."""
     codes_sought = {code.code for code in look.search.codes}
     for donor in (rng.choice(pool) for _ in range(_TRIES)):
-        unlike = not codes_sought & set(codes(donor)) and not (look.what and _is_named(donor, look, chart))
-        if unlike and donor.keys() == resource.keys() and donor.get("category") == resource.get("category"):
+        alike = donor.keys() == resource.keys() and donor.get("category") == resource.get("category")
+        if alike and not codes_sought & codes(donor) and not (look.what and _is_named(donor, look, chart)):
             return donor
     return None
 
@@ -411,11 +457,8 @@ def _unread_of_same_type(look: Looked, chart: Chart, hospital: Hospital) -> list
     same = [
         resource for resource in hospital.of.get(chart.patient, []) if resource.get("resourceType") == look.search.kind
     ]
-    return [
-        resource
-        for resource in same
-        if ref(resource) not in set(map(ref, chart.touched.values())) and hospital.is_unreferenced(resource)
-    ]
+    read = set(map(ref, chart.touched.values()))
+    return [resource for resource in same if ref(resource) not in read and hospital.is_unreferenced(resource)]
 
 
 def _fits(resource: Resource, look: Looked, chart: Chart) -> bool:
@@ -496,13 +539,13 @@ def _moments(
     """
     was = _time(resource)
     origin = subject_id(hospital.by_ref[ref(resource)]) or ""
-    if was in _panels(resource, hospital.of[origin]):
-        codes_here = set(codes(resource))
-        panels = _panels(resource, hospital.of.get(chart.patient, []))
+    if was in _panels(resource, origin, hospital):
+        codes_here = codes(resource)
+        panels = _panels(resource, chart.patient, hospital)
         times = sorted(time for time, names in panels.items() if start <= time < end and not codes_here & names)
         yield from rng.sample(times, len(times))
         return
-    stays = [_stay(resource) for resource in hospital.of.get(chart.patient, [])]
+    stays = [_stay(encounter) for encounter in hospital.encounters.get(chart.patient, [])]
     spans = [(max(begin, start), min(over or chart.now, end)) for begin, over in stays if begin is not None]
     spans = [(first, last) for first, last in spans if first < last]
     for first, last in rng.sample(spans, len(spans)):
@@ -514,12 +557,12 @@ def _moments(
         yield same if first <= same <= last else max(anywhere, first)
 
 
-def _panels(resource: Resource, patients: Sequence[Resource]) -> dict[datetime, set[str]]:
+def _panels(resource: Resource, patient: str, hospital: Hospital) -> dict[datetime, set[str]]:
     """The times at which a patient has other resources of a resource's category, and their codes."""
     panels: dict[datetime, set[str]] = {}
-    for relative in patients:
+    for time, relative in hospital.timed_of(patient):
         alike = all(relative.get(name) == resource.get(name) for name in ("resourceType", "category"))
-        if alike and ref(relative) != ref(resource) and (time := _time(relative)) is not None:
+        if alike and ref(relative) != ref(resource):
             panels.setdefault(time, set()).update(codes(relative))
     return panels
 
@@ -567,16 +610,16 @@ def _in_nearest_encounter(resource: Resource, chart: Chart, hospital: Hospital) 
         return resource
     stays = [
         (_gap(encounter, time), ref(encounter))
-        for encounter in hospital.of.get(chart.patient, [])
+        for encounter in hospital.encounters.get(chart.patient, [])
         if _stay(encounter)[0] is not None
     ]
     rest = {key: value for key, value in resource.items() if key != name}
     return {**resource, name: {"reference": min(stays)[1]}} if stays else rest
 
 
-def _stay(resource: Resource) -> tuple[datetime | None, datetime | None]:
-    """The start and the end of an encounter; None for another resource."""
-    period = as_object(resource.get("period")) if resource.get("resourceType") == "Encounter" else {}
+def _stay(encounter: Resource) -> tuple[datetime | None, datetime | None]:
+    """The start and the end of an encounter."""
+    period = as_object(encounter.get("period"))
     times = []
     for name in ("start", "end"):
         try:
@@ -636,6 +679,8 @@ def is_revealed_by_drugs(change: Amendment, rulings: Sequence[Ruling], chart: Ch
         if isinstance(field.meaning, Coded)
     ]
     words = {field.meaning.value.label.lower().split()[0] for field in drugs if isinstance(field.meaning, Coded)}
+    if not words:
+        return False
     old = [hospital.by_ref.get(entry if isinstance(entry, str) else ref(entry)) for entry in change]
     times = [
         time
@@ -644,7 +689,5 @@ def is_revealed_by_drugs(change: Amendment, rulings: Sequence[Ruling], chart: Ch
     ]
     orders = [order for order in hospital.of.get(chart.patient, []) if order["resourceType"] == "MedicationRequest"]
     return any(
-        _is_since(order, time) and words and chart.mentions(drug_text(order), *words)
-        for order in orders
-        for time in times
+        _is_since(order, time) and chart.mentions(drug_text(order), *words) for order in orders for time in times
     )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections import Counter
+from collections.abc import AsyncIterator
 from math import ceil
 from pathlib import Path
-from typing import Any, NamedTuple
+from random import Random
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
+from medagent.agents.base import Agent
 from medagent.benchmarks.clinical.twins import twins_of
 from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder
 from medagent.benchmarks.psb300.tasks import folder_of
@@ -61,6 +66,116 @@ def check_all(triples: Twins) -> dict[str, Any]:
     for kind, won in won_by_a_fixed_order(report, triples).items():
         assert all(number <= ceil(sizes[kind] // 3 / 6) for number in won), (kind, won)
     return report
+
+
+class Guess(Agent):
+    """Knows both right replies of each triple, and chooses without looking at its chart. `KNOWN` is the file of
+    `known_replies`.
+    """
+
+    reads: ClassVar[bool] = False
+    """Whether it sends the searches of the reference agent before."""
+
+    async def play(self, task: Any, prompt: str) -> AsyncIterator[str]:
+        known = _known(task.id)
+        for message in (*(known["searches"] if self.reads else ()), *self.reply(task, known)):
+            yield message
+
+    def reply(self, task: Any, known: dict[str, Any]) -> list[str]:
+        """The messages after the searches."""
+        raise NotImplementedError
+
+
+def _known(item: str) -> Any:
+    return json.loads(Path(os.environ["KNOWN"]).read_text("utf-8"))[item]
+
+
+_COIN = Random(1)
+_SEEN: set[str] = set()
+_NOTHING = ["FINISH([])"]
+
+
+class Coin(Guess):
+    """Flips a coin."""
+
+    def reply(self, task: Any, known: dict[str, Any]) -> list[str]:
+        """See `Guess`."""
+        replies: list[list[str]] = known["replies"]
+        return _COIN.choice(replies)
+
+
+class Hash(Guess):
+    """Decides by the id of the item."""
+
+    def reply(self, task: Any, known: dict[str, Any]) -> list[str]:
+        """See `Guess`."""
+        replies: list[list[str]] = known["replies"]
+        return replies[hashlib.sha256(task.id.encode()).digest()[0] % 2]
+
+
+class Memory(Guess):
+    """Remembers each triple: does nothing the first time, and then sends the order that is due on one of its charts."""
+
+    def reply(self, task: Any, known: dict[str, Any]) -> list[str]:
+        """See `Guess`."""
+        is_known = known["triple"] in _SEEN
+        _SEEN.add(known["triple"])
+        replies: list[list[str]] = known["replies"]
+        return next((reply for reply in replies if _acts(reply) is is_known), _NOTHING)
+
+
+class ReadingMemory(Memory):
+    """The same; it reads all that decides, and does not use it."""
+
+    reads = True
+
+
+def _acts(messages: list[str]) -> bool:
+    return any(message.startswith("POST") for message in messages)
+
+
+def known_replies(report: dict[str, Any], triples: Twins) -> dict[str, Any]:
+    """By item, its triple, the two right replies of it, and the searches of the reference agent."""
+    rows = [json.loads(line) for line in (Path(report["folder"]) / "episodes.jsonl").read_text("utf-8").splitlines()]
+    names = {task["id"]: task["twin"] for task in triples.tasks}
+    replies: dict[str, list[list[str]]] = {}
+    searches: dict[str, list[str]] = {}
+    for row in rows:
+        messages = [turn["content"] for turn in row["transcript"] if turn["role"] == "agent"]
+        reply = [message for message in messages if not message.startswith("GET")]
+        known = replies.setdefault(names[row["task_id"]], [])
+        if reply not in known:
+            known.append(reply)
+        searches[row["task_id"]] = [message for message in messages if message.startswith("GET")]
+    assert {len(both) for both in replies.values()} == {2}
+    return {
+        item: {"triple": name, "replies": replies[name], "searches": searches[item]} for item, name in names.items()
+    }
+
+
+def check_guesses(report: dict[str, Any], triples: Twins, file: Path) -> None:
+    """Agents that do not read win no triple in the headline; one that reads, and goes by its memory, at most a sixth of
+    each type.
+    """
+    file.write_text(json.dumps(known_replies(report, triples)), "utf-8")
+    count = len(triples.tasks) // 3
+    sizes = Counter(task["twin"].partition("_")[0] for task in triples.tasks)
+    for agent in (Coin, Hash, Memory, ReadingMemory):
+        _SEEN.clear()
+        guessed = triples.run(f"{__name__}:{agent.__name__}", "--concurrency", 1)
+        if not agent.reads:
+            assert rates(guessed)[HEADLINE] == (0, count), agent
+        if issubclass(agent, Memory):
+            right = Counter(item["pair"] for item in guessed["items"] if item["correct"])
+            won = Counter(name.partition("_")[0] for name, number in right.items() if number == 3)
+            assert all(won[kind] <= ceil(size // 3 / 6) for kind, size in sizes.items()), (agent, won)
+
+
+def test_who_guesses_wins_no_triple_and_a_memory_a_sixth(
+    few: Twins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KNOWN", str(tmp_path / "known.json"))
+    check_guesses(few.run("reference"), few, tmp_path / "known.json")
 
 
 def test_the_reference_agent_gets_all_triples_and_a_fixed_order_a_sixth(few: Twins) -> None:
@@ -122,6 +237,16 @@ def test_each_order_is_as_frequent_as_the_others(count: int, before_is_due: bool
     assert all(len(set(order)) == 2 for order in frequency)
 
 
+def test_more_and_fewer_readings_occur_equally_often() -> None:
+    """A third of the tasks can only get a chart with fewer."""
+    fewer = Pair(["Observation/1"], "order", "nothing", more=-1)
+    more = Pair(["Observation/2"], "order", "another order", more=1)
+    tasks = [Task(str(number)) for number in range(12)]
+    made = twins_of(tasks, lambda task: [fewer, more] if int(task.id) % 3 else [fewer])
+    changes = Counter(item.change for item in made.items if item.change)
+    assert changes == {("Observation/1",): 6, ("Observation/2",): 6}
+
+
 def test_the_reward_of_a_triple() -> None:
     from medagent import Score
 
@@ -132,10 +257,14 @@ def test_the_reward_of_a_triple() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("benchmark", ["medagentbench", "psb-300"])
-def test_triples_of_whole_sets(benchmark: str, tmp_path: Path) -> None:
+def test_triples_of_whole_sets(benchmark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = {"medagentbench": dataset_folder("synthetic"), "psb-300": folder_of("synthetic")}[benchmark]
     triples = made(tmp_path / "triples", (source, "--triples"), (benchmark,))
-    check_all(triples)
+    report = check_all(triples)
     count = len(triples.tasks) // 3
     for agent in ("nop", "constant"):
-        assert rates(triples.run(agent))[HEADLINE] == (0, count)
+        table = rates(triples.run(agent))
+        for name in (HEADLINE, "baseline nop", "baseline constant", "baseline blind"):
+            assert table[name] == (0, count), (agent, name)
+    monkeypatch.setenv("KNOWN", str(tmp_path / "known.json"))
+    check_guesses(report, triples, tmp_path / "known.json")

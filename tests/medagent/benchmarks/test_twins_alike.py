@@ -24,6 +24,8 @@ from refsol.psb300 import twins as psb_300
 from tests.command import medagent
 
 MOST = 0.55
+COUNT = 4
+"""The column with the number of resources that the rule came across."""
 
 
 class Half(NamedTuple):
@@ -78,6 +80,9 @@ def test_no_classifier_tells_the_changed_twin(halves_of: Callable[[Path], list[H
     assert abs(auc(scores, labels) - 0.5) <= MOST - 0.5
     for column in zip(*scaled, strict=True):
         assert abs(auc(column, labels) - 0.5) <= MOST - 0.5
+    if halves_of is of_psb_300:
+        areas = areas_of_more([row[COUNT] for row in rows], tasks)
+        assert all(0.4 <= area <= 0.6 for area in areas.values()), areas
     alone: dict[str, tuple[list[float], list[bool]]] = {}
     for half, label in zip(halves, labels, strict=True):
         scores, of_changed = alone.setdefault(half.id.partition("_")[0], ([], []))
@@ -88,6 +93,18 @@ def test_no_classifier_tells_the_changed_twin(halves_of: Callable[[Path], list[H
         if scores:
             limit = MOST - 0.5 if len(scores) >= 100 else chance(of_changed)
             assert abs(auc(scores, of_changed) - 0.5) <= limit, kind
+
+
+def areas_of_more(counts: Sequence[float], tasks: Sequence[Task]) -> dict[str, float]:
+    """By type, the share of pairs whose changed chart has the greater number; equal numbers count half."""
+    pairs: dict[str, dict[bool, float]] = {}
+    for task, count in zip(tasks, counts, strict=True):
+        pairs.setdefault(task.twin, {})[bool(task.change)] = count
+    more: dict[str, list[float]] = {}
+    for name, both in pairs.items():
+        share = (both[True] > both[False]) + (both[True] == both[False]) / 2
+        more.setdefault(name.partition("_")[0], []).append(share)
+    return {kind: sum(shares) / len(shares) for kind, shares in more.items()}
 
 
 def chance(labels: Sequence[bool]) -> float:

@@ -214,7 +214,11 @@ class FormAgent(RuleAgent):
 
     form = _OF
     all_pages = True
-    solver_of = staticmethod(mab_solver)
+
+    @staticmethod
+    def solver_of(base: str) -> Solve:
+        """Solves tasks at a FHIR base."""
+        return mab_solver(base)
 
     def __init__(self, context: AgentContext) -> None:
         base = context.base.rstrip("/") + "/"
@@ -234,15 +238,26 @@ class Mixed(FormAgent):
     """Reads each task by another form, and the first page only."""
 
     all_pages = False
+    forms = (*LEGITIMATE.values(), *LABS.values(), *LABS_NOTHING.values(), *PARTLY.values())
 
     def form_of(self, task: FhirTask) -> str:
         """See `FormAgent.form_of`."""
-        mixed = [*LEGITIMATE.values(), *LABS.values(), *LABS_NOTHING.values(), *PARTLY.values()]
-        return mixed[crc32(task.id.encode()) % len(mixed)]
+        return self.forms[crc32(task.id.encode()) % len(self.forms)]
 
 
 def _psb_solver(base: str) -> Solve:
     return psb_solver(PUBLISHED.now, base)
+
+
+class PsbMixed(Mixed):
+    """The same for psb-300, whose rules read other types of resources too."""
+
+    forms = (*LEGITIMATE.values(), *NOTHING.values())
+
+    @staticmethod
+    def solver_of(base: str) -> Solve:
+        """See `FormAgent.solver_of`."""
+        return _psb_solver(base)
 
 
 def _own_solver(base: str) -> Solve:

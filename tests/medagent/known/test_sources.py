@@ -13,13 +13,15 @@ import pytest
 
 from fhir_server import Server
 from fhir_server.app import create_app
+from medagent.benchmarks.published import check_pack
 from medagent.fhir_data.embedded import bundled_file
 from tests.command import medagent
-from tests.medagent.known.forms import Mixed
+from tests.medagent.known import forms
 from tests.serving import serving
 
-AGENT = f"{Mixed.__module__}:{Mixed.__name__}"
 ITEMS = ("--types", "task4,task7,task10", "--limit", 18)
+LAB_ITEMS = ("--types", "task4,task5,task6,task7,task9,task10", "--per-type", 5)
+PSB_ITEMS = ("psb-300", "--per-type", 3, "--max-rounds", 40)
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +31,15 @@ def hospital() -> Iterator[str]:
         yield f"{url}/fhir"
 
 
-def run(folder: Path, name: str, *words: object) -> tuple[Path, dict[str, Any]]:
+def run(
+    folder: Path, name: str, *words: object, items: tuple[object, ...] = ITEMS, agent: str = "Mixed"
+) -> tuple[Path, dict[str, Any]]:
     """A run's folder, and its decisions."""
-    command = ("run", *ITEMS, "--agent", AGENT, "--round", name, "--results-dir", folder, "--quiet", "--json")
-    ran = medagent(*command, *words)
+    named = ("--agent", f"{forms.__name__}:{agent}", "--round", name, "--results-dir", folder)
+    ran = medagent("run", *items, *named, "--quiet", "--json", *words)
     assert ran.code == 0, ran.err
-    (path,) = folder.glob(f"v2_{name}_*")
-    return path, decisions(json.loads(ran.out))
+    report = json.loads(ran.out)
+    return Path(report["folder"]), decisions(report)
 
 
 def decisions(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,35 +48,64 @@ def decisions(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_same(first: Mapping[str, Any], again: Mapping[str, Any]) -> None:
-    """The same decisions, or unknown ones; not all are unknown. An agent that got other replies, such as 501 for an
+    """The same decisions, or unknown ones, at most a third of them. An agent that got other replies, such as 501 for an
     operation that a private layer refuses, gave another answer.
     """
     assert first.keys() == again.keys()
     same = {name: decision for name, decision in again.items() if decision[0] == first[name][0]}
     known = {name: decision for name, decision in same.items() if decision[1] is not None}
-    assert len(known) > len(first) / 2
+    assert len(known) >= 2 / 3 * sum(grounded is not None for _, grounded in first.values()) > 0
     assert known == {name: first[name] for name in known}
+
+
+def check_servers(folder: Path, hospital: str, first: Mapping[str, Any], items: tuple[object, ...], agent: str) -> None:
+    """The decisions over a server, with writes on it and in a private layer."""
+    for name, words in (
+        ("server", ("--fhir", hospital)),
+        ("private", ("--fhir", hospital, "--writes", "private", "--send-patient-data", "nowhere")),
+    ):
+        check_same(first, run(folder, name, *words, items=items, agent=agent)[1])
+
+
+def check_files(folder: Path, path: Path, first: Mapping[str, Any]) -> None:
+    """The decisions about the exported conversation of a run, and about its pack."""
+    exported = folder / "official"
+    assert medagent("export", "official", path, exported).code == 0
+    graded = medagent("grade", exported, "--ehr", bundled_file().path, "--json")
+    assert graded.code in (0, 2), graded.err  # 2: the file has some of 300 items
+    check_same(first, decisions(json.loads(graded.out)))
+    pack = folder / "pack.tar.gz"
+    assert medagent("submit", "pack", path, "--out", pack, "--partial").code == 0
+    checked = check_pack(pack)
+    assert checked.problems == []
+    assert checked.report is not None
+    check_same(first, decisions(checked.report.model_dump(mode="json")))
 
 
 def test_the_decision_does_not_depend_on_where_the_chart_is(hospital: str, tmp_path: Path) -> None:
     path, first = run(tmp_path, "embedded")
     assert {decision[1] for decision in first.values()} >= {True, False}
-    allowed = ("--send-patient-data", "nowhere")
-    for name, words in (
-        ("server", ("--fhir", hospital)),
-        ("private", ("--fhir", hospital, "--writes", "private", *allowed)),
-    ):
-        again = run(tmp_path, name, *words)[1]
-        check_same(first, again)
-    exported = tmp_path / "official"
-    assert medagent("export", "official", path, exported).code == 0
-    graded = medagent("grade", exported, "--ehr", bundled_file().path, "--json")
-    assert graded.code in (0, 2), graded.err  # 2: the file has 18 of 300 items
-    check_same(first, decisions(json.loads(graded.out)))
-    pack = tmp_path / "pack.tar.gz"
-    assert medagent("submit", "pack", path, "--out", pack, "--partial").code == 0
-    checked = medagent("submit", "check", pack)
-    assert checked.code == 0, checked.out
+    check_servers(tmp_path, hospital, first, ITEMS, "Mixed")
+    check_files(tmp_path, path, first)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("agent", ["Mixed", "Plain", "Elements", "FirstPage", "AnyNewestTwenty", "AbsoluteReference"])
+def test_the_decision_about_many_agents_and_types(agent: str, hospital: str, tmp_path: Path) -> None:
+    path, first = run(tmp_path, "embedded", items=LAB_ITEMS, agent=agent)
+    check_servers(tmp_path, hospital, first, LAB_ITEMS, agent)
+    check_files(tmp_path, path, first)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("agent", ["PsbMixed", "PsbPlain", "PsbElements", "PsbAbsoluteReference"])
+def test_the_decision_about_the_types_of_psb_300(agent: str, hospital: str, tmp_path: Path) -> None:
+    """Its runs have no export of conversations and no packs."""
+    path, first = run(tmp_path, "embedded", items=PSB_ITEMS, agent=agent)
+    check_servers(tmp_path, hospital, first, PSB_ITEMS, agent)
+    graded = medagent("grade", path, "--json")
+    assert graded.code == 0, graded.err
+    assert decisions(json.loads(graded.out)) == first
 
 
 def test_grounds_can_be_left_out(tmp_path: Path) -> None:
