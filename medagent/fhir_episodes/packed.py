@@ -35,7 +35,8 @@ def stored_item(document: Mapping[str, Any]) -> FhirItem | None:
     """
     if "fields" not in document:
         return None
-    classes = {_name(cls): cls for cls in (FhirItem, *_subclasses(FhirItem))}
+    known: list[type[FhirItem]] = [FhirItem, *_subclasses(FhirItem)]
+    classes = {_name(cls): cls for cls in known}
     if document.get("class") not in classes:
         raise UserError(f"the item {document['id']} is of the class {document.get('class')}, which does not exist")
     adapter: TypeAdapter[Any] = TypeAdapter(classes[document["class"]])
