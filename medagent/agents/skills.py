@@ -91,10 +91,18 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
         names[:] = sorted(name for name in names if not name.startswith((".", "__pycache__")))
         for name in [*names, *sorted(files)]:
             path = Path(place, name)
-            if not path.resolve().is_relative_to(whole):
+            if not _resolved(path, folder).is_relative_to(whole):
                 raise UserError(f"--skill {folder}: {path} is a link out of the folder, which medagent does not follow")
             if name in files and not name.startswith(".") and (text := _text(path)) is not None:
                 yield path.relative_to(folder).as_posix(), text
+
+
+def _resolved(path: Path, folder: Path) -> Path:
+    """The file behind a path of a skill. Raises UserError."""
+    try:
+        return path.resolve(strict=True)
+    except (OSError, RuntimeError):  # before Python 3.13, a circle of links is a RuntimeError
+        raise UserError(f"--skill {folder}: {path} is a link that leads nowhere; remove it") from None
 
 
 def _text(path: Path) -> str | None:

@@ -86,6 +86,14 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
         read_skills([inner, skill(tmp_path / "second")])
 
 
+@pytest.mark.parametrize("target", ["link", "missing"])
+def test_a_link_that_leads_nowhere_is_one_line(target: str, tmp_path: Path) -> None:
+    folder = skill(tmp_path / "any")
+    (folder / "link").symlink_to(target)
+    with pytest.raises(UserError, match=r"^--skill .*/any: .*/any/link is a link that leads nowhere; remove it$"):
+        read_skill(folder)
+
+
 def test_by_text_further_files_are_appended_up_to_a_size(tmp_path: Path) -> None:
     folder = skill(tmp_path / "any", a="short", b="x" * (APPENDED + 1), c="last")
     system = load_protocol("text").with_skills(read_skills([folder])).system
