@@ -48,12 +48,9 @@ def decisions(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_same(first: Mapping[str, Any], again: Mapping[str, Any]) -> None:
-    """The same decisions, or unknown ones, at most a third of them. An agent that got other replies, such as 501 for an
-    operation that a private layer refuses, gave another answer.
-    """
-    assert first.keys() == again.keys()
-    same = {name: decision for name, decision in again.items() if decision[0] == first[name][0]}
-    known = {name: decision for name, decision in same.items() if decision[1] is not None}
+    """The same verdicts, and the same decisions or unknown ones, at most a third of them."""
+    assert {item: right for item, (right, _) in again.items()} == {item: right for item, (right, _) in first.items()}
+    known = {name: decision for name, decision in again.items() if decision[1] is not None}
     assert len(known) >= 2 / 3 * sum(grounded is not None for _, grounded in first.values()) > 0
     assert known == {name: first[name] for name in known}
 
@@ -64,7 +61,15 @@ def check_servers(folder: Path, hospital: str, first: Mapping[str, Any], items: 
         ("server", ("--fhir", hospital)),
         ("private", ("--fhir", hospital, "--writes", "private", "--send-patient-data", "nowhere")),
     ):
-        check_same(first, run(folder, name, *words, items=items, agent=agent)[1])
+        path, again = run(folder, name, *words, items=items, agent=agent)
+        answered = first.keys() - refused(path)
+        check_same({item: first[item] for item in answered}, {item: again[item] for item in answered})
+
+
+def refused(run_folder: Path) -> set[str]:
+    """The items in which a private layer refused a read, such as `$everything`: the agent saw another chart."""
+    rows = [json.loads(line) for line in (run_folder / "episodes.jsonl").read_text("utf-8").splitlines()]
+    return {row["task_id"] for row in rows if "501 Server Error" in str(row["transcript"])}
 
 
 def check_files(folder: Path, path: Path, first: Mapping[str, Any]) -> None:
