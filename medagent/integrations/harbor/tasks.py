@@ -70,10 +70,10 @@ def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, options: Mapping[
     UserError, InputError.
     """
     settings = checked(benchmark.Settings, options)
+    resources = benchmark.resources(settings)
     known = benchmark.read_items(settings)
     left_out = benchmark.left_out(settings, known, benchmark.embedded(settings, lambda _: None), say)
     items = benchmark.chosen_without(settings, known, left_out)
-    resources = benchmark.resources(settings)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
