@@ -44,6 +44,16 @@ _CODED = {
         "medicationCodeableConcept",
     ),
 }
+TIMES = (
+    "effectiveDateTime",
+    "issued",
+    "performedDateTime",
+    "occurrenceDateTime",
+    "authoredOn",
+    "onsetDateTime",
+    "recordedDate",
+)
+"""The elements that state when something was the case or was recorded, as one time."""
 CLINICAL_STATUS = {
     "Condition": "http://terminology.hl7.org/CodeSystem/condition-clinical",
     "AllergyIntolerance": "http://terminology.hl7.org/CodeSystem/allergyintolerance-clinical",

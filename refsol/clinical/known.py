@@ -25,7 +25,6 @@ from refsol.clinical.neighbours import (
     ANOTHER_CODE,
     ANOTHER_PATIENT,
     LONG_AGO,
-    TIMES,
     Evidence,
     Examples,
     Neighbour,
@@ -43,7 +42,7 @@ from refsol.errors import FactsError
 from refsol.grounds import NO_READING, NOT_GRADED, UNKNOWN, Grounds
 from refsol.json_values import as_object, objects
 from refsol.reads import DECIDES, Read, pages
-from refsol.resources import coded_in
+from refsol.resources import TIMES, coded_in
 from refsol.verdict import Verdict
 
 _PAGE_NOT_OPENED = "a page of a search was not opened"
@@ -418,7 +417,7 @@ class _Decision:
             coded_in(str(added.get("resourceType"))): ANOTHER_CODE,
         }
         unlike = [{name: another[name]} for name in another.keys() & added.keys() - shown.keys()]
-        times = TIMES & added.keys()
+        times = added.keys() & TIMES
         if times and times.isdisjoint(shown):
             unlike.append(dict.fromkeys(times, LONG_AGO))
         for elements in unlike:

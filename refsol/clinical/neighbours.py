@@ -19,7 +19,7 @@ from refsol.clinical.searches import ANY, Looked, ref, time_text
 from refsol.clinical.sources import Amendment, Resource
 from refsol.clinical.twins import changes, valued
 from refsol.json_values import as_object
-from refsol.resources import CLINICAL_STATUS, coded_in, codes_in, subject_id
+from refsol.resources import CLINICAL_STATUS, TIMES, coded_in, codes_in, subject_id
 from refsol.verdict import RequiredRead
 
 Examples = Mapping[str, Sequence[Resource]]
@@ -36,17 +36,6 @@ _FORMS = 6
 _MINUTE = timedelta(minutes=1)
 _AGES = tuple(timedelta(days=days) for days in (0.5, 2, 7, 30, 90, 200, 400, 1000))
 """How long ago one more resource may be, besides the limits of the rule."""
-TIMES = frozenset(
-    (
-        "effectiveDateTime",
-        "issued",
-        "performedDateTime",
-        "occurrenceDateTime",
-        "authoredOn",
-        "onsetDateTime",
-        "recordedDate",
-    )
-)
 LONG_AGO = "1970-01-01T00:00:00+00:00"
 _LEFT_OUT = ("id", "meta", "text")
 """The elements that an example does not have."""
@@ -185,7 +174,7 @@ def _with_values(example: Resource, values: Sequence[float]) -> list[Resource]:
 
 
 def _one_more(looked: Looked, chart: Chart, example: Resource, time: datetime) -> Neighbour:
-    resource = dict(example) | {name: _written(time, name) for name in TIMES & example.keys()}
+    resource = dict(example) | {name: _written(time, name) for name in TIMES if name in example}
     if "performedPeriod" in resource:
         del resource["performedPeriod"]
         resource["performedDateTime"] = time.isoformat()

@@ -26,7 +26,7 @@ from refsol.clinical.twins import Changed, time_of
 from refsol.errors import DataFault
 from refsol.history import Post
 from refsol.json_values import as_object
-from refsol.resources import codes, subject_id
+from refsol.resources import TIMES, codes, subject_id
 
 Event = tuple[str, datetime, str]
 """The type, the time and a code of a resource."""
@@ -39,15 +39,6 @@ _MOST = 8
 _OPTIONS = 6
 """The most changes of a task among which its twin is chosen."""
 _OWN_REFERENCES = ("subject", "patient", "encounter", "context")
-_TIMES = (
-    "effectiveDateTime",
-    "issued",
-    "performedDateTime",
-    "occurrenceDateTime",
-    "authoredOn",
-    "onsetDateTime",
-    "recordedDate",
-)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _NO_WAY = "no plausible change of what its rule reads changes the ruling"
 
@@ -467,7 +458,7 @@ def _fits(resource: Resource, look: Looked, chart: Chart) -> bool:
 
 def with_content_of(resource: Resource, donor: Resource) -> Resource:
     """The content of another resource, with this one's identity, patient, encounter and times."""
-    kept_elements = ("id", "meta", *_OWN_REFERENCES, *_TIMES, "performedPeriod", "effectivePeriod")
+    kept_elements = ("id", "meta", *_OWN_REFERENCES, *TIMES, "performedPeriod", "effectivePeriod")
     return {**donor, **{name: resource[name] for name in kept_elements if name in resource}}
 
 
@@ -572,7 +563,7 @@ def moved(resource: Resource, time: datetime, chart: Chart, hospital: Hospital) 
     was = _time(resource)
     assert was is not None
     shift = time - was
-    changed = {name: _later(resource[name], shift) for name in _TIMES if name in resource}
+    changed = {name: _later(resource[name], shift) for name in TIMES if name in resource}
     for name in ("performedPeriod", "effectivePeriod"):
         if name in resource:
             changed[name] = {part: _later(value, shift) for part, value in resource[name].items()}
@@ -636,6 +627,11 @@ def _gap(encounter: Resource, time: datetime) -> timedelta:
     return max(start - time, time - (end or time), timedelta(0))
 
 
+def _is_same_reading(changed: Resource, old: Resource) -> bool:
+    """Whether a reading has the same test and time as before."""
+    return all(changed.get(name) == old.get(name) for name in ("code", "effectiveDateTime"))
+
+
 def _is_since(resource: Resource, start: datetime) -> bool:
     time = _time(resource)
     return time is not None and time >= start
@@ -657,8 +653,7 @@ def with_quotes(change: Amendment, chart: Chart, hospital: Hospital) -> Amendmen
         old = hospital.by_ref.get(entry if isinstance(entry, str) else ref(entry))
         if old is None or old.get("resourceType") != "Observation":
             continue
-        same = not isinstance(entry, str) and all(entry.get(name) == old.get(name) for name in ("code", _TIMES[0]))
-        new = entry if same and not isinstance(entry, str) else None
+        new = None if isinstance(entry, str) or not _is_same_reading(entry, old) else entry
         for stored in hospital.texts.get(chart.patient, []):
             text = more.get(ref(stored), stored)
             if quoted(text, old):

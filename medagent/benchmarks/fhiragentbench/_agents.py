@@ -90,7 +90,7 @@ resources = []
 for resource_type, parameters in searches(lookup, patient):
     resources = resources + search(resource_type, **{**parameters, "_count": None})  # all pages
 values, ids = answer(lookup, now, entries(lookup, now, resources))
-finish(["yes" if one is True else "no" if one is False else one for one in values])
+finish(["yes" if value is True else "no" if value is False else value for value in values])
 """
 
 

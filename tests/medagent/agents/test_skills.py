@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,7 @@ def test_by_tools_further_files_are_read_on_demand(tmp_path: Path) -> None:
 
 READS = """
 import json
+from collections.abc import Iterator
 import medagent
 from medagent.models.base import ToolCall
 
@@ -167,7 +169,7 @@ def test_an_agent_reads_a_file_and_no_other_one(
         pytest.skip(ran.err)
     assert ran.code == 0, ran.err
     (row,) = medagent.load_run(f"results/v2_r1_{name}").rows()
-    first, second = json.loads(str(row.answer))  # type: ignore[attr-defined]
+    first, second = json.loads(str(row.answer))  # type: ignore[attr-defined]  # the rows are of episodes
     assert first == answers[0]
     assert answers[1] in second
 
@@ -175,7 +177,7 @@ def test_an_agent_reads_a_file_and_no_other_one(
 class Told(Agent):
     """Answers with the instructions of its skills."""
 
-    def play(self, task: object, prompt: str) -> object:  # type: ignore[override]
+    def play(self, task: object, prompt: str) -> Iterator[str]:
         yield f"FINISH({json.dumps([skill.body for skill in self.context.skills])})"
 
 
@@ -186,7 +188,7 @@ def test_an_agent_of_ones_own_gets_the_skills_and_the_table_names_them(
     folder = skill(tmp_path / "any")
     report = medagent.run_sync("medagentbench", agent=Told, skill=[folder], ids=["task2_1"])
     (row,) = medagent.load_run(report.folder).rows()
-    assert row.answer == '["Give 2 g below 1.5."]'  # type: ignore[attr-defined]
+    assert row.answer == '["Give 2 g below 1.5."]'  # type: ignore[attr-defined]  # the rows are of episodes
     assert report.settings["skills"] == [f"dosing {read_skill(folder).digest}"]
     assert " · skill dosing" in " ".join(command("grade", report.folder).out.split())
     (folder / "SKILL.md").write_text(FRONT.format(name="dosing") + "Changed.\n")

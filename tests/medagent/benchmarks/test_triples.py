@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import AsyncIterator
 from math import ceil
@@ -81,9 +82,9 @@ class Guess(Agent):
         for message in (*(known["searches"] if self.reads else ()), *self.reply(task, known)):
             yield message
 
+    @abstractmethod
     def reply(self, task: Any, known: dict[str, Any]) -> list[str]:
         """The messages after the searches."""
-        raise NotImplementedError
 
 
 def _known(item: str) -> Any:
