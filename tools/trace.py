@@ -54,8 +54,8 @@ def verdict_modules(name: str, item_id: str, folder: Path) -> Counter[str]:
     item = benchmark.item(source, item_id)
     row = cast(EpisodeRow, next(medagent.load_run(str(report.folder)).rows()))
     rules = next(iter(benchmark.rules))
-    assert benchmark.verdict(opened, item, row, rules).correct
-    return calls(lambda: benchmark.verdict(opened, item, row, rules))
+    assert benchmark.grade_episode(opened, item, row, rules).verdict.correct
+    return calls(lambda: benchmark.grade_episode(opened, item, row, rules))
 
 
 def second_run(folder: Path) -> Counter[str]:

@@ -17,8 +17,8 @@ from medagent.benchmarks.base import find, names
 from medagent.core.errors import UserError
 from medagent.core.scrub import safe_name
 from medagent.engine.benchmark import Benchmark, Say
-from medagent.engine.folder import JournalKind, Run
-from medagent.engine.plan import JOURNAL, Plan, Stage
+from medagent.engine.folder import Run
+from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef, ShownMessage, TableSection, read_report
 from medagent.engine.scores import Grader, Item, Metrics, Score, Scored, mean_line
 from medagent.engine.settings import RunSettings
@@ -62,15 +62,11 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
     name = "judge-check"
     Settings = RunSettings
     row = ExchangeRow
+    role = "judge"
     unit_noun = "cases"
 
     def __init__(self, check: CheckedPanel | None = None) -> None:
         self._check = check
-
-    @property
-    def journals(self) -> Mapping[str, JournalKind]:
-        """See `Benchmark.journals`. All calls are calls of judges."""
-        return {JOURNAL: JournalKind(ExchangeRow, "judge")}
 
     def source(self, run: Run, options: Mapping[str, Any]) -> CheckedPanel:
         """See `Benchmark.source`. Raises UserError if the benchmark is not installed: a folder's code is not run."""

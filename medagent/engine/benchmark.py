@@ -52,6 +52,8 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
     Settings: type[SettingsT]
     row: type[RowT]
     """The rows of `episodes.jsonl`."""
+    role: ClassVar[str] = "model"
+    """The role of the calls of these rows in the account: those of models, or of judges."""
     Grading: ClassVar[type[RunSettings] | None] = None
     """A subclass of `Settings` with the options that only `medagent grade` accepts; None: there are none."""
     rule_sets: ClassVar[Sequence[str]] = ("",)
@@ -240,17 +242,18 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         answer = getattr(row, "answer", None)
         return answer if answer is not None else getattr(row, "reply", None)
 
-    @final
     @property
+    @final
     def command(self) -> str:
         """The command that runs it."""
         return "medagent run" if self.is_default else f"medagent run {self.reference or self.name}"
 
     @property
+    @final
     def journals(self) -> Mapping[str, JournalKind]:
         """The journals of a run, `episodes.jsonl` first."""
         return {
-            JOURNAL: JournalKind(self.row),
+            JOURNAL: JournalKind(self.row, self.role),
             **self.judgements,
             LEARNED: JournalKind(LearnedRow, LEARNING, optional=True),
         }

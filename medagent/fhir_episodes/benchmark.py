@@ -24,6 +24,7 @@ from medagent.core.options import Setting, checked, options
 from medagent.core.writing import file_digest
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block, ConversationBlock, FactsBlock, RecordBlock, TranscriptMessage
+from medagent.engine.data_sets import SetManifest
 from medagent.engine.folder import Run
 from medagent.engine.pairs import nouns_of, selected_pairs
 from medagent.engine.patient_data import check_destinations, check_own_code
@@ -192,9 +193,11 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         order = mixed(list(items), lambda name: items[name].group)
         return {}, items[order[number % len(order)]]
 
-    def canary(self, source: Any) -> str:
-        """The text that identifies the data set in training data; empty if it has none."""
-        return ""
+    def manifest(self, source: Any) -> SetManifest | None:
+        """The manifest of its data set, with the digest of its seed and the text that identifies it in training data;
+        None if it has none.
+        """
+        return None
 
     def scripted(self, settings: SettingsT, items: Sequence[FhirItem]) -> Scripted | None:
         """One of the benchmark's own agents, if the settings name one. Raises UserError."""
@@ -208,15 +211,16 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         """The benchmark's own protocol, if the settings choose one."""
         return None
 
+    @final
     def words(self, settings: SettingsT) -> Protocol:
         """The texts of a run: those of its protocol, with the user's prompts. Raises UserError."""
         kind = "code_tool" if settings.code_tool else settings.protocol
-        worded = self.session_protocol(settings, kind).worded(prompt=settings.prompt, system=settings.system)
+        worded = self.session_protocol(settings, kind).worded(prompt=settings.prompt_file, system=settings.system)
         return worded.with_skills(read_skills(settings.skill))
 
     def _given_away(self, settings: SettingsT) -> dict[str, Setting]:
         """What the user's own prompts and skills give away, for the notes of the run; nothing without them."""
-        if settings.prompt is None and settings.system is None and not settings.skill:
+        if settings.prompt_file is None and settings.system is None and not settings.skill:
             return {}
         kind = "code_tool" if settings.code_tool else settings.protocol
         published, worded = self.session_protocol(settings, kind), self.words(settings)
@@ -230,9 +234,12 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         """
         return ()
 
-    def decides(self, settings: SettingsT) -> dict[str, Setting]:
-        """Further settings that affect the rows, such as the digest of the tasks."""
-        return {"tasks-digest": self.data(settings).digest}
+    def _data_digests(self, settings: SettingsT) -> dict[str, Setting]:
+        """The digests of the tasks and of the seed from which they were made."""
+        manifest = self.manifest(settings)
+        generated = manifest.generated if manifest else None
+        seed = {"seed-digest": generated.seed_sha256} if generated else {}
+        return {"tasks-digest": self.data(settings).digest, **seed}
 
     async def plan(self, settings: SettingsT, say: Say) -> Plan:
         items = self.read_items(settings)
@@ -279,11 +286,11 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
                 **settings.decides(),
                 **(code.decides() if code else {}),
                 **({"protocol": "tools", "loop": None, OWN_LOOP: "own"} if own_loop else {}),
-                **self.decides(settings),
+                **self._data_digests(settings),
                 "ehr-digest": ehr.digest,
                 "prompts-digest": protocol.digest,
                 "tools-digest": protocol.tools_digest if settings.protocol == "tools" else None,
-                "prompt-digest": _digest_of(settings.prompt),
+                "prompt-digest": file_digest(settings.prompt_file) if settings.prompt_file else None,
                 "system-digest": file_digest(settings.system) if settings.system else None,
                 **self._given_away(settings),
                 **({"skills": [skill.setting for skill in protocol.skills]} if protocol.skills else {}),
@@ -437,13 +444,6 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         async with choice.open(choice.url) as ehr:
             await ehr.check()
         return choice
-
-
-def _digest_of(prompt: Path | None) -> str | None:
-    """The digest of the user's first message. None without one, or if the option names a published prompt, which the
-    digest of the protocol covers.
-    """
-    return file_digest(prompt) if prompt and prompt.is_file() else None
 
 
 _PAIRS_ARE_LEARNED = (

@@ -129,6 +129,11 @@ class FhirSettings(RunSettings):
         return self
 
     @property
+    def prompt_file(self) -> Path | None:
+        """The file of the user's own first message."""
+        return self.prompt
+
+    @property
     def pages(self) -> Pages:
         """How the embedded server pages results."""
         return Pages(self.page_size, self.order)

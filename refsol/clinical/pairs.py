@@ -107,6 +107,11 @@ def _references(value: Any) -> Iterator[str]:
         yield from chain.from_iterable(map(_references, value))
 
 
+def _no_answer(source: Source) -> Mapping[str, Any]:
+    """The fields of a task that does not state what is right."""
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A task: its type, its charts over a source, and its possible changes.
@@ -117,6 +122,8 @@ class Case:
     kind: TaskType
     charts: Callable[[Source], Sequence[Chart]]
     candidates: Candidates
+    answer: Callable[[Source], Mapping[str, Any]] = _no_answer
+    """The fields of the task that state what is right on a chart."""
 
 
 @dataclass(frozen=True, slots=True)

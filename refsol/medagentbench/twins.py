@@ -28,11 +28,15 @@ def case_of(task: Mapping[str, Any], constants: Constants) -> Case:
         made[-1].until_now = True
         return made
 
-    find = task_type(task) == "task1"
-    return Case(type_of(task, constants), charts, other_patients if find else plausible)
+    def answer(source: Source) -> Mapping[str, Any]:
+        return {"sol": [_patient_of(task, source, constants)]}
+
+    kind = type_of(task, constants)
+    is_find = task_type(task) == "task1"
+    return Case(kind, charts, other_patients, answer) if is_find else Case(kind, charts, plausible)
 
 
-def answer_of(task: Mapping[str, Any], source: Source, constants: Constants) -> str:
+def _patient_of(task: Mapping[str, Any], source: Source, constants: Constants) -> str:
     """The right answer to "find a patient", by the text and the chart."""
     return find_patient(chart_of(task, source, RULE_SETS["official"], constants))
 
@@ -40,7 +44,7 @@ def answer_of(task: Mapping[str, Any], source: Source, constants: Constants) -> 
 def _with_answer(task: Mapping[str, Any], source: Source, constants: Constants) -> Mapping[str, Any]:
     if task_type(task) != "task1":
         return task
-    answer = answer_of(task, source, constants)
+    answer = _patient_of(task, source, constants)
     if not isinstance(source, Changed) and task["sol"] != [answer]:
         raise DataFault(f"its answer is {task['sol']}, but its text leads to {answer}")
     return {**task, "sol": [answer]}

@@ -23,7 +23,7 @@ from medagent.benchmarks.clinical.generation import (
     TypesGenerator,
     types_case,
 )
-from medagent.benchmarks.clinical.grader import ClinicalGrader, not_the_agent
+from medagent.benchmarks.clinical.grader import ClinicalGrader, GradedEpisode, not_the_agent
 from medagent.benchmarks.clinical.items import Facts, OpenSet, Situation, TaskItem, opened_once
 from medagent.benchmarks.clinical.metrics import clinical_metrics
 from medagent.benchmarks.clinical.sets import TaskSet, load_set, set_files
@@ -40,7 +40,7 @@ from medagent.benchmarks.clinical.twins import Twins, write_twins
 from medagent.benchmarks.generated_sets import stored_seed
 from medagent.core.errors import UserError
 from medagent.core.number_formats import counted
-from medagent.core.options import Setting, checked
+from medagent.core.options import checked
 from medagent.core.suggest import did_you_mean
 from medagent.core.tell import Tell, untold
 from medagent.core.wire import without_password
@@ -66,19 +66,18 @@ from refsol.clinical.evidence import Deciding
 from refsol.clinical.examples import learned_examples
 from refsol.clinical.failures import failure_of
 from refsol.clinical.floor import Baselines, FloorItem
-from refsol.clinical.known import Missed
 from refsol.clinical.meanings import CLINICAL, RuleSet
 from refsol.clinical.neighbours import Examples
 from refsol.clinical.pairs import Case
 from refsol.clinical.recorded import RecordedSource, recorded, result_lines
 from refsol.clinical.rulings import Reply
 from refsol.clinical.sources import Resource, SearchEhr, Source
-from refsol.clinical.task_type import RuleError, TaskType, UngradableError
+from refsol.clinical.task_type import RuleError, TaskType, UngradableError, graded
 from refsol.clinical.trial import tried
 from refsol.clinical.twins import changed
 from refsol.errors import DataFault, FactsError, InputError
-from refsol.failures import KIND_WORDS, Failure
-from refsol.history import ACCEPTED, HistoryMessage, read_messages
+from refsol.failures import KIND_WORDS
+from refsol.history import ACCEPTED, read_messages
 from refsol.verdict import Verdict
 
 SettingsT = TypeVar("SettingsT", bound=FhirSettings)
@@ -106,8 +105,8 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
     def generator(self) -> ClinicalGenerator:
         return TypesGenerator(self.set_benchmark, self.types)
 
-    @final
     @property
+    @final
     def set_benchmark(self) -> str:
         """The name of the benchmark in the manifests of its sets."""
         return self.manifest_name or self.name
@@ -210,8 +209,8 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
             return super().resources(source)
         return patient_lines(tasks.hospital)
 
-    def canary(self, source: Any) -> str:
-        return self.task_set(source).manifest.canary
+    def manifest(self, source: Any) -> SetManifest:
+        return self.task_set(source).manifest
 
     # The rules
 
@@ -235,10 +234,6 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         """A task as a case for twins, instructions in charts, and recorded searches."""
         return types_case(self.task_type(opened.tasks, task), task, opened.tasks.clock, opened.base)
 
-    def answered(self, opened: OpenSet, task: Task, source: Source) -> Task:
-        """A task with the right answer over another chart, if its fields contain one."""
-        return task
-
     @final
     def chart_of(self, opened: OpenSet, task: Task, rules: str) -> Chart:
         """A new chart of a task, over the set's facts with the task's change."""
@@ -250,8 +245,14 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         reply = Reply.of(row.answer, read_messages(post_history(row.transcript)), rules, ACCEPTED)
         return replace(reply, changes=tuple(row.changes) if isinstance(row.changes, list) else None)
 
-    def verdict(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> Verdict:
-        """The verdict on an episode. Raises UngradableError, FactsError, UserError for a rule at fault."""
+    def grade_episode(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> GradedEpisode:
+        """The verdict on an episode, and what follows from it. Raises UserError for a rule at fault."""
+        verdict = graded(lambda: self._verdict(opened, item, row, rules))
+        failure = partial(failure_of, verdict, row.answer, row.status, row.history)
+        return GradedEpisode(verdict, failure, row.history)
+
+    def _verdict(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> Verdict:
+        """The verdict by the rule of the task's type. Raises UngradableError, FactsError, UserError."""
         if problem := not_the_agent(row.status):
             return Verdict(None, fault=problem)
         kind = self.task_type(opened.tasks, item.stored)
@@ -259,10 +260,6 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
             with suppress(DataFault, FactsError):
                 tried(kind, lambda: self.chart_of(opened, item.stored, rules))
             return kind.judge(self.chart_of(opened, item.stored, rules), self.reply(row, self.rules[rules]))
-
-    def failure(self, verdict: Verdict, row: EpisodeRow, missed: Missed | None) -> Failure | None:
-        """Why an episode is wrong. `missed` is what its agent had not read."""
-        return failure_of(verdict, row.answer, row.status, row.history, missed)
 
     @final
     def examples(self, opened: OpenSet, kind: str, rules: str) -> Examples:
@@ -293,14 +290,6 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
                 return next(iter(facts.search("Patient", **{chart.identifier: chart.patient})), None)
         identifier = [{"value": task.mrn}]
         return {"resourceType": "Patient", "id": task.patient, "identifier": identifier} if task.mrn else None
-
-    def transcript(self, item: Any, row: EpisodeRow) -> Sequence[HistoryMessage]:
-        """The messages that show what the agent read; empty if that is not known."""
-        return row.history
-
-    def part(self, opened: OpenSet, item: Any, row: EpisodeRow, verdict: Verdict, rules: str) -> Mapping[str, Any]:
-        """What the metrics need of an item, besides its branch, the baselines and the agent's conduct."""
-        return {}
 
     @final
     def baselines(self, opened: OpenSet, rules: str) -> Baselines:
@@ -381,7 +370,6 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         return write_twins(
             opened,
             partial(self.case, opened),
-            partial(self.answered, opened),
             patients,
             folder,
             whole=self.whole_reads,
@@ -415,15 +403,22 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
     def pack(self, source: Any, item: Any) -> Mapping[str, bytes]:
         """See `FhirBenchmark.pack`. The files are a set of one task, with the searches of its rule over its chart."""
         opened = self.open_set(source)
+        return self.packed_set(opened, item, opened.tasks.manifest.constants)
+
+    @final
+    def packed_set(self, opened: OpenSet, item: Any, constants: Mapping[str, Any]) -> Mapping[str, bytes]:
+        """The files of a set of one task, which is graded by these constants."""
         facts, task = changed(opened.facts.source, item.stored.change), item.stored.alone
         reads = recorded([(self.case(opened, task), ())], facts, complete=True, whole=self.whole_reads)
-        stated: dict[str, Any] = {"name": "packed", "base": opened.base, "parts": {}, "generated": None}
-        manifest = self.packed_manifest(opened, source).model_copy(update=stated)
-        return set_files([task], manifest, result_lines(reads))
-
-    def packed_manifest(self, opened: OpenSet, source: Any) -> SetManifest:
-        """The manifest of a packed task, with the constants by which it is graded."""
-        return opened.tasks.manifest.model_copy(update={"clock": opened.tasks.clock})
+        stated = {
+            "name": "packed",
+            "base": opened.base,
+            "clock": opened.tasks.clock,
+            "constants": constants,
+            "parts": {},
+            "generated": None,
+        }
+        return set_files([task], opened.tasks.manifest.model_copy(update=stated), result_lines(reads))
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
         tasks = load_set(folder)
@@ -498,12 +493,6 @@ class ClinicalBenchmark(FhirBenchmark[SettingsT]):
         """Run the rule of a task. Raises RuleError for a rule at fault, and FactsError."""
         with suppress(DataFault):  # the item is then ungraded, with the reason
             tried(self.task_type(opened.tasks, task), lambda: self.chart_of(opened, task, next(iter(self.rules))))
-
-    def decides(self, settings: Any) -> dict[str, Setting]:
-        tasks = self.task_set(settings)
-        generated = tasks.manifest.generated
-        seed = {"seed-digest": generated.seed_sha256} if generated else {}
-        return {"tasks-digest": tasks.digest, **seed}
 
     def blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Sequence[Block]:
         from medagent.fhir_episodes.views import episode_blocks

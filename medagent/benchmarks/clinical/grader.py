@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from medagent.benchmarks.clinical.items import OpenSet
@@ -20,7 +20,6 @@ from refsol.clinical.meanings import RuleSet
 from refsol.clinical.neighbours import Examples
 from refsol.clinical.one_page import ONE_PAGE
 from refsol.clinical.sources import Resource
-from refsol.clinical.task_type import graded
 from refsol.failures import Failure
 from refsol.grounds import NOT_GRADED, Grounds
 from refsol.history import HistoryMessage
@@ -30,6 +29,19 @@ GROUNDS = "4"
 """The version of `grounds` and of the baselines. Stored scores of another version are recomputed."""
 
 
+@dataclass(frozen=True, slots=True)
+class GradedEpisode:
+    """The verdict on an episode, and what follows from it."""
+
+    verdict: Verdict
+    failure: Callable[[Missed | None], Failure | None]
+    """Why the episode is wrong, if that is what its agent had not read."""
+    transcript: Sequence[HistoryMessage]
+    """The messages that show what the agent read; empty if that is not known."""
+    part: Mapping[str, Any] = field(default_factory=dict)
+    """What the metrics need besides the branch, the baselines and the agent's conduct."""
+
+
 class Rules(Protocol):
     """What a benchmark of task types decides about the grading of an item."""
 
@@ -37,11 +49,8 @@ class Rules(Protocol):
     def rules(self) -> Mapping[str, RuleSet]:
         """The rule sets by name."""
 
-    def verdict(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> Verdict:
-        """The verdict on an episode. Raises UngradableError, FactsError, UserError for a rule at fault."""
-
-    def failure(self, verdict: Verdict, row: EpisodeRow, missed: Missed | None) -> Failure | None:
-        """Why an episode is wrong. `missed` is what its agent had not read."""
+    def grade_episode(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> GradedEpisode:
+        """The verdict on an episode, and what follows from it. Raises UserError for a rule at fault."""
 
     def examples(self, opened: OpenSet, kind: str, rules: str) -> Examples:
         """Examples of what the rule of a type looks for."""
@@ -51,12 +60,6 @@ class Rules(Protocol):
 
     def baselines(self, opened: OpenSet, rules: str) -> Baselines:
         """The scores of agents that read nothing."""
-
-    def transcript(self, item: Any, row: EpisodeRow) -> Sequence[HistoryMessage]:
-        """The messages that show what the agent read; empty if that is not known."""
-
-    def part(self, opened: OpenSet, item: Any, row: EpisodeRow, verdict: Verdict, rules: str) -> Mapping[str, Any]:
-        """What the metrics need of an item, besides its branch, the baselines and the agent's conduct."""
 
     def grading_digests(self, source: Any, opened: OpenSet) -> Mapping[str, str]:
         """What else a stored score depends on."""
@@ -129,17 +132,17 @@ class ClinicalGrader(Grader[EpisodeRow]):
 
     def _score(self, item: Any, row: EpisodeRow) -> Score:
         benchmark, opened = self._benchmark, self._opened
-        verdict = graded(lambda: benchmark.verdict(opened, item, row, self.rules))
-        transcript = benchmark.transcript(item, row) if verdict.basis else ()
-        had_read, unread = self._grounds(item, verdict, transcript)
-        failure = benchmark.failure(verdict, row, unread)
+        episode = benchmark.grade_episode(opened, item, row, self.rules)
+        verdict = episode.verdict
+        had_read, unread = self._grounds(item, verdict, episode.transcript if verdict.basis else ())
+        failure = episode.failure(unread)
         if failure is not None and failure.kind == "empty-reply" and row.error:
             failure = replace(failure, reason=row.error)
         part = {
             **benchmark.baselines(opened, self.rules).outcomes(item.id),
             ONE_PAGE: self._one_page(item),
             **conduct_of(row),
-            **benchmark.part(opened, item, row, verdict, self.rules),
+            **episode.part,
         }
         return score_of(verdict, failure, had_read, part, row, getattr(item, "injected", None))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from shutil import copyfile
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from fhir_server.synthetic.bundled import DIGEST as BUNDLED_DIGEST
 from fhir_server.synthetic.seeded_random import SeededRandom
@@ -32,7 +32,7 @@ from medagent.fhir_data.embedded import EhrFile
 from medagent.fhir_data.store import stored_lines
 from refsol.clinical.pairs import Case, Hospital, Pair, pairs
 from refsol.clinical.recorded import recorded, result_lines
-from refsol.clinical.sources import Amendment, Source
+from refsol.clinical.sources import Amendment
 from refsol.clinical.twins import changed
 
 
@@ -204,7 +204,6 @@ def _names(begin: str, count: int, rng: SeededRandom) -> list[str]:
 def write_twins(
     opened: OpenSet,
     case: Callable[[Task], Case],
-    answered: Answered,
     patients: EhrFile,
     folder: Path,
     *,
@@ -212,16 +211,13 @@ def write_twins(
     triples: bool = False,
     tell: Tell = untold,
 ) -> Twins[Task]:
-    """Write the twins of a set's tasks into a folder, with the patients, unless these are the bundled hospital's.
-
-    `answered` gives a task the right answer by its own chart, if its fields contain one.
-    """
+    """Write the twins of a set's tasks into a folder, with the patients, unless these are the bundled hospital's."""
     tasks = opened.tasks
     hospital = open_hospital(patients.path)
     if patients.digest != BUNDLED_DIGEST:
         copy_patients(patients.path, folder)
     twins = twins_of(tasks.tasks, by_rules(hospital, case), triples=triples, tell=tell)
-    items = [_task(item, answered(item.task, changed(hospital.source, item.change))) for item in twins.items]
+    items = [_task(item, case(item.task).answer(changed(hospital.source, item.change))) for item in twins.items]
     for name in BESIDE:
         if (file := tasks.beside(name)) is not None:
             copyfile(file, folder / name)
@@ -238,11 +234,11 @@ def write_twins(
     return twins
 
 
-Answered = Callable[[Task, Source], Task]
-
-
-def _task(item: TwinItem[Task], task: Task) -> Task:
-    return task.model_copy(update={"id": item.id, "twin": item.twin, "change": item.change, "one_page": None})
+def _task(item: TwinItem[Task], answer: Mapping[str, Any]) -> Task:
+    """The task of an item, with the right answer by its own chart, if its fields state one."""
+    fields = {**item.task.fields, **answer}
+    stated = {"id": item.id, "twin": item.twin, "change": item.change, "one_page": None, "fields": fields}
+    return item.task.model_copy(update=stated)
 
 
 def open_hospital(file: Path) -> Hospital:

@@ -35,11 +35,11 @@ from medagent.benchmarks.fhiragentbench.strategies.prompts import bundled_prompt
 from medagent.benchmarks.fhiragentbench.strategies.session import StrategyActing
 from medagent.benchmarks.fhiragentbench.strategies.tokens import check_tokenizer
 from medagent.core.errors import UserError
-from medagent.core.options import Setting, checked
+from medagent.core.options import checked
 from medagent.core.tell import Tell, untold
 from medagent.engine.benchmark import Say
 from medagent.engine.blocks import Block
-from medagent.engine.data_sets import SetMaker, TwinSet
+from medagent.engine.data_sets import SetMaker, SetManifest, TwinSet
 from medagent.engine.folder import Run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef, Report
@@ -85,9 +85,8 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         digest = digest_of(questions_of(source.dataset))
         return DataRef(name="FHIR-AgentBench", version=version, digest=digest, note=note)
 
-    def canary(self, source: FhirAgentBenchSettings) -> str:
-        manifest = manifest_of(source.dataset)
-        return manifest.canary if manifest else ""
+    def manifest(self, source: FhirAgentBenchSettings) -> SetManifest | None:
+        return manifest_of(source.dataset)
 
     def patients(self, source: FhirAgentBenchSettings, say: Say) -> EhrFile:
         """See `FhirBenchmark.patients`. The patients of the published questions are not bundled."""
@@ -95,22 +94,17 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
 
     def protocol(self, source: FhirAgentBenchSettings, kind: str) -> Protocol:
         """See `FhirBenchmark.protocol`. A strategy uses a system prompt; its first message is only the question."""
-        strategy = source.strategy
+        strategy, checkout = source.strategy, checkout_of(source.prompt)
         functions = _PROMPTS / "functions.json"
+        if checkout is not None and source.system is not None:
+            raise UserError("--prompt published=DIR and --system both name the system prompt: leave one out")
         if strategy is not None and kind == strategy.name:
             words = load_protocol(kind, file=_PROMPTS / "strategy.toml", functions=functions)
-            return words.model_copy(update={"system": bundled_prompt(strategy), "functions": ()})
-        return load_protocol(kind, file=_PROMPTS / f"{kind}.toml", functions=functions)
-
-    def words(self, settings: FhirAgentBenchSettings) -> Protocol:
-        """See `FhirBenchmark.words`. `--prompt published=DIR` uses the published system prompt."""
-        checkout = checkout_of(settings.prompt)
-        if checkout is None:
-            return super().words(settings)
-        if settings.strategy is None:
+            system = bundled_prompt(strategy) if checkout is None else published_prompt(strategy, checkout)
+            return words.model_copy(update={"system": system, "functions": ()})
+        if checkout is not None:
             raise UserError("--prompt published=DIR needs a published strategy: --protocol multi_turn_resource")
-        words = self.protocol(settings, settings.protocol)
-        return words.model_copy(update={"system": published_prompt(settings.strategy, checkout)})
+        return load_protocol(kind, file=_PROMPTS / f"{kind}.toml", functions=functions)
 
     def pack(self, source: FhirAgentBenchSettings, item: Any) -> Mapping[str, bytes]:
         """See `FhirBenchmark.pack`. The files have the question, then its twin, and the options for grading."""
@@ -195,15 +189,6 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return judged_plan(
             plan, self, settings.panel(self.rubric, settings), model=str(settings.model or settings.agent)
         )
-
-    def decides(self, settings: FhirAgentBenchSettings) -> dict[str, Setting]:
-        manifest = manifest_of(settings.dataset)
-        generated = manifest.generated if manifest else None
-        seed = {"seed-digest": generated.seed_sha256} if generated else {}
-        return {
-            **super().decides(settings),
-            **seed,
-        }
 
     def subjects(self, run: Run) -> Iterator[Subject]:
         """See `JudgedBenchmark.subjects`. Rows without an answer are judged too, as in the published evaluator."""

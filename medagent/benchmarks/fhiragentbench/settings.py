@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from medagent.benchmarks.fhiragentbench.sets import SYNTHETIC
 from medagent.benchmarks.fhiragentbench.strategies.plan import STRATEGIES, Strategy
+from medagent.benchmarks.fhiragentbench.strategies.prompts import checkout_of
 from medagent.core.errors import UserError
 from medagent.core.options import ALL_USES, Names, Option, RunOption, Setting
 from medagent.engine.settings import RUN, WHICH, WHO, Count, RunSettings
@@ -117,6 +119,11 @@ class FhirAgentBenchSettings(FhirSettings, PanelSettings):
     def strategy_in_code(self) -> bool:
         """Whether the protocol is a published strategy whose agents act in code."""
         return self.strategy is not None and self.strategy.code
+
+    @property
+    def prompt_file(self) -> Path | None:
+        """See `FhirSettings.prompt_file`. `published=DIR` names a system prompt, not a file."""
+        return None if checkout_of(self.prompt) else self.prompt
 
     @property
     def found_in_effect(self) -> Found:

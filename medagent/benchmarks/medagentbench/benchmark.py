@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
 
 from medagent.benchmarks.clinical.agents import Solver, TypesAgent
 from medagent.benchmarks.clinical.benchmark import ClinicalBenchmark
+from medagent.benchmarks.clinical.grader import GradedEpisode
 from medagent.benchmarks.clinical.items import Facts, OpenSet, Situation, TaskItem
 from medagent.benchmarks.clinical.sets import TaskSet
 from medagent.benchmarks.clinical.tasks import Task
@@ -47,7 +48,7 @@ from medagent.benchmarks.medagentbench.tasks.dataset import (
 )
 from medagent.core.errors import UserError
 from medagent.core.number_formats import counted
-from medagent.core.options import Setting, checked
+from medagent.core.options import checked
 from medagent.core.wire import without_password
 from medagent.core.writing import file_digest, writing
 from medagent.engine.benchmark import Say
@@ -68,19 +69,17 @@ from medagent.fhir_episodes.session import post_history
 from medagent.fhir_episodes.task import FhirItem
 from medagent.reports.tables import say
 from refsol.clinical.chart import Chart
-from refsol.clinical.known import Missed
 from refsol.clinical.meanings import RuleSet
 from refsol.clinical.pairs import Case
 from refsol.clinical.recorded import RecordedSource, recorded, result_lines
 from refsol.clinical.sources import NdjsonEhr, SearchEhr, Source
-from refsol.clinical.task_type import TaskType, UngradableError
+from refsol.clinical.task_type import TaskType, UngradableError, graded
 from refsol.errors import DataFault, FactsError, InputError
-from refsol.failures import Failure
 from refsol.history import HistoryMessage
 from refsol.medagentbench import RULE_SETS, TYPES, Constants, failure_of, grade_item, rule_name
 from refsol.medagentbench.grade import chart_of
 from refsol.medagentbench.recorded import Created, RecordedEpisode
-from refsol.medagentbench.twins import answer_of, case_of
+from refsol.medagentbench.twins import case_of
 from refsol.verdict import Verdict
 
 
@@ -201,17 +200,17 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
     def case(self, opened: OpenSet, task: Task) -> Case:
         return case_of(record(task), constants_of(opened.tasks))
 
-    def answered(self, opened: OpenSet, task: Task, source: Source) -> Task:
-        """See `ClinicalBenchmark.answered`. "Find a patient" contains its answer."""
-        if "sol" not in task.fields:
-            return task
-        answer = answer_of(record(task), source, constants_of(opened.tasks))
-        return task.model_copy(update={"fields": {**task.fields, "sol": [answer]}})
+    def grade_episode(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> GradedEpisode:
+        """See `ClinicalBenchmark.grade_episode`. A recording that is repeated may lack the GETs of its agent."""
+        verdict, episode = graded(lambda: self._verdict(opened, item, row, rules)), _episode(row)
+        failure = partial(failure_of, verdict, _answer(row), episode.status, episode.transcript, _posts(row))
+        replayed = isinstance(item, TaskItem) and item.source.replayed
+        is_known = not replayed or any(message.get_url for message in episode.transcript)
+        return GradedEpisode(verdict, failure, episode.transcript if is_known else ())
 
-    def verdict(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> Verdict:
-        recorded = row if isinstance(row, RecordedRow) else None
-        if recorded is not None and recorded.problem:
-            return Verdict(None, fault=recorded.problem)
+    def _verdict(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> Verdict:
+        if isinstance(row, RecordedRow) and row.problem:
+            return Verdict(None, fault=row.problem)
         return grade_item(
             {**record(item.stored), "change": item.stored.change} if isinstance(item, TaskItem) else {"id": item.id},
             _answer(row),
@@ -222,16 +221,6 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
             episode=_episode(row),
             constants=constants_of(opened.tasks),
         )
-
-    def failure(self, verdict: Verdict, row: EpisodeRow, missed: Missed | None) -> Failure | None:
-        episode = _episode(row)
-        return failure_of(verdict, _answer(row), episode.status, episode.transcript, _posts(row), missed)
-
-    def transcript(self, item: Any, row: EpisodeRow) -> Sequence[HistoryMessage]:
-        """See `ClinicalBenchmark.transcript`. A recording that is repeated may lack the GETs of its agent."""
-        transcript = _episode(row).transcript
-        replayed = isinstance(item, TaskItem) and item.source.replayed
-        return transcript if not replayed or any(message.get_url for message in transcript) else ()
 
     def grader(self, source: Any, rules: str) -> Grader[EpisodeRow]:
         """See `Benchmark.grader`. With `--official`, a copy of the published grader grades too."""
@@ -302,10 +291,6 @@ class MedAgentBench(ClinicalBenchmark[MedAgentBenchSettings]):
     def folder_name(self, settings: MedAgentBenchSettings) -> str:
         """See `FhirBenchmark.folder_name`. It is the version of the tasks."""
         return self.task_set(settings).part
-
-    def decides(self, settings: MedAgentBenchSettings) -> dict[str, Setting]:
-        replayed = file_digest(settings.replay) if settings.replay else None
-        return {**super().decides(settings), "replay-digest": replayed}
 
     # Published files
 

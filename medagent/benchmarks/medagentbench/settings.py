@@ -11,6 +11,7 @@ from medagent.benchmarks.clinical.settings import GroundsGrading
 from medagent.benchmarks.medagentbench.tasks.dataset import is_tasks_file, named
 from medagent.core.errors import UserError
 from medagent.core.options import ALL_USES, GradeOption, Names, Option, RunOption, Setting, placed
+from medagent.core.writing import file_digest
 from medagent.engine.settings import WHICH, WHO
 from medagent.fhir_episodes.settings import FhirSettings
 
@@ -62,7 +63,8 @@ class MedAgentBenchSettings(FhirSettings):
         is_file = self.tasks_file is not None
         first = {"version": None if is_file else self.version, "round": self.round}
         dataset = None if is_file else named(self.dataset) or str(Path(self.dataset).resolve())
-        return {**first, **super().decides(), **first, "dataset": dataset}
+        replayed = file_digest(self.replay) if self.replay else None
+        return {**first, **super().decides(), **first, "dataset": dataset, "replay-digest": replayed}
 
     def places(self) -> dict[str, Setting]:
         return placed(super().places(), "ehr", {"dataset": self.tasks_file} if self.tasks_file else {})

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from medagent.benchmarks.clinical.agents import Solver
 from medagent.benchmarks.clinical.benchmark import ClinicalBenchmark
+from medagent.benchmarks.clinical.grader import GradedEpisode
 from medagent.benchmarks.clinical.items import Facts, OpenSet, Situation, TaskItem
 from medagent.benchmarks.clinical.sets import TaskSet
 from medagent.benchmarks.clinical.task_sources import patients_server
@@ -42,7 +43,7 @@ from medagent.core.options import stated
 from medagent.core.wire import without_password
 from medagent.core.writing import file_digest, write_whole
 from medagent.engine.benchmark import Say
-from medagent.engine.data_sets import ImportedData, PresentSet, SetManifest, is_set
+from medagent.engine.data_sets import ImportedData, PresentSet, is_set
 from medagent.engine.folder import Run, read_run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef
@@ -57,13 +58,12 @@ from medagent.reports.tables import named
 from refsol.clinical.chart import Chart
 from refsol.clinical.failures import failure_of
 from refsol.clinical.floor import BASELINES
-from refsol.clinical.known import Missed
 from refsol.clinical.meanings import RuleSet
 from refsol.clinical.pairs import Case
 from refsol.clinical.recorded import READS, RecordedSource, result_lines
 from refsol.clinical.sources import SearchEhr, Source
+from refsol.clinical.task_type import graded
 from refsol.errors import FactsError
-from refsol.failures import Failure
 from refsol.psb300 import RULE_SETS, TYPES, chart_of, grade_item, rule_name, stated_now
 from refsol.psb300.twins import case_of
 from refsol.verdict import Check, Verdict
@@ -144,8 +144,20 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
         cut_off = opened.facts.details
         return case_of(record(task), cut_off.clock, cut_off.constants)
 
-    def verdict(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> Verdict:
-        """See `ClinicalBenchmark.verdict`. An episode without FINISH counts as the answer `[]`, or as wrong."""
+    def grade_episode(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> GradedEpisode:
+        """See `ClinicalBenchmark.grade_episode`. If the chart is at fault, every reply is wrong."""
+        verdict = graded(lambda: self._verdict(opened, item, row, rules))
+        part: dict[str, Any] = {}
+        if verdict.correct is False and verdict.basis is None:
+            part = dict.fromkeys(BASELINES, False)
+        if item.group == "task1" and rules == "official":  # also graded at the scenario's now
+            now = stated_now(item.context) or opened.facts.details.constants.default_now
+            part["by scenario"] = self._graded(opened, item, row, rules, now).correct
+        failure = partial(failure_of, verdict, _result(row), row.status, row.history)
+        return GradedEpisode(verdict, failure, row.history, part)
+
+    def _verdict(self, opened: OpenSet, item: Any, row: EpisodeRow, rules: str) -> Verdict:
+        """The verdict on an episode. One without FINISH counts as the answer `[]`, or as wrong."""
         settings = item.source
         verdict = self._graded(opened, item, row, rules, _clock(settings, opened.tasks))
         finished = row.status == "completed"
@@ -158,19 +170,6 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
         task = {**record(item.stored), "change": item.stored.change}
         source, name = opened.facts.source, rule_name(rules)
         return grade_item(task, row.history, _result(row), source, clock=clock, rules=name, constants=constants)
-
-    def failure(self, verdict: Verdict, row: EpisodeRow, missed: Missed | None) -> Failure | None:
-        return failure_of(verdict, _result(row), row.status, row.history, missed)
-
-    def part(self, opened: OpenSet, item: Any, row: EpisodeRow, verdict: Verdict, rules: str) -> Mapping[str, Any]:
-        """See `ClinicalBenchmark.part`. If the chart is at fault, every reply is wrong."""
-        part: dict[str, Any] = {}
-        if verdict.correct is False and verdict.basis is None:
-            part = dict.fromkeys(BASELINES, False)
-        if item.group == "task1" and rules == "official":  # also graded at the scenario's now
-            now = stated_now(item.context) or opened.facts.details.constants.default_now
-            part["by scenario"] = self._graded(opened, item, row, rules, now).correct
-        return part
 
     def grading_digests(self, source: Any, opened: OpenSet) -> Mapping[str, str]:
         unfinished = _unfinished_counts_as(source, opened.tasks)
@@ -202,14 +201,16 @@ class Psb300(ClinicalBenchmark[Psb300Settings]):
         source: Psb300Grading = FhirBenchmark.source(self, run, {**facts, **overrides})
         return source.model_copy(update={"charts": saved}) if is_saved and saved.is_file() else source
 
-    def packed_manifest(self, opened: OpenSet, source: Any) -> SetManifest:
+    def pack(self, source: Any, item: Any) -> Mapping[str, bytes]:
+        """See `FhirBenchmark.pack`. The files state the cut-off and the clock of grading."""
+        opened = self.open_set(source)
         constants = {
             **psb_constants(opened.tasks).model_dump(mode="json"),
             "cut_off": _iso(opened.facts.details.constants.cut_off),
             "grading_clock": _clock(source, opened.tasks).isoformat(),
             "unfinished": _unfinished_counts_as(source, opened.tasks),
         }
-        return opened.tasks.manifest.model_copy(update={"constants": constants})
+        return self.packed_set(opened, item, constants)
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """See `Benchmark.write`: one results file per trial."""

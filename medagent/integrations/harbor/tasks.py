@@ -241,7 +241,8 @@ def _instruction(benchmark: FhirBenchmark[Any], settings: FhirSettings, item: Fh
     """The instruction. A data set's canary precedes it in a comment, which Harbor does not show to agents."""
     worded = benchmark.session_protocol(settings, "http").worded(prompt=FILES / "instruction.md", system=None)
     text = worded.first_message(API_BASE.rstrip("/"), item.context, item.question)
-    canary = benchmark.canary(settings)
+    manifest = benchmark.manifest(settings)
+    canary = manifest.canary if manifest else ""
     return f"<!-- canary: {canary} -->\n\n{text}" if canary else text
 
 
