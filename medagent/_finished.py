@@ -120,8 +120,8 @@ def are_siblings(a: Path, b: Path) -> bool:
     """
     runs = [_document(path) for path in (a, b)]
     first, second = (run.get("settings", {}) for run in runs)
-    made = first.get("seed-digest") or second.get("seed-digest")
-    if not made or first.get("tasks-digest") == second.get("tasks-digest"):
+    seed = first.get("seed-digest") or second.get("seed-digest")
+    if not seed or first.get("tasks-digest") == second.get("tasks-digest"):
         return False
     names = [run.get("benchmark", DEFAULT) for run in runs]
     if names[0] != names[1]:
@@ -214,7 +214,7 @@ def write_page(
     with ExitStack() as stack:
         pages = [_page(path, log, code, options, stack) for path, log in zip(paths, logs, strict=True)]
         if not with_patient_data:
-            pages = [_kept_here(page, path) for page, path in zip(pages, paths, strict=True)]
+            pages = [_without_patient_data(page, path) for page, path in zip(pages, paths, strict=True)]
         names = [page.label for page in pages]
         if len(set(names)) < len(names):
             pages = [replace(page, label=str(path)) for page, path in zip(pages, paths, strict=True)]
@@ -222,7 +222,7 @@ def write_page(
     return Path(out).stat().st_size
 
 
-def _kept_here(page: RunPage, path: Path) -> RunPage:
+def _without_patient_data(page: RunPage, path: Path) -> RunPage:
     """A page without the texts of a run over a hospital's own data."""
     return replace(page, report=shown_elsewhere(page.report, path), scores_only=has_patient_data(path))
 

@@ -143,14 +143,16 @@ def tango(gained: float, lost: float, n: float, z: float = Z95) -> Interval:
         raise ValueError(f"{gained} and {lost} discordant pairs of {n}")
     middle = (gained - lost) / n
 
-    def statistic(difference: float) -> float:
+    def excess(difference: float) -> float:
+        """By how much the test's statistic exceeds `z`; it grows with the distance from the middle."""
         a, c = 2 * n, -lost * difference * (1 - difference)
         b = -gained - lost + (2 * n - gained + lost) * difference
         share = (math.sqrt(max(b * b - 4 * a * c, 0.0)) - b) / (2 * a)
         variance = n * (2 * share + difference * (1 - difference))
-        return abs(gained - lost - n * difference) / math.sqrt(variance) if variance > 0 else math.inf
+        return abs(gained - lost - n * difference) / math.sqrt(variance) - z if variance > 0 else math.inf
 
-    return Interval(_edge(statistic, middle, -1.0, z), _edge(statistic, middle, 1.0, z))
+    low, high = (_root(excess, middle, end) if excess(end) > 0 else end for end in (-1.0, 1.0))
+    return Interval(low, high)
 
 
 def mean_draws(rows: Iterable[Value], draws: int = 1000, seed: int = 0) -> list[list[float]]:
@@ -274,17 +276,12 @@ def _limits(rows: Sequence[Value], z: float) -> tuple[float, float, float]:
     return interval.low, right / total, interval.high
 
 
-def _edge(statistic: Callable[[float], float], middle: float, end: float, z: float) -> float:
-    """The point between the middle and an end where a statistic that grows towards the end is `z`."""
-    if statistic(end) <= z:
-        return end
-    share = _root(lambda step: statistic(middle + step * (end - middle)) - z, 0.0, 1.0)
-    return middle + share * (end - middle)
-
-
-def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    """The root of an increasing function, by bisection."""
+def _root(function: Callable[[float], float], below: float, above: float) -> float:
+    """The root of a function between a point where it is negative and one where it is not, by bisection."""
     for _ in range(60):
-        half = (low + high) / 2
-        low, high = (half, high) if function(half) < 0 else (low, half)
-    return (low + high) / 2
+        half = (below + above) / 2
+        if function(half) < 0:
+            below = half
+        else:
+            above = half
+    return (below + above) / 2

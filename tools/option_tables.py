@@ -104,7 +104,7 @@ REASONS: dict[str, dict[str, str]] = {
     "lang": {"*": "each prompt is in one language"},
 }
 """Why a benchmark does not offer an option; `*` is for all other benchmarks."""
-KEPT = {
+STORAGE = {
     "setting": "fixed",
     "place": "may change",
     "limit": "may change, not stored",
@@ -154,15 +154,15 @@ def line(owners: Owners) -> str:
         " or ".join(f"`{one}`" for one in (flag, *second, *alternatives)),
         who,
         default(first) + "".join(f" ({one})" for one in differing),
-        kept(first.option),
+        storage(first.option),
         first.help,
     )
     return "| " + " | ".join(cell.replace("|", "&#124;").replace("<", "&lt;") for cell in cells) + " |"
 
 
-def kept(option: Option) -> str:
+def storage(option: Option) -> str:
     """Whether an option's value is stored, and whether it may change."""
-    return KEPT["limit" if (option.kept, option.kind) == ("place", "address") else option.kept]
+    return STORAGE["limit" if (option.storage, option.kind) == ("place", "address") else option.storage]
 
 
 def table() -> str:

@@ -23,7 +23,7 @@ from fhir_server.wire.json_values import Json
 Item = tuple[Json, Json]
 """A value, and the value of its `_key`."""
 Parts = dict[str, Json]
-_MADE_FROM = {
+_CONVERTED_FROM = {
     "code": "string",
     "markdown": "string",
     "string": "xhtml",
@@ -68,7 +68,7 @@ class _Slot:
             if any(item is not None for item in column):
                 self.owner[name] = column if self.many else column[0]
 
-    def made(self, part: Json) -> tuple[str, Item]:
+    def converted(self, part: Json) -> tuple[str, Item]:
         """The key and the value that a part of the patch describes.
 
         Raises:
@@ -85,7 +85,7 @@ class _Slot:
             fits += [key for key, type_name in self.choices if (type_name, expected) == ("code", "string")]
             if fits:
                 return fits[0], (deepcopy(part[value_key]), deepcopy(part.get(f"_{value_key}")))
-            expected = _MADE_FROM.get(expected, "")
+            expected = _CONVERTED_FROM.get(expected, "")
         shown = f"{first[:1].upper()}{first[1:]}Type" if first and definitions.is_primitive(first) else first
         problem = f"{self.name} has type org.hl7.fhir.r4.model.{shown}"
         raise FhirError(400, f"HAPI-1831: {problem} but this is not a valid type for this element")
@@ -116,7 +116,7 @@ def _add(root: Node, path: str, parts: Parts) -> None:
     for holder in _selected(root, path, _tree(path)):
         slot = _slot(holder, _scalar(parts, "name"), path)
         if _is_there(parts):
-            key, item = slot.made(parts["value"])
+            key, item = slot.converted(parts["value"])
             slot.put(key, [*slot.items(), item] if slot.many else [item])
 
 
@@ -124,12 +124,12 @@ def _replace(root: Node, path: str, parts: Parts) -> None:
     tree = _tree(path)
     if not isinstance(tree, Member):
         for slot, places in _places(_selected(root, path, tree), path) if _is_there(parts) else ():
-            key, item = slot.made(parts["value"])
+            key, item = slot.converted(parts["value"])
             slot.put(key, [item if place in places else present for place, present in enumerate(slot.items())])
         return
     for slot in _slots(root, path):
         if _is_there(parts):
-            key, item = slot.made(parts["value"])
+            key, item = slot.converted(parts["value"])
             slot.put(key, [item])
         else:
             slot.put("", [])
@@ -150,7 +150,7 @@ def _insert(root: Node, path: str, parts: Parts) -> None:
     for slot in _slots(root, path) if _is_there(parts) else ():
         items = slot.items()
         at = _index(parts, "index", "insert", 1270, path, len(items), len(items))
-        key, item = slot.made(parts["value"])
+        key, item = slot.converted(parts["value"])
         items.insert(at, item)
         slot.put(key, items)
 
@@ -179,7 +179,7 @@ def _built(type_name: str, parts: Json) -> Json:
     node = Node({}, type_name)
     for part in parts:
         slot = _slot(node, str(part.get("name")), type_name)
-        key, item = slot.made(part)
+        key, item = slot.converted(part)
         slot.put(key, [*slot.items(), item] if slot.many else [item])
     return node.value
 

@@ -164,22 +164,22 @@ class Planner:
         """Visits to the clinic, oldest first; enough for the thyroid tests (six weeks apart) and electrocardiograms."""
         rng, clock, size = self._rng, self._clock, self._profile.size
         day = clock.days_ago(self._until) + rng.between(*SEEN[setting])
-        made: list[Visit] = []
+        visits: list[Visit] = []
         least = 2 if features.late_ecg else 1
         if features.thyroid in ("overt", "once high"):
             least = 3
-        while day < size.span or len(made) < least:
+        while day < size.span or len(visits) < least:
             start = clock.at(day, rng.between(8, 15), rng.between(0, 59))
             visit = Visit(start, start + rng.between(30, 55), "clinic")
             if not clock.is_weekend(day) and self._free(visit.start, visit.end):
-                made.append(visit)
+                visits.append(visit)
                 self._visits.append(visit)
-            if setting == "new" and len(made) >= max(2, least):
+            if setting == "new" and len(visits) >= max(2, least):
                 break
             step = rng.between(*size.between_visits)
-            spaced = max(46, step) if len(made) < least else step
-            day += spaced if made and made[-1] is visit else 1
-        return made[::-1]
+            spaced = max(46, step) if len(visits) < least else step
+            day += spaced if visits and visits[-1] is visit else 1
+        return visits[::-1]
 
     def _thyroid(self, kind: str, clinic: Sequence[Visit]) -> tuple[Thyroid, ...]:
         rng = self._rng

@@ -34,7 +34,7 @@ from fhir_server.synthetic._vocabulary import NEIGHBOURS
 from fhir_server.synthetic.seeded_random import SeededRandom
 
 STATES = ("volume", "kidney", "acid", "marrow", "inflammation", "liver", "lipids", "heart", "stress")
-KEPT, MOVED = 0.8, 0.45
+REMAINING, MOVED = 0.8, 0.45
 """The share of a state's deviation that remains at the next sample, and the standard deviation of its random change."""
 WEIGHTS: dict[str, tuple[tuple[str, float], ...]] = {
     "NA": (("volume", 2.4),),
@@ -109,7 +109,7 @@ class Body:
         """Moves the states to the next blood sample."""
         bell = self._rng.bell
         for state, level in self._levels.items():
-            self._now[state] = level + KEPT * (self._now[state] - level) + self._moved[state] * bell()
+            self._now[state] = level + REMAINING * (self._now[state] - level) + self._moved[state] * bell()
 
     def draw(
         self, codes: Iterable[str], illness: float = 0.0, acute: Mapping[str, float] | None = None

@@ -20,7 +20,7 @@ from medagent.agents.skills import Skill
 from medagent.core.errors import UserError
 from medagent.engine.boundary import PluginError, beside, blame, current_lane
 from medagent.engine.rows import Spent
-from medagent.models.base import ChatModel, MadeCall, Message
+from medagent.models.base import ChatModel, Message, RecordedCall
 from medagent.models.calls import within_limits
 from medagent.models.estimate import CallCutOffError
 from refsol.json_values import unicode_text
@@ -46,7 +46,7 @@ class Move:
     reasoning: str | None = None
     problem: str | None = None
     finish_reason: str | None = None
-    call: MadeCall | None = None
+    call: RecordedCall | None = None
     """The tool call that the text was made from."""
     ended: bool = False
     """Whether the agent's program has ended, so that `text` is not one of its messages."""
@@ -67,8 +67,8 @@ class Move:
                 raise _misfit(f"Move.{name} is {type(value).__name__}, expected str or None")
         if len(self.text) > LONGEST_MESSAGE:
             raise _misfit(f"yielded {len(self.text):,} characters; the limit is {LONGEST_MESSAGE:,}")
-        if self.call is not None and not isinstance(self.call, MadeCall):
-            raise _misfit(f"Move.call is {type(self.call).__name__}, expected MadeCall or None")
+        if self.call is not None and not isinstance(self.call, RecordedCall):
+            raise _misfit(f"Move.call is {type(self.call).__name__}, expected RecordedCall or None")
 
 
 def model_move(completion: Completion) -> Move:

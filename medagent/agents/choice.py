@@ -95,8 +95,8 @@ class ModelChoice:
 
             return open_model(self.settings, concurrency=concurrency, price=self.price)
         if self.plugin.instance is not None:
-            return _Borrowed(self.plugin.instance)
-        model: ChatModel = _made(self.plugin, self.settings, self.arguments)
+            return _SharedModel(self.plugin.instance)
+        model: ChatModel = _instance_of(self.plugin, self.settings, self.arguments)
         return model
 
     def _identity(self) -> str | None:
@@ -216,10 +216,10 @@ class AgentChoice:
             return KnownAgent(self.known)
         if self.agent is not None:
             counted = CountedModel(model) if model is not None else None
-            made: Agent = _made(
+            agent: Agent = _instance_of(
                 self.agent, AgentContext(counted, base, agent_folder.get(), self.skills), self.arguments
             )
-            return made
+            return agent
         assert model is not None
         return ChatAgent(model, self.system)
 
@@ -249,7 +249,7 @@ def check_prices(models: Sequence[ModelSettings], max_cost: float | None) -> Non
             )
 
 
-class _Borrowed:
+class _SharedModel:
     """A model passed by a program, which also closes it."""
 
     def __init__(self, model: ChatModel) -> None:
@@ -285,12 +285,12 @@ def _state(flag: str, plugin: Plugin | None) -> dict[str, Setting]:
     return {flag: as_setting(state_of(plugin.instance))}
 
 
-def _made(plugin: Plugin, argument: Any, arguments: Mapping[str, Any]) -> Any:
+def _instance_of(plugin: Plugin, argument: Any, arguments: Mapping[str, Any]) -> Any:
     """An instance of a plug-in's class. Raises UserError if it cannot be created."""
     if plugin.instance is not None:
-        made = copy(plugin.instance)
-        made.context = argument
-        return made
+        copied = copy(plugin.instance)
+        copied.context = argument
+        return copied
     try:
         return plugin.load()(argument, **arguments)
     except UserError:

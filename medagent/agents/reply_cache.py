@@ -26,7 +26,7 @@ from medagent.models.settings import ModelSettings
 
 _DECIDES = {"name", "api", "temperature", "max_tokens", "extra"}
 _SCRIPTED = "scripted:"
-_KEPT = ("text", "reasoning", "tool_calls", "finish_reason", "model", "fingerprint", "original", "usage")
+_STORED_FIELDS = ("text", "reasoning", "tool_calls", "finish_reason", "model", "fingerprint", "original", "usage")
 
 
 class ReplyStore:
@@ -112,7 +112,7 @@ class CachedModel:
                 return self._completion(digest, stored)
             completion = await self._model.complete(messages, tools=tools, seed=seed, session=session)
             whole = asdict(completion)
-            await self._store.put(digest, {name: whole[name] for name in _KEPT})
+            await self._store.put(digest, {name: whole[name] for name in _STORED_FIELDS})
         return completion
 
     def _completion(self, digest: str, stored: dict[str, Any]) -> Completion:

@@ -44,8 +44,8 @@ def find(reference: str | type[Benchmark[Any, Any]], group: str = GROUP) -> Benc
         hint = f" For the file {file}, write {file}." if Path(file).is_file() else did_you_mean(name, names())
         raise UserError(f"unknown benchmark {name!r}; known: {', '.join(names())}.{hint}")
     loaded = plugin.load()
-    made = loaded() if isinstance(loaded, type) else loaded
-    benchmark: Benchmark[Any, Any] = made if isinstance(made, Benchmark) else _of_types(plugin)
+    instance = loaded() if isinstance(loaded, type) else loaded
+    benchmark: Benchmark[Any, Any] = instance if isinstance(instance, Benchmark) else _of_types(plugin)
     if name != benchmark.name:
         benchmark.reference = name
     return benchmark

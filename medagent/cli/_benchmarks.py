@@ -59,18 +59,18 @@ def per_benchmark(
             from medagent.benchmarks.base import DEFAULT, find, find_fhir
 
             benchmark: Any = find_fhir(cmd_name) if fhir else find(cmd_name)
-            made = (type(benchmark), benchmark.reference)
-            if made in commands:
-                return commands[made]
+            identity = (type(benchmark), benchmark.reference)
+            if identity in commands:
+                return commands[identity]
             others = ", ".join(name for name in self.list_commands(ctx) if name != DEFAULT)
             more = f"Other benchmarks: {others}. Their options: {words} NAME --help"
             with_its_options = with_options(fields(benchmark))(partial(function, benchmark))
             with_its_options.__doc__ = doc(benchmark) if doc else function.__doc__
             default = cmd_name == DEFAULT
-            commands[made] = command(cmd_name, with_its_options, more if default else None)
-            commands[made].usage = f"{words} [BENCHMARK]" if default else ""
-            commands[made].rare = frozenset(map(parameter_of, rare(benchmark)))
-            return commands[made]
+            commands[identity] = command(cmd_name, with_its_options, more if default else None)
+            commands[identity].usage = f"{words} [BENCHMARK]" if default else ""
+            commands[identity].rare = frozenset(map(parameter_of, rare(benchmark)))
+            return commands[identity]
 
     app = typer.Typer(cls=PerBenchmark, add_completion=False, rich_markup_mode=None)
     app.callback(help=help)(_nothing)

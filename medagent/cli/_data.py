@@ -239,8 +239,8 @@ def _new(folder: Path, like: str | None, types: str | None, options: Any, server
     if server.fhir is not None:
         _from_server(benchmark, folder, options, server)
         return
-    made = benchmark.generator().make(folder, options)
-    _describe(folder, benchmark.command.removeprefix("medagent run").strip(), made, server.ehr is not None)
+    generated = benchmark.generator().make(folder, options)
+    _describe(folder, benchmark.command.removeprefix("medagent run").strip(), generated, server.ehr is not None)
 
 
 def _from_server(benchmark: Any, folder: Path, options: Any, server: HospitalSettings) -> None:
@@ -253,26 +253,28 @@ def _from_server(benchmark: Any, folder: Path, options: Any, server: HospitalSet
     private = server.model_copy(update={"writes": "private"})
     for warning in server_warnings(private):
         say(f"warning: {warning}")
-    made, clock = new_set_from(benchmark, folder, options, private, say, Counter("patients"))
-    put(*made.lines)
-    put(f"{folder}: {made.name}: {made.tasks} tasks from {made.generation.patients} patients, at {clock}")
+    generated, clock = new_set_from(benchmark, folder, options, private, say, Counter("patients"))
+    put(*generated.lines)
+    put(
+        f"{folder}: {generated.name}: {generated.tasks} tasks from {generated.generation.patients} patients, at {clock}"
+    )
     put("The folder contains patients' data, which only you can read (mode 0600). Keep it on this machine.")
     command = f"{benchmark.command} --dataset {folder} --fhir {server.fhir}"
     put(f"Run it: {command} --writes private --agent reference")
 
 
-def _describe(folder: Path, name: str, made: Any, own_patients: bool) -> None:
+def _describe(folder: Path, name: str, generated: Any, own_patients: bool) -> None:
     """Print what was made, and how to run it. `name` is the benchmark's part of the command.
 
     With a user's own patients, the seed only chooses among them, so its secret protects nothing.
     """
     from medagent.reports.tables import put
 
-    for line in made.lines:
+    for line in generated.lines:
         put(line)
-    generation = made.generation
-    resources, words = sum(generation.resources.values()), " ".join(filter(None, (name, made.name)))
-    put(f"{folder}: {words}: {generation.patients} patients, {resources} resources, {made.tasks} tasks")
+    generation = generated.generation
+    resources, words = sum(generation.resources.values()), " ".join(filter(None, (name, generated.name)))
+    put(f"{folder}: {words}: {generation.patients} patients, {resources} resources, {generated.tasks} tasks")
     if not own_patients:
         _describe_seed(folder, generation)
     run = " ".join(filter(None, ("medagent run", name, "--dataset", str(folder))))
@@ -343,10 +345,10 @@ def twins(
         known = ", ".join([*_SETS, *makers])
         raise UserError(f"unknown data set {dataset!r}; known: {known}, and a folder, task file or question file")
     tell = Counter("items")
-    made = make_folder(out, "", lambda _: benchmark.new_twins(name, ehr, out, triples=triples, tell=tell))
-    pairs, items = made.size
-    put(*made.words)
-    put(f"{out}: {counted(pairs, made.noun)}, {counted(items, 'items')}")
+    generated = make_folder(out, "", lambda _: benchmark.new_twins(name, ehr, out, triples=triples, tell=tell))
+    pairs, items = generated.size
+    put(*generated.words)
+    put(f"{out}: {counted(pairs, generated.noun)}, {counted(items, 'items')}")
     agent = "nop" if dataset.endswith(".csv") else "reference"  # which reads only generated questions
     put(f"Run it: {benchmark.command} --dataset {out} --agent {agent}")
 

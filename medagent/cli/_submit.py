@@ -38,9 +38,9 @@ def pack(
     check_exported(run, with_patient_data=with_patient_data)
 
     target = out or run.with_name(run.name + ".zip")
-    made = write_pack(run, target, partial=partial, with_skill=with_skill)
-    put(f"{target}: {target.stat().st_size} bytes, {len(made.files)} files; medagent submit check {target}")
-    if made.prompts_left_out:
+    pack = write_pack(run, target, partial=partial, with_skill=with_skill)
+    put(f"{target}: {target.stat().st_size} bytes, {len(pack.files)} files; medagent submit check {target}")
+    if pack.prompts_left_out:
         say(
             "medagent: the archive lacks the run's custom prompts or skills, because their files are missing or have "
             "changed, or because --with-skill was not passed; `submit check` cannot replay the episodes"

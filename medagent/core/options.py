@@ -20,7 +20,7 @@ from medagent.core.errors import UserError
 from medagent.core.suggest import did_you_mean
 
 M = TypeVar("M", bound=BaseModel)
-Kept = Literal["setting", "place", "limit", "effort"]
+Storage = Literal["setting", "place", "limit", "effort"]
 """What happens to an option's value. A setting decides the rows of a run and cannot change. A place (a path, the
 selection) may change, and is part of the command to continue. So is a limit, but no file stores it. Effort
 (concurrency, timeouts, retries) is not stored.
@@ -45,7 +45,7 @@ class Option:
 
     group: str
     """Its heading in `--help`."""
-    kept: Kept = "setting"
+    storage: Storage = "setting"
     kind: Kind = field(kw_only=True)
     for_: tuple[Use, ...] = field(default=("run", "episode", "source"), kw_only=True)
     needs: str = ""
@@ -133,15 +133,15 @@ def option_of(model: type[BaseModel], name: str) -> OptionField | None:
     return None if mark is None else OptionField(name, mark.flag or name.replace("_", "-"), info, mark, model)
 
 
-def values(settings: BaseModel, *kinds: Kept) -> dict[str, Setting]:
+def values(settings: BaseModel, *kinds: Storage) -> dict[str, Setting]:
     """The values of a run's options of these kinds, by key, as in `run.json`. A setting without what it needs is None,
     and so is another option with its default value.
     """
     result: dict[str, Setting] = {}
     for run_option in options(type(settings), "run"):
-        if run_option.option.kept in kinds:
+        if run_option.option.storage in kinds:
             value = as_setting(getattr(settings, run_option.name))
-            plain = run_option.option.kept != "setting" and value == run_option.default
+            plain = run_option.option.storage != "setting" and value == run_option.default
             result[run_option.key] = None if plain or _missing(settings, run_option) else value
     return result
 
@@ -185,7 +185,7 @@ def stated(settings: BaseModel) -> dict[str, Any]:
 
 def addresses(settings: BaseModel) -> list[str]:
     """The keys of the places of a run that are addresses."""
-    places = (field for field in options(type(settings), "run") if field.option.kept == "place")
+    places = (field for field in options(type(settings), "run") if field.option.storage == "place")
     return [field.key for field in places if field.option.kind == "address"]
 
 

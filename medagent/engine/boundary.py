@@ -182,9 +182,9 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 
 def _abandon(task: asyncio.Task[None], lane: Lane, unit: str) -> None:
-    """Abandon a task that ignores its cancellation. Raises WornError if there are too many."""
+    """Abandon a task that ignores its cancellation. Raises TooManyAbandonedError if there are too many."""
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # marks its error as read
-    lane.strays.add(unit, lambda: not task.done())
+    lane.abandoned.add(unit, lambda: not task.done())
 
 
 def _conclude(task: asyncio.Task[None], row: Row) -> StopRunError | UserError | None:
@@ -216,29 +216,29 @@ def fail(row: Row, failure: PluginError) -> None:
 
 
 T = TypeVar("T")
-STRAYS_PER_LANE = 2
+ABANDONED_PER_LANE = 2
 """The most abandoned threads and tasks per lane. With more, the run ends, because they would take ever more CPU."""
 _NAMED = 5
 
 
-class WornError(StopRunError):
+class TooManyAbandonedError(StopRunError):
     """Too many abandoned threads and tasks run in this process. Another one can run the other units."""
 
 
-class Strays:
+class Abandoned:
     """The abandoned threads and tasks of a process, by the units that left them."""
 
     def __init__(self, lanes: int) -> None:
-        self._most = STRAYS_PER_LANE * lanes
+        self._most = ABANDONED_PER_LANE * lanes
         self._running: list[tuple[str, Callable[[], bool]]] = []
 
     def add(self, unit: str, is_running: Callable[[], bool]) -> None:
-        """Count an abandoned thread or task until it ends. Raises WornError if there are too many."""
+        """Count an abandoned thread or task until it ends. Raises TooManyAbandonedError if there are too many."""
         self._running = [(left, runs) for left, runs in self._running if runs()] + [(unit, is_running)]
         if len(self._running) > self._most:
             units = ", ".join(unit for unit, _ in self._running[:_NAMED])
             more = ", …" if len(self._running) > _NAMED else ""
-            raise WornError(
+            raise TooManyAbandonedError(
                 f"the agents of {len(self._running)} units do not end and cannot be stopped: {units}{more}; "
                 "run this agent with --workers 1, which replaces its process"
             )
@@ -247,8 +247,8 @@ class Strays:
 class Lane:
     """Runs one unit after the other. Belongs to one event loop."""
 
-    def __init__(self, strays: Strays) -> None:
-        self.strays = strays
+    def __init__(self, abandoned: Abandoned) -> None:
+        self.abandoned = abandoned
         self.closing: list[Callable[[], Awaitable[object]]] = []
         """Functions to call when the unit ends."""
         self._thread: _Thread | None = None
@@ -265,12 +265,12 @@ class Lane:
         return self._thread is not None and self._thread.waiting > 0
 
     def end_unit(self, unit: str) -> None:
-        """Abandon the thread if it is still busy with the unit. Raises WornError if there are too many."""
+        """Abandon the thread if it is still busy with the unit. Raises TooManyAbandonedError if there are too many."""
         self.closing.clear()
         thread = self._thread
         if thread is not None and self.busy:
             self.close()
-            self.strays.add(unit, thread.is_alive)
+            self.abandoned.add(unit, thread.is_alive)
 
     def close(self) -> None:
         """End the thread as soon as it is idle."""

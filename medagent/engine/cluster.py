@@ -40,7 +40,7 @@ from medagent.core.scrub import error_text, remember
 from medagent.core.version import __version__
 from medagent.core.wire import split_credentials, without_password
 from medagent.core.writing import file_digest
-from medagent.engine.boundary import Performed, PluginError, WornError, fail
+from medagent.engine.boundary import Performed, PluginError, TooManyAbandonedError, fail
 from medagent.engine.limits import UNIT_UNLIMITED, UnitLimits
 from medagent.engine.local import CarryOut, opened, run_lanes
 from medagent.engine.plan import Done, Job, JobWithFiles, Take, U
@@ -316,7 +316,7 @@ class ClusterExecutor:
         self._stats[ended.worker] = ended.stats
         self._progress.watch([stats for of_pool in self._stats.values() for stats in of_pool])
         performed = ended.performed
-        if isinstance(performed.stop, WornError):  # Dask starts a new process
+        if isinstance(performed.stop, TooManyAbandonedError):  # Dask starts a new process
             self._progress.note(f"worker {ended.worker} is replaced: {performed.stop}")
             await self._client.run(os._exit, 1, workers=[ended.worker], on_error="ignore")
             performed = replace(performed, stop=None)
@@ -507,7 +507,7 @@ class _Home:
         self._units.remove(task)
         stop = performed.stop
         if stop is not None:  # its cause may not be picklable
-            kinds = (WornError, UserError, StopRunError)
+            kinds = (TooManyAbandonedError, UserError, StopRunError)
             stop = next(kind(str(stop)) for kind in kinds if isinstance(stop, kind))
         return Ended(replace(performed, stop=stop), self._address, list(self._worker.stats))
 

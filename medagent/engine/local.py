@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from typing import Generic
 
-from medagent.engine.boundary import Lane, Performed, Strays, perform
+from medagent.engine.boundary import Abandoned, Lane, Performed, perform
 from medagent.engine.journal import Journal
 from medagent.engine.limits import UNIT_UNLIMITED, UNKNOWN, RunLimits, Stop, UnitLimits
 from medagent.engine.plan import Done, Job, Take, U, Worker
@@ -142,11 +142,11 @@ async def opened(
     job: Job[U, R], concurrency: int, limits: UnitLimits
 ) -> AsyncIterator[tuple[Worker[U, R], CarryOut[U, R]]]:
     """Open a job. Yields its worker, and the function that runs units on it, `concurrency` at once."""
-    strays, lanes = Strays(concurrency), list[Lane]()
+    abandoned, lanes = Abandoned(concurrency), list[Lane]()
     async with job.open() as worker:
 
         async def carry_out(unit: U) -> Performed[R]:
-            lane = lanes.pop() if lanes else Lane(strays)
+            lane = lanes.pop() if lanes else Lane(abandoned)
             performed = await perform(worker, unit, job.row.begin(unit), lane, limits)
             lanes.append(lane)
             return performed

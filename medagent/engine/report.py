@@ -24,7 +24,7 @@ from medagent.engine.accounts import Account
 from medagent.engine.blocks import Dot
 from medagent.engine.notebook import NotebookViews
 from medagent.engine.rows import FailedUnit, Spent, merged
-from medagent.models.base import MadeCall
+from medagent.models.base import RecordedCall
 from refsol.files import DuplicateKeyError, check_keys, unique
 from refsol.json_values import unicode_json
 
@@ -352,7 +352,7 @@ class ShownMessage:
     role: str
     text: str
     reasoning: str | None = None
-    call: MadeCall | None = None
+    call: RecordedCall | None = None
     """The tool call that the text was made from."""
 
 

@@ -307,8 +307,8 @@ def _stopped(stop: Stop, standing: Standing, noun: str, without: str, spent: Spe
 
 def _finished(folder: Path, before: Mapping[str, str], after: Mapping[str, str]) -> str:
     """The message about a run that was already finished. `before` and `after` are the digests of its files."""
-    if made := sorted(name for name in after if after[name] != before.get(name)):
-        return f"{folder} is complete; made again from its journal: {', '.join(made)}."
+    if rewritten := sorted(name for name in after if after[name] != before.get(name)):
+        return f"{folder} is complete; made again from its journal: {', '.join(rewritten)}."
     return (
         f"{folder} is complete and was not changed. For another run, pass another --round; to delete this run and "
         "start again, pass --overwrite."

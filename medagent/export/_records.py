@@ -21,7 +21,7 @@ from medagent.engine.patient_data import has_patient_data, outcome_only
 from medagent.engine.report import ItemOutcome, Report, ShownMessage
 from medagent.engine.rows import CallSpent, Row, Spent
 from medagent.engine.scores import Scored
-from medagent.models.base import MadeCall
+from medagent.models.base import RecordedCall
 from refsol.json_values import json_value
 
 ASSISTANT = ("agent", "answer", "assistant")
@@ -35,7 +35,7 @@ class ExportMessage:
     role: str
     content: str
     reasoning: str = ""
-    calls: tuple[MadeCall, ...] = ()
+    calls: tuple[RecordedCall, ...] = ()
     """The assistant's tool calls, unchanged; each has an id."""
     call_id: str = ""
     """For a tool's reply: the id of the call."""
@@ -182,11 +182,11 @@ def _converted(shown: Iterable[ShownMessage]) -> Iterator[ExportMessage]:
             yield from (open_, *replies)
             open_, replies = None, []
         if call is not None:
-            made = replace(call, arguments=hide(call.arguments), id=call.id or f"call_{number}", text=None)
+            hidden_call = replace(call, arguments=hide(call.arguments), id=call.id or f"call_{number}", text=None)
             if open_ is None:
-                open_ = ExportMessage("assistant", hide(call.text or ""), hide(message.reasoning or ""), (made,))
+                open_ = ExportMessage("assistant", hide(call.text or ""), hide(message.reasoning or ""), (hidden_call,))
             else:
-                open_ = replace(open_, calls=(*open_.calls, made))
+                open_ = replace(open_, calls=(*open_.calls, hidden_call))
         else:
             yield ExportMessage(
                 "assistant" if message.role in ASSISTANT else "user", hide(message.text), hide(message.reasoning or "")
@@ -205,7 +205,7 @@ def _with_calls(messages: list[ExportMessage], each: Sequence[CallSpent]) -> lis
     return [replace(message, spent=next(spent)) if message.role == "assistant" else message for message in messages]
 
 
-def arguments_of(call: MadeCall) -> dict[str, Any]:
+def arguments_of(call: RecordedCall) -> dict[str, Any]:
     """The arguments of a call as an object. Any other text becomes `{"arguments": TEXT}`."""
     value = json_value(call.arguments or "{}", call.arguments)
     return value if isinstance(value, dict) else {"arguments": value}

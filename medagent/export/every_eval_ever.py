@@ -39,8 +39,8 @@ def export_every_eval_ever(folder: Path, out: Path, code: Code | None = None) ->
     first = next(records, None)
     model = _model(report, getattr(first.row, "model", None) if first else None)
     identity = f"{report.benchmark}/{model['id']}/{report.started}"
-    made_from = hashlib.sha256(f"{identity}/{report.journals}".encode()).digest()
-    name = uuid.UUID(bytes=made_from[:16], version=4)  # the schema accepts only this version
+    source_digest = hashlib.sha256(f"{identity}/{report.journals}".encode()).digest()
+    name = uuid.UUID(bytes=source_digest[:16], version=4)  # the schema accepts only this version
     developer, _, model_name = model["id"].partition("/")
     place = Path("data", report.benchmark, developer, model_name.replace("/", "--"))  # the depth of a path is fixed
     lines = [

@@ -246,15 +246,15 @@ def _tool_events(record: Record, name: str, started: str, toolbox: Toolbox | Non
         at = max(at, message.time or at)
         if message.calls:
             replies = iter([message.content for message in record.messages[number + 1 :] if message.role == "tool"])
-            made = [(call.id, call.name, arguments_of(call), next(replies, "")) for call in message.calls]
+            calls = [(call.id, call.name, arguments_of(call), next(replies, "")) for call in message.calls]
         elif message.role == "assistant" and toolbox is not None:
             function, arguments = toolbox.call(strip_thinking(message.content))
             following = record.messages[number + 1 : number + 2]
             reply = following[0].content if following else ""
-            made = [] if function == "message" else [(f"{name}-call-{number}", function, arguments, reply)]
+            calls = [] if function == "message" else [(f"{name}-call-{number}", function, arguments, reply)]
         else:
-            made = []
-        for place, (id_, function, arguments, result) in enumerate(made):
+            calls = []
+        for place, (id_, function, arguments, result) in enumerate(calls):
             yield ToolEvent(
                 id=id_,
                 uuid=f"{name}-tool-{number}-{place}",

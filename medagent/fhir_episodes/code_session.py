@@ -23,7 +23,7 @@ from medagent.fhir_episodes.session import Program, Session, SessionRules, Turn,
 from medagent.fhir_episodes.task import TaskWords
 from medagent.fhir_episodes.tools import ToolError
 from medagent.fhir_episodes.writes import StatedWrite
-from medagent.models.base import MadeCall, Tool, ToolCall
+from medagent.models.base import RecordedCall, Tool, ToolCall
 from medagent.models.wording import BLOCK, fill, without_thinking
 from medagent.sandbox.base import CallError, Limits, Surface
 from medagent.sandbox.choose import SandboxChoice
@@ -182,7 +182,7 @@ class CodeSession(Session):
     programs: Programs
     _answer: str | None = None
 
-    async def _respond(self, message: str, reasoning: str | None, call: MadeCall | None) -> str:
+    async def _respond(self, message: str, reasoning: str | None, call: RecordedCall | None) -> str:
         """Run the program of a message; returns the reply. Raises SandboxError if the sandbox itself fails."""
         read = without_thinking(message) if call is None else message  # a call contains a program and no other text
         code = program_of(read)
@@ -213,7 +213,7 @@ class CodeSession(Session):
             return ""
         return f"\n[your program defines {names}, the name of a tool; the tools are put back before the next program]"
 
-    def _refuse(self, message: str, problem: str, reasoning: str | None, call: MadeCall | None) -> str:
+    def _refuse(self, message: str, problem: str, reasoning: str | None, call: RecordedCall | None) -> str:
         """The message is stored with the programs, as it is not a request."""
         return self._told(Program(message, self._tool_error(problem), reasoning=reasoning, call=call))
 

@@ -402,14 +402,14 @@ def conversation(row: EpisodeRow, *, requests: bool = False) -> Iterator[ShownMe
     if row.programs is None:
         yield from (ShownMessage(turn.role, turn.content, turn.reasoning, turn.call) for turn in row.transcript)
         return
-    made = {number: list(turns) for number, turns in groupby(row.transcript, lambda turn: turn.program)}
-    yield from (ShownMessage(turn.role, turn.content) for turn in made.pop(None, [])[:1])
+    by_program = {number: list(turns) for number, turns in groupby(row.transcript, lambda turn: turn.program)}
+    yield from (ShownMessage(turn.role, turn.content) for turn in by_program.pop(None, [])[:1])
     number = 0
     for program in row.programs:
         yield ShownMessage("agent", program.message, program.reasoning, program.call)
         if program.code is not None:
             number += 1
-            turns = [turn for turn in made.get(number, []) if not turn.content.startswith("FINISH(")]
+            turns = [turn for turn in by_program.get(number, []) if not turn.content.startswith("FINISH(")]
             if requests and turns:
                 yield _folded(turns)
         if program.output:

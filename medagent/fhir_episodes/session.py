@@ -22,7 +22,7 @@ from medagent.fhir_episodes.reads import Handling, Read, handled, read_page
 from medagent.fhir_episodes.requests_words import ActionError, prepare
 from medagent.fhir_episodes.task import TaskWords
 from medagent.fhir_episodes.writes import StatedWrite, stated_write
-from medagent.models.base import MadeCall
+from medagent.models.base import RecordedCall
 from medagent.models.wording import fill, strip_thinking
 from refsol.changes import Change
 from refsol.json_values import as_object, json_value, unicode_json, unicode_text
@@ -70,7 +70,7 @@ class Turn:
     reasoning: str | None = None
     program: int | None = None
     """For a request: the number of the program that made it."""
-    call: MadeCall | None = None
+    call: RecordedCall | None = None
     """The tool call that the content was made from."""
     characters: int | None = None
     """The length of a model's message that is over the limit, and of which `content` is the beginning."""
@@ -103,7 +103,7 @@ class Program:
     code: str | None = None
     limit: str | None = None
     reasoning: str | None = None
-    call: MadeCall | None = None
+    call: RecordedCall | None = None
 
 
 @dataclass(slots=True)
@@ -196,7 +196,7 @@ class Session:
         """The outcome so far."""
         return self._outcome
 
-    async def act(self, message: str, reasoning: str | None = None, call: MadeCall | None = None) -> str:
+    async def act(self, message: str, reasoning: str | None = None, call: RecordedCall | None = None) -> str:
         """Take one message of the agent and return the reply ("" if it ends the episode). `call` is the tool call that
         the message was made from.
 
@@ -212,7 +212,7 @@ class Session:
         message: str,
         problem: str,
         reasoning: str | None = None,
-        call: MadeCall | None = None,
+        call: RecordedCall | None = None,
         *,
         malformed: bool = True,
     ) -> str:
@@ -233,7 +233,7 @@ class Session:
     def _record_rejected(self, turn: Turn) -> None:
         self._outcome.transcript.append(turn)
 
-    async def _respond(self, message: str, reasoning: str | None, call: MadeCall | None) -> str:
+    async def _respond(self, message: str, reasoning: str | None, call: RecordedCall | None) -> str:
         dispatched = strip_thinking(message) if self._rules.strip_thinking else message
         self._outcome.transcript.append(
             Turn("agent", message, dispatched if dispatched != message else None, reasoning, call=call)
@@ -275,7 +275,7 @@ class Session:
         """End the episode of an agent that sends no further message."""
         self._end("invalid_action")
 
-    def _refuse(self, message: str, problem: str, reasoning: str | None, call: MadeCall | None) -> str:
+    def _refuse(self, message: str, problem: str, reasoning: str | None, call: RecordedCall | None) -> str:
         self._outcome.transcript.append(Turn("agent", message, reasoning=reasoning, call=call))
         return self._reply(self._tool_error(problem))
 
@@ -437,7 +437,7 @@ class Session:
     async def _execute(self, url: str, body: str) -> str:
         """Carry out a POST; returns the new resource's id. Raises ActionError if the server refuses it."""
         write = _result(url, await self._written(FhirRequest("POST", self._base.target(url), body)))
-        number = self._kept(write)
+        number = self._recorded_write(write)
         if write.refused is not None:
             raise ActionError(write.refused)
         return number
@@ -452,16 +452,16 @@ class Session:
         except ActionError as error:
             if not self._published:
                 raise
-            return self._kept(Write(url, refused=f"not sent: {error}"))
+            return self._recorded_write(Write(url, refused=f"not sent: {error}"))
         try:
             reply = await self._ehr.preview(target, body)
         except TooMuchError as error:
-            return self._kept(Write(url, refused=f"not carried out: {error}"))
+            return self._recorded_write(Write(url, refused=f"not carried out: {error}"))
         if reply is None:
-            return self._kept(_posted(url, body))
-        return self._kept(_result(url, reply))
+            return self._recorded_write(_posted(url, body))
+        return self._recorded_write(_result(url, reply))
 
-    def _kept(self, write: Write) -> str:
+    def _recorded_write(self, write: Write) -> str:
         """Record the result of a POST; returns the stored resource's id, or the POST's number if there is none."""
         self._outcome.writes.append(write)
         stored = {} if write.stored is False else write.resource or {}

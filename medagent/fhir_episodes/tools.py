@@ -32,13 +32,13 @@ from medagent.fhir_episodes.writes import (
     write_of_call,
     write_tools,
 )
-from medagent.models.base import ChatModel, MadeCall, Message, Tool, ToolCall
+from medagent.models.base import ChatModel, Message, RecordedCall, Tool, ToolCall
 from medagent.models.calls import (
     MOST_ARGUMENTS,
     ArgumentsError,
     excess,
-    made_call,
     parse_arguments,
+    recorded_call,
     shortened,
     within_limits,
 )
@@ -93,7 +93,7 @@ class Toolbox:
         paths = list(skill_files(protocol.skills))
         return cls(
             api_base.rstrip("/"),
-            stated or _made(protocol),
+            stated or _generated_tools(protocol),
             finish_tool(protocol.finish),
             writes,
             terminology,
@@ -158,8 +158,8 @@ class Toolbox:
             return written
         if method not in ("GET", "POST"):
             return "message", {"text": action}
-        if method == "GET" and self.terminology and (looked_up := call_of_url(url, self.api_base)) is not None:
-            return looked_up
+        if method == "GET" and self.terminology and (lookup_call := call_of_url(url, self.api_base)) is not None:
+            return lookup_call
         resource_type, _, query = url.strip().removeprefix(f"{self.api_base}/").partition("?")
         if method == "POST":
             resource = json_value(body, body)
@@ -218,17 +218,17 @@ async def call(session: Session, toolbox: Toolbox, tool: str, arguments: Mapping
     action, the reply is the reason.
     """
     called = ToolCall("", tool, arguments if isinstance(arguments, str) else json.dumps(arguments))
-    made = made_call(replace(called, arguments=shortened(called.arguments, MOST_ARGUMENTS)))
+    call_record = recorded_call(replace(called, arguments=shortened(called.arguments, MOST_ARGUMENTS)))
     try:
-        action = _action(toolbox, called, made)
+        action = _action(toolbox, called, call_record)
     except ToolError as error:
-        return session.refuse(made.written, str(error), call=made)
-    return await session.act(action, call=made)
+        return session.refuse(call_record.written, str(error), call=call_record)
+    return await session.act(action, call=call_record)
 
 
-def _action(tools: Calls, call: ToolCall, made: MadeCall) -> str:
+def _action(tools: Calls, call: ToolCall, call_record: RecordedCall) -> str:
     """The action of a call within all limits; `made` is how the call is stored. Raises ToolError."""
-    if too_long := excess(made):
+    if too_long := excess(call_record):
         raise ToolError(too_long)
     action = tools.action(call)
     if len(action) > LONGEST_MESSAGE:  # a URL may be longer than the arguments that it is made from
@@ -236,7 +236,7 @@ def _action(tools: Calls, call: ToolCall, made: MadeCall) -> str:
     return action
 
 
-def _made(protocol: Protocol) -> dict[str, ProtocolTool]:
+def _generated_tools(protocol: Protocol) -> dict[str, ProtocolTool]:
     """One tool per function, named by method and type. The second with the same name is also named by a parameter that
     only it accepts: `get_observation` takes a code, `get_observation_by_category` returns vital signs.
     """
@@ -330,10 +330,10 @@ class _ToolsPolicy:
             self._beside = completion.text or None
         called = self._waiting.popleft()
         self._open = within_limits(called)
-        made = made_call(called, len(self.spent.each) - 1, self._beside)
+        call_record = recorded_call(called, len(self.spent.each) - 1, self._beside)
         self._beside = None
         ended = None if self._waiting else self._ended  # if a reply with several calls is cut off, it is the last call
         try:
-            return Move(_action(self._toolbox, called, made), reasoning, finish_reason=ended, call=made)
+            return Move(_action(self._toolbox, called, call_record), reasoning, finish_reason=ended, call=call_record)
         except ToolError as error:
-            return Move(made.written, reasoning, str(error), ended, made)
+            return Move(call_record.written, reasoning, str(error), ended, call_record)

@@ -229,16 +229,16 @@ def _kind(first: Check) -> str:
 def _due_order(checks: Sequence[Check], post: Post | None) -> Order:
     resource = _kind(checks[0])
     payload = MISSING if post is None else post.payload
-    fields, looked_at = [], []
+    fields, compared = [], []
     for check in checks:
         name = check.name.removeprefix(f"{resource} ")
         if name == "url":
             placed = _ABSENT if post is None else post.url
             fields.append(Field("POST", _plain(check.expected), placed, check.passed))
             continue
-        looked_at.append(name)
+        compared.append(name)
         fields += _fields(name, check, lookup(payload, name))
-    others = [] if post is None else [(path, text) for path, text in _leaves(payload) if not _under(path, looked_at)]
+    others = [] if post is None else [(path, text) for path, text in _leaves(payload) if not _under(path, compared)]
     return Order(resource, fields, None if post is None else post.payload, post is not None, True, others)
 
 

@@ -25,7 +25,7 @@ class Replies:
 
     def __init__(self, replies: Iterable[tuple[str, str | None]] = ()) -> None:
         self._replies: dict[str, str | None] = {}
-        self._made: dict[str, int] = {}
+        self._reply_counts: dict[str, int] = {}
         for unit, reply in replies:
             self.add(unit, reply)
 
@@ -36,7 +36,7 @@ class Replies:
             self._replies.setdefault(key, None)
         else:
             self._replies[key] = reply
-            self._made[key] = self._made.get(key, 0) + 1
+            self._reply_counts[key] = self._reply_counts.get(key, 0) + 1
 
     def get(self, key: str) -> str | None:
         """The reply to a call; None if it was not made or failed."""
@@ -48,8 +48,8 @@ class Replies:
 
     def next_key(self, key: str) -> str:
         """The key of a call in the journal. A call with a reply keeps its row, so a repetition gets a number."""
-        made = self._made.get(key, 0)
-        return f"{key}#{made + 1}" if made else key
+        replies = self._reply_counts.get(key, 0)
+        return f"{key}#{replies + 1}" if replies else key
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,10 @@ class PanelCalls(Generic[P]):
     def judged(self, subject: Subject) -> Judged:
         """The panel's judgement of an answer."""
         return Judged(
-            {judge: tuple(exchange.verdict for exchange in made) for judge, made in self._exchanges(subject).items()}
+            {
+                judge: tuple(exchange.verdict for exchange in exchanges)
+                for judge, exchanges in self._exchanges(subject).items()
+            }
         )
 
     def owed(self, subjects: Iterable[Subject], *, failed: bool = True) -> Iterator[Call]:
@@ -83,8 +86,8 @@ class PanelCalls(Generic[P]):
         seen: set[str] = set()
         for subject in subjects:
             if self.panel.covers(subject.unit):
-                for judge, made in self._exchanges(subject).items():
-                    for exchange in made:
+                for judge, exchanges in self._exchanges(subject).items():
+                    for exchange in exchanges:
                         if (
                             exchange.verdict.label is None
                             and (failed or not exchange.verdict.failed)
@@ -102,14 +105,16 @@ class PanelCalls(Generic[P]):
         return {judge: self._rounds(subject, first, identity) for judge, identity in self._judges.items()}
 
     def _rounds(self, subject: Subject, queries: Sequence[Query], identity: str) -> list[Exchange]:
-        made = [self._exchange(query, identity) for query in queries]
+        exchanges = [self._exchange(query, identity) for query in queries]
         for _ in range(self._rubric.rounds - 1):
             labels = {
-                exchange.query.name: exchange.verdict.label for exchange in made if exchange.verdict.label is not None
+                exchange.query.name: exchange.verdict.label
+                for exchange in exchanges
+                if exchange.verdict.label is not None
             }
             following = self._rubric.queries(subject, self.panel.prompt, labels)
-            made = [self._exchange(query, identity) for query in following]
-        return made
+            exchanges = [self._exchange(query, identity) for query in following]
+        return exchanges
 
     def _exchange(self, query: Query, identity: str) -> Exchange:
         seen = f"{identity}\0{query.system}\0{query.text}"

@@ -28,7 +28,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeCall:
+class RecordedCall:
     """A tool call by a model or an agent. `id` is empty if only the name and the arguments are known.
 
     `reply` is the number, from 0, of the model's reply with the call: calls in one reply are parallel. `text` is the

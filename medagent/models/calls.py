@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from medagent.models.base import MadeCall, ToolCall
+from medagent.models.base import RecordedCall, ToolCall
 from refsol.json_values import unicode_json
 
 LONGEST_NAME, LONGEST_ID = 200, 1_000
@@ -52,18 +52,18 @@ def returned_arguments(text: str) -> str:
     return text if text.strip() else "{}"
 
 
-def made_call(call: ToolCall, reply: int | None = None, text: str | None = None) -> MadeCall:
-    """A call as it is stored. See `MadeCall` for `reply` and `text`."""
+def recorded_call(call: ToolCall, reply: int | None = None, text: str | None = None) -> RecordedCall:
+    """A call as it is stored. See `RecordedCall` for `reply` and `text`."""
     cut = within_limits(call)
-    made = MadeCall(cut.name, cut.arguments, cut.id, reply, text)
+    call_record = RecordedCall(cut.name, cut.arguments, cut.id, reply, text)
     if len(call.name) > LONGEST_NAME:
-        return replace(made, too_long="name", characters=len(call.name))
+        return replace(call_record, too_long="name", characters=len(call.name))
     if len(call.id) > LONGEST_ID:
-        return replace(made, too_long="id", characters=len(call.id))
-    return made
+        return replace(call_record, too_long="id", characters=len(call.id))
+    return call_record
 
 
-def excess(call: MadeCall) -> str | None:
+def excess(call: RecordedCall) -> str | None:
     """Why a call is over a limit; None if it is within both."""
     if call.too_long is None:
         return None

@@ -42,11 +42,11 @@ def carry_out(
     from medagent.terminal.signals import leave_in_time, run_to_end
 
     async def work() -> Any:
-        made = await _planned(plan, benchmark) if inspect.isawaitable(plan) else plan
-        if not quiet and (noise := noise_before(made, benchmark)):
+        planned = await _planned(plan, benchmark) if inspect.isawaitable(plan) else plan
+        if not quiet and (noise := noise_before(planned, benchmark)):
             say(noise)
-        async with _rewritten(made.folder, rewrite, say):
-            return await execute(made, benchmark, quiet=quiet, say=say)
+        async with _rewritten(planned.folder, rewrite, say):
+            return await execute(planned, benchmark, quiet=quiet, say=say)
 
     code, before = 1, set(threading.enumerate())
     try:

@@ -126,11 +126,11 @@ class GroupedCommand(TyperCommand):
 def loaded(name: str, path: str) -> Any:
     """The command at an import path."""
     module, _, attribute = path.partition(":")
-    return _made(name, getattr(import_module(module), attribute))
+    return _command_of(name, getattr(import_module(module), attribute))
 
 
 @cache  # a program may run commands again and again, and the options of one take long to make
-def _made(name: str, target: Any) -> Any:
+def _command_of(name: str, target: Any) -> Any:
     if isinstance(target, typer.Typer):
         group: Any = (
             typer.main.get_group(target)

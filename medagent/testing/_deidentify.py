@@ -20,7 +20,7 @@ DEFINITIONS = {"CapabilityStatement", "CodeSystem", "CompartmentDefinition", "Co
 DEFINITIONS |= {"NamingSystem", "OperationDefinition", "SearchParameter", "StructureDefinition", "StructureMap"}
 DEFINITIONS |= {"TerminologyCapabilities", "ValueSet"}
 """Resources about FHIR itself, which stay unchanged."""
-KEPT = {
+UNCHANGED_FIELDS = {
     "Coding": {"display", "version"},
     "Quantity": {"unit"},
     "SampledData": {"data"},
@@ -137,7 +137,7 @@ class Scrubber:
             return NARRATIVE
         if key == "ifNoneExist":
             return self.query(value)
-        if key == "id" or key in KEPT.get("Quantity" if parent in QUANTITIES else parent, ()):
+        if key == "id" or key in UNCHANGED_FIELDS.get("Quantity" if parent in QUANTITIES else parent, ()):
             return self.url(value)
         if kind in ("string", "markdown", "base64Binary") or (parent == "Attachment" and key == "url"):
             return self._replacement(key, value, parent)

@@ -19,8 +19,8 @@ from refsol.clinical.codes import Code, Drug, Lab
 from refsol.clinical.meanings import RuleSet
 from refsol.clinical.searches import (
     How,
-    Looked,
     Search,
+    Searched,
     concept_names,
     drug_names,
     drug_text,
@@ -300,7 +300,7 @@ class Chart:
         self.rules = rules
         self.base = base
         self.task = as_object(task)
-        self.looked: list[Looked] = []
+        self.searched: list[Searched] = []
         self.compared: list[Compared] = []
         self.is_read = False
         """Whether the rule is done. What a grader compares later is not recorded."""
@@ -314,7 +314,7 @@ class Chart:
         for name in ("_person", "birth_date", "identifiers"):
             chart.__dict__.pop(name, None)
         chart.source, chart.required = source, ()
-        chart.looked, chart.compared, chart.touched, chart.is_read = [], [], {}, False
+        chart.searched, chart.compared, chart.touched, chart.is_read = [], [], {}, False
         return chart
 
     @cached_property
@@ -355,21 +355,21 @@ class Chart:
     @property
     def needed(self) -> list[RequiredRead]:
         """What an agent must have read."""
-        return [*self.looked, *self.required]
+        return [*self.searched, *self.required]
 
     def note(self, search: Search, *used: Resource, how: How = "first", what: str = "", role: str = "") -> None:
         """Record that the ruling rests on these resources, or without any on the absence of what the search finds."""
-        look = Looked(search, used, how, what, role, self.patient, self.now, self.strict)
-        if look not in self.looked:
-            self.looked.append(look)
+        searched = Searched(search, used, how, what, role, self.patient, self.now, self.strict)
+        if searched not in self.searched:
+            self.searched.append(searched)
 
     def words_before(self, moment: datetime) -> str:
         """`before the last potassium` for the time of an event that the rule read, which differs between patients;
         otherwise empty.
         """
-        for look in self.looked:
-            if any(is_at(time_text(resource), moment) for resource in look.used):
-                return f"before {'the last ' if look.how == 'last' else ''}{look.name}"
+        for searched in self.searched:
+            if any(is_at(time_text(resource), moment) for resource in searched.used):
+                return f"before {'the last ' if searched.how == 'last' else ''}{searched.name}"
         return ""
 
     def find(self, search: Search) -> list[Resource]:

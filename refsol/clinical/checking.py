@@ -146,7 +146,9 @@ def unrecorded(kind: TaskType, make: MakeChart, resources: Sequence[Resource]) -
     """
     chart = make(Resources(resources))
     first = _Tried.of(kind.ruled(chart), chart, "the chart as it is")
-    for used in [resource for look in chart.looked for resource in look.used if look.search.kind != "Patient"]:
+    for used in [
+        resource for searched in chart.searched for resource in searched.used if searched.search.kind != "Patient"
+    ]:
         alike: dict[Any, list[_Tried]] = {_trace(chart): [first]}
         for change in _probes(used):
             probed = make(Resources(change.on(resources)))
@@ -199,5 +201,5 @@ def _probes(used: Resource) -> Iterator[Any]:
 
 def _trace(chart: Chart) -> tuple[Any, ...]:
     """What a rule may decide by: which resources it found, and the outcome of each comparison."""
-    looked = (tuple(map(ref, look.used)) for look in chart.looked)
-    return (*looked, *((comparison.what, comparison.op, comparison.outcome) for comparison in chart.compared))
+    reads = (tuple(map(ref, searched.used)) for searched in chart.searched)
+    return (*reads, *((comparison.what, comparison.op, comparison.outcome) for comparison in chart.compared))

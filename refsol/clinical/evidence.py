@@ -21,7 +21,7 @@ def because(chart: Chart, ruling: Ruling) -> Because:
     facts = tuple(fact for needed in chart.needed for fact in needed.facts)
     if ruling.because:
         return Because(ruling.because, facts)
-    reads = map(str, chart.looked)
+    reads = map(str, chart.searched)
     limits = [f"{words}{margin}" for words, margin in _limits(_decisive(chart))]
     parts = "; ".join([*reads, *([", ".join(limits)] if limits else [])])
     follows = {
@@ -36,7 +36,7 @@ def because(chart: Chart, ruling: Ruling) -> Because:
 
 def _decisive(chart: Chart) -> list[Compared]:
     """The comparisons of the resources on which the ruling rests."""
-    used = {id(resource) for look in chart.looked for resource in look.used}
+    used = {id(resource) for searched in chart.searched for resource in searched.used}
     return [comparison for comparison in chart.compared if used.issuperset(map(id, comparison.used))]
 
 
@@ -65,14 +65,16 @@ def branch_words(chart: Chart) -> str:
     """The branch of a rule in words: what it did not find, and the limits that decided. Patients of one branch have the
     same words.
     """
-    absent = [f"no {look.name}" for look in chart.looked if not look.used]
-    sexes = [str(person["gender"]) for look in chart.looked if look.what == "gender" for person in look.used]
+    absent = [f"no {searched.name}" for searched in chart.searched if not searched.used]
+    sexes = [
+        str(person["gender"]) for searched in chart.searched if searched.what == "gender" for person in searched.used
+    ]
     return ", ".join([*sexes, *absent, *dict.fromkeys(words for words, _ in _limits(_decisive(chart)))]) or "any"
 
 
 def is_edge(chart: Chart) -> bool:
     """Whether a decision was close: a value at its limit, a time within an hour of its limit or of a window's start."""
-    starts = [look.search.start for look in chart.looked if look.search.start is not None]
+    starts = [searched.search.start for searched in chart.searched if searched.search.start is not None]
     return any(map(_is_close, chart.compared)) or any(
         _is_near(time_text(resource), start) for resource in chart.touched.values() for start in starts
     )
@@ -143,14 +145,14 @@ class Deciding(NamedTuple):
     @classmethod
     def of(cls, chart: Chart) -> Deciding | None:
         """The first test that a rule read. None if it read none."""
-        look = next((search for search in chart.looked if search.lab is not None), None)
-        if look is None or look.lab is None:
+        searched = next((search for search in chart.searched if search.lab is not None), None)
+        if searched is None or searched.lab is None:
             return None
         limits: dict[float, str] = {}
-        start, window = look.search.start, "the latest reading counts, however old"
+        start, window = searched.search.start, "the latest reading counts, however old"
         if start is not None:
             window = f"the last {length_words(chart.now - start)} count"
-        deciding = set(map(id, look.used))
+        deciding = set(map(id, searched.used))
         for comparison in chart.compared:
             if deciding.isdisjoint(map(id, comparison.used)):
                 continue
@@ -158,4 +160,4 @@ class Deciding(NamedTuple):
                 limits[comparison.limit] = range_words([comparison])
             else:
                 start, window = comparison.limit, f"not {comparison.words or 'before the limit'}"
-        return cls(look.lab, start, window, tuple(limits.items()), look.how == "mean")
+        return cls(searched.lab, start, window, tuple(limits.items()), searched.how == "mean")

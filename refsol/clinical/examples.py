@@ -23,11 +23,11 @@ def hospital_examples(charts: Iterable[Chart], hospital: Hospital) -> dict[str, 
     charts = list(charts)
     examples, limits = dict[str, Sequence[Resource]](), limits_of(charts)
     for chart in charts:
-        for looked in chart.looked:
-            name = example_name(looked)
-            if looked.search.kind == "Patient" or name in examples:
+        for searched in chart.searched:
+            name = example_name(searched)
+            if searched.search.kind == "Patient" or name in examples:
                 continue
-            kind = hospital.kinds.get(looked.search.kind, [])
-            if resources := examples_of(looked, chart, hospital.alike(looked), kind, limits[name]):
+            kind = hospital.kinds.get(searched.search.kind, [])
+            if resources := examples_of(searched, chart, hospital.alike(searched), kind, limits[name]):
                 examples[name] = resources
     return examples

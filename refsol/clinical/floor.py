@@ -149,4 +149,4 @@ def _is_right(item: FloorItem, ruling: Ruling, behaviour: Behaviour) -> bool:
     if bool(orders) != bool(ruling.due):
         return False  # an order that is not due, or no order where one is due
     bodies = [json.loads(text.replace(_PATIENT, chart.patient)) for text in orders]
-    return all(check.passed for check in ruling.checks(Reply.made(behaviour.answer, bodies, chart.base), chart))
+    return all(check.passed for check in ruling.checks(Reply.with_orders(behaviour.answer, bodies, chart.base), chart))

@@ -103,7 +103,7 @@ def places(case: Case, source: Source) -> list[Place]:
         ruling = case.kind.ruled(chart)
     except DataFault:
         return []
-    used = [resource for look in chart.looked for resource in look.used]
+    used = [resource for searched in chart.searched for resource in searched.used]
     for resources in (used, list(chart.touched.values()), _patients(chart, ruling)):
         by_reference = {ref(resource): resource for resource in resources}
         possible = [

@@ -34,7 +34,7 @@ from refsol.clinical.neighbours import (
     example_name,
     is_about,
 )
-from refsol.clinical.searches import Looked, ref
+from refsol.clinical.searches import Searched, ref
 from refsol.clinical.sources import PAGE, Resource, Source
 from refsol.clinical.task_type import Ruled
 from refsol.clinical.twins import Changed, signature
@@ -279,11 +279,11 @@ class _Decision:
     @property
     def missed(self) -> Missed | None:
         """See `missed`."""
-        for looked in self._chart.looked:
-            unread = [used for used in looked.used if not self._has_read(used, looked)]
+        for searched in self._chart.searched:
+            unread = [used for used in searched.used if not self._has_read(used, searched)]
             if unread:
                 more = f" (and {len(unread) - 1} more)" if len(unread) > 1 else ""
-                return self._unread(looked, unread[0], more)
+                return self._unread(searched, unread[0], more)
         matter = [added.renamed(f"{ADDED}{place}") for place, added in enumerate(self._added()[0])]
         if not matter:
             return None
@@ -296,16 +296,16 @@ class _Decision:
         page = self._on_unread_page(ref(unseen[0].added or {}), after)
         return Missed(f"{self._pages_read}; {unseen[0].words} on it" if page else f"never read {self._absence}", page)
 
-    def _has_read(self, used: Resource, looked: Looked) -> bool:
+    def _has_read(self, used: Resource, searched: Searched) -> bool:
         """Whether a reply contains a resource with the element that says something."""
-        is_patient = looked.search.kind == "Patient"
-        element = (looked.what or "birthDate") if is_patient else DECIDES.get(looked.search.kind, "")
+        is_patient = searched.search.kind == "Patient"
+        element = (searched.what or "birthDate") if is_patient else DECIDES.get(searched.search.kind, "")
         shown = [search.resources.get(ref(used), {}) for search in self._searches]
         return any(name.startswith(element) for resource in shown for name in resource)
 
-    def _unread(self, looked: Looked, used: Resource, more: str) -> Missed:
-        name = looked.words_of(used)
-        if looked.search.kind != "Patient" and self._searches:
+    def _unread(self, searched: Searched, used: Resource, more: str) -> Missed:
+        name = searched.words_of(used)
+        if searched.search.kind != "Patient" and self._searches:
             before, _ = self._replies(())
             if self._on_unread_page(ref(used), before):
                 return Missed(f"{self._pages_read}; {name} was not on it, and the next page was not opened{more}", True)
@@ -321,7 +321,7 @@ class _Decision:
     @property
     def _absence(self) -> str:
         """The first search of the rule that found nothing, in words."""
-        absent = next((looked for looked in self._lookups if not looked.used), None)
+        absent = next((searched for searched in self._lookups if not searched.used), None)
         return f"a complete search of {(absent or self._lookups[0]).name}"
 
     @property
@@ -347,16 +347,16 @@ class _Decision:
         """The neighbours with one more resource on which the reply is wrong, and why some are unknown."""
         added, unknown = list[Neighbour](), ""
         charts = added_charts(self._chart, self._surroundings.examples)
-        for looked, groups in zip(self._lookups, charts, strict=True):
-            if example_name(looked) not in self._surroundings.examples:
-                unknown = unknown or f"no example of {looked.name} is known"
+        for searched, groups in zip(self._lookups, charts, strict=True):
+            if example_name(searched) not in self._surroundings.examples:
+                unknown = unknown or f"no example of {searched.name} is known"
             for group in groups:
                 added += islice(filter(self._matters, group), 1)
         return added, unknown
 
     @property
-    def _lookups(self) -> list[Looked]:
-        return [looked for looked in self._chart.looked if looked.search.kind != "Patient"]
+    def _lookups(self) -> list[Searched]:
+        return [searched for searched in self._chart.searched if searched.search.kind != "Patient"]
 
     def _is_shown(self, neighbour: Neighbour) -> bool:
         """Whether a reply contains a changed resource with an element that changes."""
@@ -498,9 +498,9 @@ class _Decision:
             return self._whole[name]
         shown = {key: value for search in self._searches for key, value in search.resources.get(name, {}).items()}
         shown.pop("meta", None)
-        looked = next((looked for looked in self._lookups if is_about(part, looked)), None)
-        examples = self._surroundings.examples.get(example_name(looked), ()) if looked else ()
-        if looked is None or not examples:
+        searched = next((searched for searched in self._lookups if is_about(part, searched)), None)
+        examples = self._surroundings.examples.get(example_name(searched), ()) if searched else ()
+        if searched is None or not examples:
             return {**part, **shown}
         example = example_for(self._chart.patient, examples[0], part)
         return {**example, **part, **shown}

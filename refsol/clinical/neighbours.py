@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from refsol._moments import shown_time
 from refsol.clinical.chart import Chart
-from refsol.clinical.searches import ANY, Looked, ref, time_text
+from refsol.clinical.searches import ANY, Searched, ref, time_text
 from refsol.clinical.sources import Amendment, Resource
 from refsol.clinical.twins import changes, valued
 from refsol.json_values import as_object
@@ -86,61 +86,63 @@ def changed_charts(chart: Chart, examples: Examples) -> Iterator[Neighbour]:
     for change in changes(chart):
         if "" not in change.put:
             yield Neighbour(change.words, change.put)
-    for looked in chart.looked:
-        if looked.search.kind != "Patient":
-            yield from _all_missing(looked, chart)
-            yield from _others(looked)
-            yield from _other_values(looked, examples)
-            yield from _other_kinds(looked, chart, examples)
+    for searched in chart.searched:
+        if searched.search.kind != "Patient":
+            yield from _all_missing(searched, chart)
+            yield from _others(searched)
+            yield from _other_values(searched, examples)
+            yield from _other_kinds(searched, chart, examples)
 
 
-def _all_missing(looked: Looked, chart: Chart) -> Iterator[Neighbour]:
+def _all_missing(searched: Searched, chart: Chart) -> Iterator[Neighbour]:
     """Nothing of what a search found is there. Of two equal facts, one alone does not matter."""
-    same = [resource for resource in chart.touched.values() if is_about(resource, looked)] if looked.used else []
+    same = [resource for resource in chart.touched.values() if is_about(resource, searched)] if searched.used else []
     if len(same) > 1:
-        yield Neighbour(f"none of {len(same)} {looked.name}", dict.fromkeys(map(ref, same)))
+        yield Neighbour(f"none of {len(same)} {searched.name}", dict.fromkeys(map(ref, same)))
 
 
-def is_about(resource: Resource, looked: Looked) -> bool:
+def is_about(resource: Resource, searched: Searched) -> bool:
     """Whether a resource has one of the codes of a search, whatever its status and time."""
-    named = {code.code for code in looked.search.codes}
-    if resource.get("resourceType") != looked.search.kind:
+    named = {code.code for code in searched.search.codes}
+    if resource.get("resourceType") != searched.search.kind:
         return False
-    return not named or not named.isdisjoint(codes_in(resource, coded_in(looked.search.kind)))
+    return not named or not named.isdisjoint(codes_in(resource, coded_in(searched.search.kind)))
 
 
-def _others(looked: Looked) -> Iterator[Neighbour]:
+def _others(searched: Searched) -> Iterator[Neighbour]:
     """What the rule found is another patient's, or another test, drug or problem."""
-    coded = coded_in(looked.search.kind)
-    for used in looked.used:
+    coded = coded_in(searched.search.kind)
+    for used in searched.used:
         for name in ("subject", "patient"):
             if name in used:
                 another = {**used, name: {"reference": f"Patient/{ANOTHER_PATIENT}"}}
                 yield Neighbour(f"{ref(used)} is another patient's", {ref(used): another})
         if coded in used:
-            yield Neighbour(f"{ref(used)} is not {looked.name}", {ref(used): {**used, coded: ANOTHER_CODE}})
+            yield Neighbour(f"{ref(used)} is not {searched.name}", {ref(used): {**used, coded: ANOTHER_CODE}})
 
 
-def _other_values(looked: Looked, examples: Examples) -> Iterator[Neighbour]:
-    if looked.lab is None:
+def _other_values(searched: Searched, examples: Examples) -> Iterator[Neighbour]:
+    if searched.lab is None:
         return
-    for used in filter(_has_value, looked.used):
-        for value in _values(examples.get(example_name(looked), ())):
+    for used in filter(_has_value, searched.used):
+        for value in _values(examples.get(example_name(searched), ())):
             change = valued(used, value, 0)
             yield Neighbour(change.words, change.put)
 
 
-def _other_kinds(looked: Looked, chart: Chart, examples: Examples) -> Iterator[Neighbour]:
+def _other_kinds(searched: Searched, chart: Chart, examples: Examples) -> Iterator[Neighbour]:
     """What the rule found is what another search of the rule looks for: another drug, problem or procedure."""
-    coded = coded_in(looked.search.kind)
-    searches = [search for search in chart.looked if search.search.kind == looked.search.kind and search.lab is None]
+    coded = coded_in(searched.search.kind)
+    searches = [
+        search for search in chart.searched if search.search.kind == searched.search.kind and search.lab is None
+    ]
     for search in searches:
         concepts = {
             str(example[coded]): example[coded]
             for example in examples.get(example_name(search), ())
             if coded in example
         }
-        for used in looked.used:
+        for used in searched.used:
             for concept in concepts.values():
                 yield Neighbour(f"{ref(used)} is {search.name}", {ref(used): {**used, coded: concept}})
 
@@ -152,19 +154,19 @@ def added_charts(chart: Chart, examples: Examples) -> Iterator[Iterator[list[Nei
     """For each search of the rule, one more of what it looks for, in groups of which one is enough: at a time with some
     value, and at the last time each value and each other form.
     """
-    for looked in chart.looked:
-        if looked.search.kind != "Patient":
-            yield _groups(looked, chart, examples.get(example_name(looked), ()))
+    for searched in chart.searched:
+        if searched.search.kind != "Patient":
+            yield _groups(searched, chart, examples.get(example_name(searched), ()))
 
 
-def _groups(looked: Looked, chart: Chart, known: Sequence[Resource]) -> Iterator[list[Neighbour]]:
+def _groups(searched: Searched, chart: Chart, known: Sequence[Resource]) -> Iterator[list[Neighbour]]:
     forms, values, last = _forms(known), _values(known), chart.now - _MINUTE
-    for time in _times(looked, chart, known) if forms else ():
-        yield [_one_more(looked, chart, example, time) for example in _with_values(forms[0], values)]
+    for time in _times(searched, chart, known) if forms else ():
+        yield [_one_more(searched, chart, example, time) for example in _with_values(forms[0], values)]
     for form in forms[1:]:
-        yield [_one_more(looked, chart, example, last) for example in _with_values(form, values)]
+        yield [_one_more(searched, chart, example, last) for example in _with_values(form, values)]
     for example in _with_values(forms[0], values) if values else ():
-        yield [_one_more(looked, chart, example, last)]
+        yield [_one_more(searched, chart, example, last)]
 
 
 def _with_values(example: Resource, values: Sequence[float]) -> list[Resource]:
@@ -173,7 +175,7 @@ def _with_values(example: Resource, values: Sequence[float]) -> list[Resource]:
     ] or [example]
 
 
-def _one_more(looked: Looked, chart: Chart, example: Resource, time: datetime) -> Neighbour:
+def _one_more(searched: Searched, chart: Chart, example: Resource, time: datetime) -> Neighbour:
     resource = dict(example) | {name: _written(time, name) for name in TIMES if name in example}
     if "performedPeriod" in resource:
         del resource["performedPeriod"]
@@ -181,9 +183,9 @@ def _one_more(looked: Looked, chart: Chart, example: Resource, time: datetime) -
     for name in ("subject", "patient"):
         if name in resource:
             resource[name] = renamed(resource[name], PATIENT, chart.patient)
-    status = "" if looked.search.status == ANY else looked.search.status
-    if status and looked.search.kind in CLINICAL_STATUS:
-        coding = {"system": CLINICAL_STATUS[looked.search.kind], "code": status}
+    status = "" if searched.search.status == ANY else searched.search.status
+    if status and searched.search.kind in CLINICAL_STATUS:
+        coding = {"system": CLINICAL_STATUS[searched.search.kind], "code": status}
         resource["clinicalStatus"] = {"coding": [coding]}
     elif status:
         resource["status"] = status
@@ -192,7 +194,7 @@ def _one_more(looked: Looked, chart: Chart, example: Resource, time: datetime) -
     state = resource.get("status")
     details = " ".join(str(part) for part in (value, state and f"({state})") if part not in (None, ""))
     return Neighbour(
-        f"one more {looked.name} {details} at {shown_time(time.isoformat())}".replace("  ", " "), added=resource
+        f"one more {searched.name} {details} at {shown_time(time.isoformat())}".replace("  ", " "), added=resource
     )
 
 
@@ -200,12 +202,12 @@ def _written(time: datetime, name: str) -> str:
     return time.date().isoformat() if name == "recordedDate" else time.isoformat()
 
 
-def _times(looked: Looked, chart: Chart, known: Sequence[Resource]) -> list[datetime]:
+def _times(searched: Searched, chart: Chart, known: Sequence[Resource]) -> list[datetime]:
     """From the start of the window, otherwise from the first one of the hospital, until now. If only the last one
     counts, after it.
     """
-    start = looked.search.start or min(filter(None, map(_time, known)), default=chart.now - _AGES[-1])
-    last = max(filter(None, map(_time, looked.used)), default=None) if looked.how == "last" else None
+    start = searched.search.start or min(filter(None, map(_time, known)), default=chart.now - _AGES[-1])
+    last = max(filter(None, map(_time, searched.used)), default=None) if searched.how == "last" else None
     first = start if last is None else max(start, last + _MINUTE)
     limits = (compared.limit for compared in chart.compared if compared.what == "time")
     times = (first, chart.now - _MINUTE, *(chart.now - age for age in _AGES), *filter(_has_zone, limits))
@@ -227,23 +229,23 @@ def _time(resource: Resource) -> datetime | None:
 # Examples
 
 
-def example_name(looked: Looked) -> str:
+def example_name(searched: Searched) -> str:
     """What a search looks for, whatever its status and window: `Observation?code=MG`, `MedicationRequest: insulin`."""
-    search = str(looked.search._replace(status="", start=None))
-    return f"{search}: {looked.what}" if looked.what else search
+    search = str(searched.search._replace(status="", start=None))
+    return f"{search}: {searched.what}" if searched.what else search
 
 
 def examples_of(
-    looked: Looked, chart: Chart, same: Sequence[Resource], kind: Sequence[Resource], limits: Iterable[float] = ()
+    searched: Searched, chart: Chart, same: Sequence[Resource], kind: Sequence[Resource], limits: Iterable[float] = ()
 ) -> list[Resource]:
     """Examples of what a search looks for, among the resources with its codes (`same`). If there are none, resources of
     its type (`kind`) with its first code or word instead of their own. Of values, they contain the lowest, the middle
     and the highest, and those on both sides of some limits.
     """
-    if looked.what:
-        same = [resource for resource in same if _is_named(resource, looked, chart)]
+    if searched.what:
+        same = [resource for resource in same if _is_named(resource, searched, chart)]
     if not same:
-        same = [_recoded(resource, looked) for resource in kind]
+        same = [_recoded(resource, searched) for resource in kind]
     forms = Counter(map(_form, same))
     first = {
         form: next(resource for resource in same if _form(resource) == form) for form, _ in forms.most_common(_FORMS)
@@ -271,19 +273,19 @@ def _value(resource: Resource) -> float:
     return value
 
 
-def _is_named(resource: Resource, looked: Looked, chart: Chart) -> bool:
+def _is_named(resource: Resource, searched: Searched, chart: Chart) -> bool:
     names = [as_object(resource.get(name)) for name in ("medicationCodeableConcept", "medicationReference")]
     text = " ".join(str(name.get("text") or name.get("display") or "") for name in names).lower()
-    return chart.mentions(text, *looked.what.lower().split(" or "))
+    return chart.mentions(text, *searched.what.lower().split(" or "))
 
 
-def _recoded(resource: Resource, looked: Looked) -> Resource:
-    if looked.search.codes:
-        code = looked.search.codes[0]
+def _recoded(resource: Resource, searched: Searched) -> Resource:
+    if searched.search.codes:
+        code = searched.search.codes[0]
         coding = {name: part for name, part in (("system", code.system), ("code", code.code)) if part}
-        return {**resource, coded_in(looked.search.kind): {"coding": [coding], "text": code.label}}
+        return {**resource, coded_in(searched.search.kind): {"coding": [coding], "text": code.label}}
     rest = {name: part for name, part in resource.items() if name != "medicationReference"}
-    return {**rest, "medicationCodeableConcept": {"text": looked.what.partition(" or ")[0]}}
+    return {**rest, "medicationCodeableConcept": {"text": searched.what.partition(" or ")[0]}}
 
 
 def _form(resource: Resource) -> str:
@@ -347,12 +349,12 @@ def limits_of(charts: Iterable[Chart]) -> dict[str, set[float]]:
     """The limits with which the rules of some tasks compare values, by `example_name`."""
     limits: dict[str, set[float]] = {}
     for chart in charts:
-        for looked in chart.looked:
-            used = set(map(id, looked.used))
+        for searched in chart.searched:
+            used = set(map(id, searched.used))
             compared = (
                 comparison.limit
                 for comparison in chart.compared
                 if comparison.what == "value" and used.intersection(map(id, comparison.used))
             )
-            limits.setdefault(example_name(looked), set()).update(compared)
+            limits.setdefault(example_name(searched), set()).update(compared)
     return limits

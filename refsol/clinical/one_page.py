@@ -49,5 +49,5 @@ def is_right_by_one_page(
     except DataFault:
         return False
     answer = json.dumps(plain(next(iter(shown.answers or ()), [])))
-    reply = Reply.made(answer, [order.json(first) for order in shown.due], whole.base)
+    reply = Reply.with_orders(answer, [order.json(first) for order in shown.due], whole.base)
     return all(check.passed for check in ruling.checks(reply, whole))

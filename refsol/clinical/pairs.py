@@ -18,7 +18,7 @@ from refsol.clinical.chart import Chart, Compared
 from refsol.clinical.evidence import branch_words
 from refsol.clinical.meanings import Coded, plain
 from refsol.clinical.rulings import Reply, Ruling
-from refsol.clinical.searches import Looked, drug_text, ref
+from refsol.clinical.searches import Searched, drug_text, ref
 from refsol.clinical.sources import Amendment, Resource, Resources, Source
 from refsol.clinical.task_type import Solution, TaskType
 from refsol.clinical.texts import quoted, requoted
@@ -87,9 +87,9 @@ class Hospital:
                     events.setdefault(event, set()).add(ref(resource))
         return self._events[patient]
 
-    def alike(self, look: Looked) -> list[Resource]:
+    def alike(self, searched: Searched) -> list[Resource]:
         """The resources of all patients that a read is about."""
-        kind, names = look.search.kind, [code.code for code in look.search.codes]
+        kind, names = searched.search.kind, [code.code for code in searched.search.codes]
         coded = [resource for name in names for resource in self._alike.get((kind, name), [])]
         return coded if names else self.kinds.get(kind, [])
 
@@ -277,22 +277,22 @@ def plausible(chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendme
 
 def _changes_in_place(chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Iterator[Amendment]]:
     """Ways to change a value, a status or a time of the patient's own resources."""
-    for look in chart.looked:
-        if look.search.kind == "Patient":
-            yield _birth_dates_near(look, rng)
-        elif not look.used:
-            yield _earlier_made_current(look, chart, hospital, rng)
-            yield _recoded_as_match(look, chart, hospital, rng)
+    for searched in chart.searched:
+        if searched.search.kind == "Patient":
+            yield _birth_dates_near(searched, rng)
+        elif not searched.used:
+            yield _earlier_made_current(searched, chart, hospital, rng)
+            yield _recoded_as_match(searched, chart, hospital, rng)
         else:
-            yield _recoded_as_mismatch(look, chart, hospital, rng)
-            if look.lab is not None:
-                yield _values_of_others(look, hospital, rng)
-            if look.search.status:
-                yield _statuses_of_others(look, hospital, rng)
-                yield _earlier_made_current(look, chart, hospital, rng)
-                yield _recoded_as_match(look, chart, hospital, rng)
-            if look.search.start is not None:
-                yield _moved_before_window(look, look.search.start, chart, hospital, rng)
+            yield _recoded_as_mismatch(searched, chart, hospital, rng)
+            if searched.lab is not None:
+                yield _values_of_others(searched, hospital, rng)
+            if searched.search.status:
+                yield _statuses_of_others(searched, hospital, rng)
+                yield _earlier_made_current(searched, chart, hospital, rng)
+                yield _recoded_as_match(searched, chart, hospital, rng)
+            if searched.search.start is not None:
+                yield _moved_before_window(searched, searched.search.start, chart, hospital, rng)
     for compared in chart.compared:
         if compared.what == "time":
             yield _moved_across_limit(compared, chart, hospital, rng)
@@ -300,32 +300,36 @@ def _changes_in_place(chart: Chart, hospital: Hospital, rng: Random) -> Iterator
 
 def _changes_of_all_values(chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Iterator[Amendment]]:
     """Ways to change the values of all readings of a test, where rule sets go by different ones."""
-    for look in chart.looked:
-        if look.lab is not None and look.used:
-            yield _all_values_of_others(look, chart, hospital, rng)
+    for searched in chart.searched:
+        if searched.lab is not None and searched.used:
+            yield _all_values_of_others(searched, chart, hospital, rng)
 
 
 def _additions_and_removals(chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Iterator[Amendment]]:
     """Ways to add or remove resources."""
-    for look in chart.looked:
-        if look.search.kind != "Patient":
-            yield _removals(look, chart, hospital) if look.used else _copied_from_others(look, chart, hospital, rng)
+    for searched in chart.searched:
+        if searched.search.kind != "Patient":
+            yield (
+                _removals(searched, chart, hospital)
+                if searched.used
+                else _copied_from_others(searched, chart, hospital, rng)
+            )
 
 
-def _values_of_others(look: Looked, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
+def _values_of_others(searched: Searched, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """One of the readings gets the value of another patient's reading, with its flag."""
-    donors = hospital.alike(look)
+    donors = hospital.alike(searched)
     seen = set()
     for donor in rng.sample(donors, len(donors)):
-        reading, value = rng.choice(look.used), as_object(donor.get("valueQuantity")).get("value")
+        reading, value = rng.choice(searched.used), as_object(donor.get("valueQuantity")).get("value")
         if _can_have_value(reading, donor) and value not in seen:
             seen.add(value)
             yield [_with_value(reading, donor)]
 
 
-def _all_values_of_others(look: Looked, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
+def _all_values_of_others(searched: Searched, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """Each reading gets the value of another patient's reading, with its flag."""
-    readings, donors = _read_since(look, chart, look.search.start), hospital.alike(look)
+    readings, donors = _read_since(searched, chart, searched.search.start), hospital.alike(searched)
     for _ in range(_OF_ONE_WAY if 1 < len(readings) <= _MOST else 0):
         chosen = [(reading, rng.choice(donors)) for reading in readings]
         if all(_can_have_value(reading, donor) for reading, donor in chosen):
@@ -347,75 +351,75 @@ def _with_value(reading: Resource, donor: Resource) -> Resource:
     return {**rest, "valueQuantity": {**reading["valueQuantity"], "value": donor["valueQuantity"]["value"]}, **flag}
 
 
-def _birth_dates_near(look: Looked, rng: Random) -> Iterator[Amendment]:
+def _birth_dates_near(searched: Searched, rng: Random) -> Iterator[Amendment]:
     """The patient is born up to five years earlier or later."""
-    for used in look.used:
+    for used in searched.used:
         born = date.fromisoformat(str(used["birthDate"]))
         for _ in range(_TRIES):
             day = born + timedelta(days=rng.choice((-1, 1)) * rng.randint(200, 1800))
             yield [{**used, "birthDate": day.isoformat()}]
 
 
-def _statuses_of_others(look: Looked, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
+def _statuses_of_others(searched: Searched, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """One of the orders, or all of them, have the status that other ones have."""
     ended = [
         str(resource.get("status"))
-        for resource in hospital.alike(look)
+        for resource in hospital.alike(searched)
         if resource.get("status") in ("stopped", "completed")
     ]
     if ended:
-        for used in rng.sample(look.used, len(look.used)):
+        for used in rng.sample(searched.used, len(searched.used)):
             yield [{**used, "status": rng.choice(ended)}]
-        yield [{**used, "status": rng.choice(ended)} for used in look.used]
+        yield [{**used, "status": rng.choice(ended)} for used in searched.used]
 
 
-def _read_since(look: Looked, chart: Chart, start: datetime | None = None) -> list[Resource]:
+def _read_since(searched: Searched, chart: Chart, start: datetime | None = None) -> list[Resource]:
     """All that the chart has of what a read is about, since `start`."""
-    codes_sought = {code.code for code in look.search.codes}
+    codes_sought = {code.code for code in searched.search.codes}
     same = [resource for resource in chart.touched.values() if codes_sought & set(codes(resource))]
     return [resource for resource in same if start is None or _is_since(resource, start)]
 
 
 def _moved_before_window(
-    look: Looked, start: datetime, chart: Chart, hospital: Hospital, rng: Random
+    searched: Searched, start: datetime, chart: Chart, hospital: Hospital, rng: Random
 ) -> Iterator[Amendment]:
     """All in the window was measured earlier, so that the window is empty."""
-    yield from _all_moved(_read_since(look, chart, start), _LONG_AGO, start, chart, hospital, rng)
+    yield from _all_moved(_read_since(searched, chart, start), _LONG_AGO, start, chart, hospital, rng)
 
 
-def _removals(look: Looked, chart: Chart, hospital: Hospital) -> Iterator[Amendment]:
+def _removals(searched: Searched, chart: Chart, hospital: Hospital) -> Iterator[Amendment]:
     """The chart has none of what was used; or none of the same kind."""
-    for group in (look.used, _read_since(look, chart, look.search.start)):
+    for group in (searched.used, _read_since(searched, chart, searched.search.start)):
         if 0 < len(group) <= _MOST and all(map(hospital.is_unreferenced, group)):
             yield [ref(resource) for resource in group]
 
 
-def _earlier_made_current(look: Looked, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
+def _earlier_made_current(searched: Searched, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """What the patient had earlier, or had been ordered, counts now."""
-    search, codes_sought = look.search, {code.code for code in look.search.codes}
+    search, codes_sought = searched.search, {code.code for code in searched.search.codes}
     same = [resource for resource in hospital.of.get(chart.patient, []) if resource.get("resourceType") == search.kind]
     if search.status:
         named = [
             resource
             for resource in same
-            if _is_named(resource, look, chart) and (not codes_sought or codes_sought & set(codes(resource)))
+            if _is_named(resource, searched, chart) and (not codes_sought or codes_sought & set(codes(resource)))
         ]
         ended = [resource for resource in named if resource.get("status") != search.status]
         yield from ([{**resource, "status": search.status}] for resource in rng.sample(ended, len(ended)))
     elif search.start is not None:
-        latest = sorted(_read_since(look, chart), key=lambda resource: str(_time(resource)))[-3:]
+        latest = sorted(_read_since(searched, chart), key=lambda resource: str(_time(resource)))[-3:]
         for resource in rng.sample(latest, len(latest)):
             for time in _moments(resource, search.start, chart.now, chart, hospital, rng):
                 yield [moved(resource, time, chart, hospital)]
 
 
-def _recoded_as_match(look: Looked, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
+def _recoded_as_match(searched: Searched, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """Another resource of the patient becomes what the read did not find."""
-    start = look.search.start or _LONG_AGO
-    donors = [resource for resource in hospital.alike(look) if _fits(resource, look, chart)]
+    start = searched.search.start or _LONG_AGO
+    donors = [resource for resource in hospital.alike(searched) if _fits(resource, searched, chart)]
     candidates = [
         resource
-        for resource in _unread_of_same_type(look, chart, hospital)
+        for resource in _unread_of_same_type(searched, chart, hospital)
         if _is_since(resource, start) and not _is_since(resource, chart.now)
     ]
     for resource in rng.sample(candidates, min(len(candidates), _OF_ONE_WAY)) if donors else ():
@@ -424,60 +428,64 @@ def _recoded_as_match(look: Looked, chart: Chart, hospital: Hospital, rng: Rando
             yield [with_content_of(resource, donor)]
 
 
-def _recoded_as_mismatch(look: Looked, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
+def _recoded_as_mismatch(searched: Searched, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """What the read found, or all of the same kind, become other resources, as other patients have them."""
-    pool = hospital.kinds.get(look.search.kind, [])
-    for group in (list(look.used), _read_since(look, chart, look.search.start)):
+    pool = hospital.kinds.get(searched.search.kind, [])
+    for group in (list(searched.used), _read_since(searched, chart, searched.search.start)):
         for _ in range(
             _OF_ONE_WAY // 2 if 0 < len(group) <= _MOST and all(map(hospital.is_unreferenced, group)) else 0
         ):
             changed = [
                 with_content_of(resource, donor)
                 for resource in group
-                if (donor := _mismatch(resource, look, chart, pool, rng))
+                if (donor := _mismatch(resource, searched, chart, pool, rng))
             ]
             if len(changed) == len(group):
                 yield changed
 
 
-def _mismatch(resource: Resource, look: Looked, chart: Chart, pool: Sequence[Resource], rng: Random) -> Resource | None:
+def _mismatch(
+    resource: Resource, searched: Searched, chart: Chart, pool: Sequence[Resource], rng: Random
+) -> Resource | None:
     """A resource of the same form that the read is not about."""
-    codes_sought = {code.code for code in look.search.codes}
+    codes_sought = {code.code for code in searched.search.codes}
     for donor in (rng.choice(pool) for _ in range(_TRIES)):
         alike = donor.keys() == resource.keys() and donor.get("category") == resource.get("category")
-        if alike and not codes_sought & codes(donor) and not (look.what and _is_named(donor, look, chart)):
+        if alike and not codes_sought & codes(donor) and not (searched.what and _is_named(donor, searched, chart)):
             return donor
     return None
 
 
-def _unread_of_same_type(look: Looked, chart: Chart, hospital: Hospital) -> list[Resource]:
+def _unread_of_same_type(searched: Searched, chart: Chart, hospital: Hospital) -> list[Resource]:
     """The patient's resources of the same type that no rule has read and to which nothing refers."""
     same = [
-        resource for resource in hospital.of.get(chart.patient, []) if resource.get("resourceType") == look.search.kind
+        resource
+        for resource in hospital.of.get(chart.patient, [])
+        if resource.get("resourceType") == searched.search.kind
     ]
     read = set(map(ref, chart.touched.values()))
     return [resource for resource in same if ref(resource) not in read and hospital.is_unreferenced(resource)]
 
 
-def _fits(resource: Resource, look: Looked, chart: Chart) -> bool:
-    return look.search.status in ("", resource.get("status")) and _is_named(resource, look, chart)
+def _fits(resource: Resource, searched: Searched, chart: Chart) -> bool:
+    return searched.search.status in ("", resource.get("status")) and _is_named(resource, searched, chart)
 
 
 def with_content_of(resource: Resource, donor: Resource) -> Resource:
     """The content of another resource, with this one's identity, patient, encounter and times."""
-    kept_elements = ("id", "meta", *_OWN_REFERENCES, *TIMES, "performedPeriod", "effectivePeriod")
-    return {**donor, **{name: resource[name] for name in kept_elements if name in resource}}
+    unchanged_elements = ("id", "meta", *_OWN_REFERENCES, *TIMES, "performedPeriod", "effectivePeriod")
+    return {**donor, **{name: resource[name] for name in unchanged_elements if name in resource}}
 
 
-def _copied_from_others(look: Looked, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
+def _copied_from_others(searched: Searched, chart: Chart, hospital: Hospital, rng: Random) -> Iterator[Amendment]:
     """A resource that another patient has, during an encounter of this patient."""
-    search = look.search
+    search = searched.search
     others = [
         resource
-        for resource in hospital.alike(look)
+        for resource in hospital.alike(searched)
         if subject_id(resource) != chart.patient
         and hospital.is_unreferenced(resource)
-        and _fits(resource, look, chart)
+        and _fits(resource, searched, chart)
         and _time(resource) is not None
     ]
     start = search.start or _LONG_AGO
@@ -487,12 +495,12 @@ def _copied_from_others(look: Looked, chart: Chart, hospital: Hospital, rng: Ran
             yield [moved(copied, time, chart, hospital)]
 
 
-def _is_named(resource: Resource, look: Looked, chart: Chart) -> bool:
+def _is_named(resource: Resource, searched: Searched, chart: Chart) -> bool:
     """Whether a resource is what a read looked for, if it looked for words."""
-    if not look.what:
+    if not searched.what:
         return True
     try:
-        return chart.mentions(drug_text(resource), *look.what.split(" or "))
+        return chart.mentions(drug_text(resource), *searched.what.split(" or "))
     except DataFault:
         return False
 

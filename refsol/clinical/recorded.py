@@ -158,7 +158,7 @@ def recorded(
             except DataFault:  # what cannot be read or compared decides too
                 decides = False
             charts.append(chart)
-            used |= {id(resource) for look in chart.looked for resource in look.used}
+            used |= {id(resource) for searched in chart.searched for resource in searched.used}
             if chart.patient:
                 recorder.search("Patient", **{chart.identifier: chart.patient})
             for search in case.kind.searches:
@@ -177,7 +177,7 @@ def recorded(
 def _examples(charts: Sequence[Chart], source: Source, known: Examples) -> Examples:
     """Those of a recorded source that the charts need; otherwise chosen among what their rules read, and known ones."""
     stored = source.examples if isinstance(source, RecordedSource) else known
-    names = {example_name(looked) for chart in charts for looked in chart.looked}
+    names = {example_name(searched) for chart in charts for searched in chart.searched}
     needed = {name: resources for name, resources in stored.items() if name in names}
     learned = {} if isinstance(source, RecordedSource) else learned_examples(charts)
     return {**learned, **{name: resources for name, resources in needed.items() if name not in learned}}

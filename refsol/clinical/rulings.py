@@ -39,7 +39,7 @@ class Reply:
         return cls(raw, extract_posts(messages, acknowledgement), any(attempts), ends_in_attempt(messages))
 
     @classmethod
-    def made(cls, answer: str, orders: Sequence[dict[str, Any]], base: str) -> Reply:
+    def with_orders(cls, answer: str, orders: Sequence[dict[str, Any]], base: str) -> Reply:
         """The reply with this answer (JSON text) and these orders, which were posted to a FHIR base."""
         posts = tuple(Post(f"{base}{body['resourceType']}", body) for body in orders)
         return cls(answer, posts, bool(posts), changes=tuple(Change("created", after=body) for body in orders))
@@ -213,15 +213,15 @@ def _state_difference(ruling: Ruling, reply: Reply, chart: Chart) -> Iterator[Ch
     if reply.changes is None:
         raise DataFault("the changes of the chart are not known: run with --writes execute")
     others = list(reply.changes)
-    made: list[Change | None] = []
+    changes_made: list[Change | None] = []
     for order in ruling.due:
         options = [change for change in others if change.before is None or order.is_met_by(change, chart)]
         failures = [sum(not check.passed for check in _of(order, change, chart)) for change in options]
-        made.append(others.pop(others.index(options[failures.index(min(failures))])) if options else None)
-    if made:
-        placed = sum(change is not None for change in made)
-        yield Check("posts", placed == len(made), f"{len(made)} accepted", f"{placed} accepted")
-    for order, change in zip(ruling.due, made, strict=True):
+        changes_made.append(others.pop(others.index(options[failures.index(min(failures))])) if options else None)
+    if changes_made:
+        placed = sum(change is not None for change in changes_made)
+        yield Check("posts", placed == len(changes_made), f"{len(changes_made)} accepted", f"{placed} accepted")
+    for order, change in zip(ruling.due, changes_made, strict=True):
         yield from _of(order, change, chart)
     for edit in ruling.edits:
         change = next((change for change in others if edit.is_about(change)), None)

@@ -49,7 +49,7 @@ class Search(NamedTuple):
         return f"{self.kind}?{query}" if query else self.kind
 
 
-class Looked(NamedTuple):
+class Searched(NamedTuple):
     """One read: its search, and the resources on which the ruling rests. Without any, it rests on their absence.
 
     `what` names what was looked for, if not the code; `role` is what a resource is for the rule.

@@ -16,7 +16,7 @@ from refsol.clinical.chart import SEXES, Chart, Compared
 from refsol.clinical.codes import Code, Lab
 from refsol.clinical.meanings import plain
 from refsol.clinical.rulings import Ruling
-from refsol.clinical.searches import ANY, Looked, performed, ref
+from refsol.clinical.searches import ANY, Searched, performed, ref
 from refsol.clinical.sources import Amendment, Resource, Resources, Source
 from refsol.clinical.task_type import TaskType
 from refsol.clinical.times import WholeDay, days_of, is_date
@@ -98,13 +98,13 @@ def changes(chart: Chart) -> Iterator[ChartChange]:
             yield from _to_limit(compared, chart)
         else:
             yield from _parts(compared, chart)
-    for look in chart.looked:
-        if look.search.kind == "Patient":
-            yield from _sexes(look) if look.what == "gender" else _birth_dates(look, chart)
-        elif look.used:
-            yield from _present(look, chart)
+    for searched in chart.searched:
+        if searched.search.kind == "Patient":
+            yield from _sexes(searched) if searched.what == "gender" else _birth_dates(searched, chart)
+        elif searched.used:
+            yield from _present(searched, chart)
         else:
-            yield from _absent(look, chart)
+            yield from _absent(searched, chart)
 
 
 def _to_limit(compared: Compared, chart: Chart) -> Iterator[ChartChange]:
@@ -146,23 +146,23 @@ def _older(compared: Compared, chart: Chart) -> Iterator[ChartChange]:
         yield ChartChange(words, sum(change.cost for change in later), put)
 
 
-def _present(look: Looked, chart: Chart) -> Iterator[ChartChange]:
+def _present(searched: Searched, chart: Chart) -> Iterator[ChartChange]:
     """What the rule found is removed, ended, moved out of the window, or changes its last decimal."""
-    for used in look.used:
+    for used in searched.used:
         yield ChartChange(f"{ref(used)} is removed", _REMOVE_COST, {ref(used): None})
-        if look.search.status not in ("", ANY):
-            status = "resolved" if look.search.kind in CLINICAL_STATUS else "stopped"
-            words = f"{ref(used)}: status {look.search.status} → {status}"
-            yield ChartChange(words, _STATUS_COST, {ref(used): {**used, **_status(look.search.kind, status)}})
-        if look.search.start is not None:
-            yield moved(used, look.search.start - _step_of_time(used))
-        if look.lab is not None and "valueQuantity" in used:
-            yield _in_unit_of_chart(used, _value(used, chart) + 10.0**-look.lab.decimals, 1, chart)
+        if searched.search.status not in ("", ANY):
+            status = "resolved" if searched.search.kind in CLINICAL_STATUS else "stopped"
+            words = f"{ref(used)}: status {searched.search.status} → {status}"
+            yield ChartChange(words, _STATUS_COST, {ref(used): {**used, **_status(searched.search.kind, status)}})
+        if searched.search.start is not None:
+            yield moved(used, searched.search.start - _step_of_time(used))
+        if searched.lab is not None and "valueQuantity" in used:
+            yield _in_unit_of_chart(used, _value(used, chart) + 10.0**-searched.lab.decimals, 1, chart)
 
 
-def _absent(look: Looked, chart: Chart) -> Iterator[ChartChange]:
+def _absent(searched: Searched, chart: Chart) -> Iterator[ChartChange]:
     """What the rule did not find is moved into the window, or added."""
-    search = look.search
+    search = searched.search
     names = {code.code for code in search.codes}
     if search.start is not None:
         for resource in chart.touched.values():
@@ -178,14 +178,14 @@ def _absent(look: Looked, chart: Chart) -> Iterator[ChartChange]:
         "patient" if search.kind in _OF_PATIENT else "subject": {"reference": f"Patient/{chart.patient}"},
         _TIME_OF_KIND.get(search.kind, "performedDateTime"): (chart.now - timedelta(hours=1)).isoformat(),
     }
-    if look.lab is not None:
+    if searched.lab is not None:
         for value in (1.0, 3.0, 100.0):
-            quantity = {"value": value, "unit": look.lab.unit}
+            quantity = {"value": value, "unit": searched.lab.unit}
             yield _added(
-                {**added, "code": _concept(look.lab), "valueQuantity": quantity}, f"{look.lab.label} {value:g}"
+                {**added, "code": _concept(searched.lab), "valueQuantity": quantity}, f"{searched.lab.label} {value:g}"
             )
-    elif look.what and not search.codes:
-        text = look.what.partition(" or ")[0]
+    elif searched.what and not search.codes:
+        text = searched.what.partition(" or ")[0]
         element = "medicationCodeableConcept" if search.kind == "MedicationRequest" else "code"
         yield _added({**added, element: {"text": text}}, text)
     elif search.codes:
@@ -218,20 +218,20 @@ def _added(resource: Resource, name: str) -> ChartChange:
     return ChartChange(f"{resource['resourceType']} added: {name}, an hour before now", _ADD_COST, {"": resource})
 
 
-def _sexes(look: Looked) -> Iterator[ChartChange]:
+def _sexes(searched: Searched) -> Iterator[ChartChange]:
     """The patient has another sex."""
-    for used in look.used:
+    for used in searched.used:
         for sex in SEXES:
             if sex != used["gender"]:
                 words = f"{ref(used)}: gender {used['gender']} → {sex}"
                 yield ChartChange(words, _STATUS_COST, {ref(used): {**used, "gender": sex}})
 
 
-def _birth_dates(look: Looked, chart: Chart) -> Iterator[ChartChange]:
+def _birth_dates(searched: Searched, chart: Chart) -> Iterator[ChartChange]:
     """The patient is born a day earlier or later, or has a birthday just now or tomorrow. A birth date without a day
     changes by a month or a year.
     """
-    for used in look.used:
+    for used in searched.used:
         (first, last), today = days_of(str(used["birthDate"])), chart.now.date()
         days = (first - timedelta(days=1), last + timedelta(days=1), _in_year(today, first.year))
         for day in (*days, _in_year(today + timedelta(days=1), first.year)):
@@ -262,7 +262,9 @@ def _in_year(day: date, year: int) -> date:
 
 def _step(used: Resource, chart: Chart) -> float:
     """One step in the last decimal of a reading."""
-    labs: Iterator[Lab] = (look.lab for look in chart.looked if look.lab is not None and used in look.used)
+    labs: Iterator[Lab] = (
+        searched.lab for searched in chart.searched if searched.lab is not None and used in searched.used
+    )
     lab = next(labs, None)
     return 10.0 ** -(1 if lab is None else lab.decimals)
 

@@ -61,7 +61,7 @@ def available(scored: Sequence[Scored]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class UncomparedCounts:
     """The number of items that count as 0 because nothing could be compared, and of those left out, by reason."""
 
     empty: Counter[str]
@@ -70,7 +70,7 @@ class Kept:
 
 def table(
     name: str, scored: Sequence[Scored], metrics: Sequence[str], chinese: ChineseTokens = "characters"
-) -> tuple[Table, Kept]:
+) -> tuple[Table, UncomparedCounts]:
     """The columns of one file over the items with all of `metrics`. `chinese` is the unit that ROUGE counts.
 
     Raises InputError for a metric that is not available, or if an item lacks one of its three human scores.
@@ -81,7 +81,7 @@ def table(
             raise InputError(f"{name}: unknown metric {metric!r}; available: {', '.join(known)}")
     needed = any(metric.removesuffix(ON_IMAPS) in BASELINES for metric in metrics)
     baselines = BaselineScores(chinese) if needed else None
-    counts = Kept(Counter(), Counter({Status.NO_AGREEMENT: 0, Status.EXTRACTION_FAILED: 0}))
+    counts = UncomparedCounts(Counter(), Counter({Status.NO_AGREEMENT: 0, Status.EXTRACTION_FAILED: 0}))
     columns: dict[str, list[float]] = {metric: [] for metric in metrics}
     human: dict[str, list[float]] = {dimension: [] for dimension in DIMENSIONS}
     for row in scored:

@@ -125,8 +125,10 @@ def _words(fact: Fact, verdict: Verdict) -> str:
         return "the birth date"
     if fact.name == "sol":
         return "the patient"
-    tests = verdict.basis.chart.looked if isinstance(verdict.basis, Ruled) else ()
-    name = next((looked.name for looked in tests if looked.lab is not None and looked.lab.code == fact.name), fact.name)
+    tests = verdict.basis.chart.searched if isinstance(verdict.basis, Ruled) else ()
+    name = next(
+        (searched.name for searched in tests if searched.lab is not None and searched.lab.code == fact.name), fact.name
+    )
     return f"the {name} of {shown_time(fact.time) if fact.time else 'the patient'}"
 
 

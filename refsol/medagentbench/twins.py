@@ -22,11 +22,11 @@ def case_of(task: Mapping[str, Any], constants: Constants) -> Case:
 
     def charts(source: Source) -> Sequence[Chart]:
         answerable = _with_answer(task, source, constants)
-        made = [
+        answerable_charts = [
             chart_of(answerable, source, rule_set, constants) for rule_set in (*RULE_SETS.values(), RULE_SETS["fair"])
         ]
-        made[-1].until_now = True
-        return made
+        answerable_charts[-1].until_now = True
+        return answerable_charts
 
     def answer(source: Source) -> Mapping[str, Any]:
         return {"sol": [_patient_of(task, source, constants)]}

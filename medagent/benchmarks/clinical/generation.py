@@ -295,8 +295,8 @@ def _candidate(kind: TaskType, patient: str, facts: Source, clock: datetime) -> 
 
 def _words(branch: str, chart: Chart) -> str:
     """A branch in words. If nothing was compared or missing, it is what the rule found."""
-    names = (look.what or " or ".join(code.label for code in look.search.codes) for look in chart.looked)
-    return f"with {' and '.join(filter(None, names))}" if branch == "any" and chart.looked else branch
+    names = (searched.what or " or ".join(code.label for code in searched.search.codes) for searched in chart.searched)
+    return f"with {' and '.join(filter(None, names))}" if branch == "any" and chart.searched else branch
 
 
 def tasks_of(kind: TaskType, sampled: Sampled, shown: Mapping[str, str] | None = None) -> list[Task]:

@@ -89,7 +89,7 @@ def candidate(kind: TaskType, chart: Chart) -> Candidate | None:
     orders = [] if ruling.branch == "no order" else [body for _, body in solution.posts]
     answer = [] if ruling.branch == "order" else solution.answer
     right = json.dumps([answer, orders]).replace(chart.patient, "{mrn}")
-    absent = ruling.branch == "query" and any(not look.used for look in chart.looked)
+    absent = ruling.branch == "query" and any(not searched.used for searched in chart.searched)
     rare = absent or ruling.branch == "no order"
     is_due = ruling.branch != "no order"
     return Candidate(chart.patient, chart.now, branch_words(chart), rare, right, edge=is_edge(chart), due=is_due)

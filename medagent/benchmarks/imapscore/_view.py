@@ -20,7 +20,7 @@ from medagent.reports.tables import Table as TextTable
 from medagent.reports.tables import print_table, put
 from refsol.imapscore.correlate import Correlation, CorrelationRow
 from refsol.imapscore.imap import Imap, normal
-from refsol.imapscore.metrics import ON_IMAPS, Kept
+from refsol.imapscore.metrics import ON_IMAPS, UncomparedCounts
 from refsol.imapscore.records import Recording
 from refsol.imapscore.relations import Relation
 from refsol.imapscore.score import ImapScore, TermScore
@@ -194,7 +194,7 @@ def _last(row: CorrelationRow) -> float | None:
     return list(row.cells.values())[-1].value
 
 
-def print_kept(file: str, scored: Kept) -> None:
+def print_uncompared(file: str, scored: UncomparedCounts) -> None:
     """Print how many items of a file count as 0, and how many are left out, with reasons."""
     counts = {"kept as 0": scored.empty, "left out": scored.left_out}
     parts = [", ".join([f"{n.total()} {what}", *(f"{why} {n[why]}" for why in n)]) for what, n in counts.items()]

@@ -125,7 +125,7 @@ def correlate_command(
         columns, counts = table(name, rated, list(dict.fromkeys([*metrics, *(pair or ())])), chinese)
         tables.append(columns)
         if imaps:
-            view.print_kept(name, counts)
+            view.print_uncompared(name, counts)
     for name, coefficient in coefficients().items():
         correlations = rows(tables, metrics, pair, coefficient, draws)
         view.print_correlations(name, correlations)

@@ -144,7 +144,7 @@ def grade_document(scores: Sequence[Scored], rules: str, *, whole: bool = True) 
         "by_type": {name: _rates(group) for name, group in by_type(scores, TYPES).items()},
         "groups": {name: _rates(members) for name, members in _groups(scores).items()},
         "branches": {name: _rates(branches.get(name, ())) for name in BRANCHES},
-        "baselines": {name: _rate(rate) for name, rate in _baselines(scores).items()},
+        "baselines": {name: _rate(rate, rate.interval) for name, rate in _baselines(scores).items()},
         "above_blind": _margin_document(above_blind(scores)),
         **({"items": list(_item_documents(scores))} if whole else {}),
     }
@@ -256,15 +256,15 @@ def _pass_rates(rates: Rates) -> dict[str, Any]:
 
 def _rates(scores: Sequence[Scored]) -> dict[str, Any]:
     """The rate of some items as JSON, with the grounded share if it is known."""
-    grounded, interval = grounded_rate(scores), rate_interval(scores)
+    grounded = grounded_rate(scores)
     known = {} if grounded is None else {"grounded": grounded.model_dump(mode="json")}
-    return {**_rate(_rate_of(scores)), "interval_95": [interval.low, interval.high], **known}
+    return {**_rate(_rate_of(scores), rate_interval(scores)), **known}
 
 
-def _rate(rate: Rate) -> dict[str, Any]:
+def _rate(rate: Rate, interval: Interval) -> dict[str, Any]:
     return {
         **rate._asdict(),
         "rate": rate.share,
         "rate_of_all": rate.share_of_all,
-        "interval_95": [rate.interval.low, rate.interval.high],
+        "interval_95": [interval.low, interval.high],
     }

@@ -231,7 +231,7 @@ def _is_link(kind: str, name: str) -> bool:
     return parameter is not None and parameter.kind == "reference"
 
 
-def _kept(layer: Layer, pairs: Pairs, before: Sequence[Key]) -> set[Key]:
+def _unmoved(layer: Layer, pairs: Pairs, before: Sequence[Key]) -> set[Key]:
     """The former matches that also stay where they were among equal ones, if they match. A search of a whole type, or
     of all except some (`:not`), may put them last.
     """
@@ -248,7 +248,7 @@ def _check_includes(layer: Layer, pairs: Pairs, before: Sequence[Key], after: Se
         same = change is None or set(references(change.before)) == set(references(change.after))
         if ((kind, name) in before) != ((kind, name) in after) or not same:
             raise NotMergedError("_include with a match that this episode wrote")
-    if _sorted_by(pairs) and set(before) != _kept(layer, pairs, before):
+    if _sorted_by(pairs) and set(before) != _unmoved(layer, pairs, before):
         raise NotMergedError("_include and _sort with a match that this episode wrote")
 
 
@@ -366,7 +366,7 @@ class Merged:
         self._copy = copy
         self._head, entries = first
         self._sort = next((value for name, value in pairs if name == "_sort"), "")
-        self._kept = _kept(layer, pairs, before)
+        self._unmoved = _unmoved(layer, pairs, before)
         count = count_of(pairs)
         counted = count == 0 or any(_counts(*pair) for pair in pairs)
         self._waiting = [] if counted else list(after)
@@ -416,7 +416,7 @@ class Merged:
         """The entry; for a written resource, its new version, None if that does not match or is elsewhere."""
         if entry.key not in self._written:
             return entry
-        fixed = self._kept if self._sort else {entry.key}
+        fixed = self._unmoved if self._sort else {entry.key}
         new = next((waiting for waiting in self._waiting if waiting.key == entry.key and waiting.key in fixed), None)
         if new is not None:
             self._waiting.remove(new)
@@ -424,7 +424,7 @@ class Merged:
 
     async def _sorted_in(self, entries: list[SearchEntry], *, last: bool) -> list[SearchEntry]:
         """A page of the hospital with the written matches that belong on it; the others wait for the next page."""
-        for new in [waiting for waiting in self._waiting if last or waiting.key not in self._kept]:
+        for new in [waiting for waiting in self._waiting if last or waiting.key not in self._unmoved]:
             place = await self._place(new, entries)
             if place == len(entries) and not last:
                 break  # the waiting ones are in order

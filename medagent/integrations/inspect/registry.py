@@ -70,7 +70,7 @@ def benchmark_task(name: str) -> Callable[..., Task]:
 def _is_offered(field: OptionField) -> bool:
     """Whether a run's option is a parameter of a task: it selects the items, or sets what an agent may do."""
     of_benchmark = field.name not in RunSettings.model_fields or field.name in SHARED
-    return of_benchmark and field.option.kept in ("setting", "place") and field.name not in LEFT_OUT
+    return of_benchmark and field.option.storage in ("setting", "place") and field.name not in LEFT_OUT
 
 
 def _listed(field: OptionField, value: Any) -> Any:

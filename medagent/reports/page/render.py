@@ -44,7 +44,7 @@ _PIECE = 5_000
 """Number of items in a piece of the index."""
 _SHORTEST_PREAMBLE = 400
 """A common beginning of prompts that is longer than this is stored once."""
-_LOOKED_AT = 40
+_COMPARED_PROMPTS = 40
 """Number of prompts whose common beginning is used."""
 _SECONDS = re.compile(r"T(\d\d:\d\d):[\d.]+\+00:00")
 
@@ -157,7 +157,7 @@ class _Parts:
 def _add_run(page: RunPage, index: dict[tuple[str, int], list[Any]], parts: _Parts, number: int, runs: int) -> str:
     """Add a run's units to the index, and their blocks to the parts. Returns the run's preamble."""
     shown = ((unit, [] if page.scores_only else _blocks(page.benchmark, unit)) for unit in page.units)
-    first = list(islice(shown, _LOOKED_AT))
+    first = list(islice(shown, _COMPARED_PROMPTS))
     preamble = _preamble([blocks for _, blocks in first])
     outcomes = {(item.item, item.trial): item for item in page.report.items}
     for unit, blocks in chain(first, shown):

@@ -116,7 +116,7 @@ def chance(labels: Sequence[bool]) -> float:
 def features(half: Half, hospital: Hospital) -> list[float]:
     chart = half.case.charts(changed(hospital.source, half.task.change))[0]
     half.case.kind.ruled(chart)
-    used = [one for look in chart.looked for one in look.used]
+    used = [one for searched in chart.searched for one in searched.used]
     touched = list(chart.touched.values())
     common = [float(len(used)), float(len(touched)), float(not used), *_interpretations(touched)]
     if not used or (time := time_of(used[0])) is None:

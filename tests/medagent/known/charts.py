@@ -77,6 +77,6 @@ class Case:
 
     def missed(self, *searches: str, answer: str, pages: int = 100) -> Missed | None:
         """What the agent of this wrong answer had not read."""
-        verdict = self.verdict(Reply.made(answer, [], BASE))
+        verdict = self.verdict(Reply.with_orders(answer, [], BASE))
         assert verdict.correct is False
         return missed(verdict, self.reads(*searches, pages=pages), self.surroundings)

@@ -51,7 +51,7 @@ def graded(
     changes: Sequence[Change] = (),
 ) -> Verdict:
     """The verdict on a reply with these orders, and these further changes of the chart."""
-    reply = Reply.made(answer, orders, BASE)
+    reply = Reply.with_orders(answer, orders, BASE)
     if changes:
         reply = Reply(answer, reply.posts, bool(reply.posts), changes=(*(reply.changes or ()), *changes))
     return kind_of(rule)().judge(Chart(Resources(resources), "P1", NOW, CLINICAL, base=BASE), reply)

@@ -44,7 +44,7 @@ from refsol.resources import codes
 
 LINE = f'If the record does not contain the answer, answer "{NOT_IN_RECORD}".'
 """The line in the prompts of both twins, which no other set contains."""
-_KEPT = ("Patient", "Encounter", "Location")
+_UNCHANGED_TYPES = ("Patient", "Encounter", "Location")
 _NOT_EMPTY = re.compile(r"Has_verb|Is |Count|How often|How many (?!\[)|What (?:is the sum|was the total)")
 """The beginning of templates whose answer over an empty chart is 0 or no."""
 _NAMED = re.compile(r"_name\d?\}|weight|height")
@@ -137,7 +137,7 @@ class _Charts:
         kinds = set(question.true_ids)
         if not any(question.true_ids.values()):
             return "does not have an answer in the record"
-        if kinds & set(_KEPT):
+        if kinds & set(_UNCHANGED_TYPES):
             return "rests on the patient, a stay or a location"
         if _NOT_EMPTY.match(question.template):
             return "asks for a count, a sum, or yes or no"
@@ -149,7 +149,7 @@ class _Charts:
         if any(map(codes, answering)) and not _NAMED.search(question.template):
             return "other resources could answer it"
         removed = self._with_derived(self._alike(answering, chart, question), chart, question)
-        if any(ref(resource) in removed for resource in chart if resource["resourceType"] in _KEPT):
+        if any(ref(resource) in removed for resource in chart if resource["resourceType"] in _UNCHANGED_TYPES):
             return "a stay or the patient refers to what answers it"
         rest = [resource for resource in chart if ref(resource) not in removed]
         if self._is_answered(question, rest):

@@ -15,7 +15,7 @@ from medagent.benchmarks.fhiragentbench.strategies.plan import TURNS, Strategy
 from medagent.benchmarks.fhiragentbench.strategies.tokens import InputCount
 from medagent.engine.rows import Spent
 from medagent.models.base import ChatModel, Completion, Message, ToolCall
-from medagent.models.calls import excess, made_call, within_limits
+from medagent.models.calls import excess, recorded_call, within_limits
 from refsol.fhiragentbench.answers import OUT_OF_TURNS, OVER_CAP
 
 FINAL = "the final answer is:"
@@ -67,8 +67,8 @@ class _StrategyPolicy:
         self._open = call = within_limits(called)
         if sentence := self._strategy.unknown(self._turn, call.name):
             return self._end(sentence)
-        made = made_call(called, len(self.spent.each) - 1)
-        return Move(made.written, self._reasoning, excess(made), call=made)
+        call_record = recorded_call(called, len(self.spent.each) - 1)
+        return Move(call_record.written, self._reasoning, excess(call_record), call=call_record)
 
     async def _call(self) -> Move | None:
         """Call the model. Returns the last move of the episode, or None if the episode continues."""

@@ -22,7 +22,7 @@ from medagent.fhir_episodes.reads import Page, Read, handled, ids_of, read_page,
 from medagent.fhir_episodes.requests_words import ActionError
 from medagent.fhir_episodes.session import Session, SessionRules, Turn
 from medagent.fhir_episodes.task import FhirTask
-from medagent.models.base import ChatModel, MadeCall, Tool
+from medagent.models.base import ChatModel, RecordedCall, Tool
 from medagent.sandbox.base import CallError, Surface
 from medagent.sandbox.wording import traceback_text
 from refsol.json_values import unicode_json
@@ -78,10 +78,10 @@ class StrategyActing:
         return StrategySession(task, ehr, words, rules, self, code)
 
 
-def _written_call(message: str) -> MadeCall | None:
+def _written_call(message: str) -> RecordedCall | None:
     """The call that an agent without a model writes as its message: `name(arguments)`."""
     call = _CALL.fullmatch(message)
-    return MadeCall(call[1], call[2]) if call else None
+    return RecordedCall(call[1], call[2]) if call else None
 
 
 class StrategySession(Session):
@@ -106,15 +106,15 @@ class StrategySession(Session):
         self._retrieved = {}
         return super().reset()
 
-    async def _respond(self, message: str, reasoning: str | None, call: MadeCall | None) -> str:
+    async def _respond(self, message: str, reasoning: str | None, call: RecordedCall | None) -> str:
         """Arguments that cannot be parsed end the episode with `invalid_action`."""
         self._outcome.transcript.append(Turn("agent", message, reasoning=reasoning, call=call))
         if message.startswith("FINISH("):
             self._outcome.answer = message[len("FINISH(") : -1]
             return self._end("completed")
-        made = call or _written_call(message)
+        call_record = call or _written_call(message)
         try:
-            reply = await self._called(made.name, made.arguments) if made else None
+            reply = await self._called(call_record.name, call_record.arguments) if call_record else None
         except CallArgumentsError as error:
             self._outcome.error = str(error)
             reply = None

@@ -94,6 +94,6 @@ def _branch(candidate: Candidate, answer: list[Any], official: Chart, fair: Char
     """The branch that the rules take; for an answer, which of its values are absent."""
     if answer:
         return f"absent: {[value is None for value in answer]}"
-    first, second = (next((look.used for look in chart.looked), ()) for chart in (official, fair))
+    first, second = (next((searched.used for searched in chart.searched), ()) for chart in (official, fair))
     same = [*map(id, first)] == [*map(id, second)]
     return f"{candidate.branch}{'' if same else '; the last stored is another'}"
