@@ -9,7 +9,7 @@ needs cc and SQLite's headers).
 
 --against measures this server and another one in turns, and prints how many times as long the other one takes: an
 import by transactions of 500, and each shape of requests of `fhir_searches.py` on one connection. The times contain the
-client's own share, which is printed too. The other server must be empty at the start.
+client's own CPU, which is printed for both. The other server must be empty at the start.
 
 Requests over HTTP are sent by `fhir_client.py` (one process, connections kept alive). CPU per request is the server's
 processes' CPU, from /proc; unlike a rate, it is useful on a loaded machine. Lines with bars are for
@@ -237,16 +237,17 @@ def against(folder: Path, base: str, seconds: float) -> None:
         requests = [shape.requests(base, TURNS, TURNS + 1)[0] for shape in shapes.values()]
         load(base, in_turn(requests, lasting(WARM_S)), 1)
         for name, shape in shapes.items():
-            medians: list[list[float]] = [[], []]
-            shares = []
+            times: list[list[tuple[float, float]]] = [[], []]
             for turn in range(TURNS):
-                for listed, address in zip(medians, (running.base, base), strict=True):
+                for listed, address in zip(times, (running.base, base), strict=True):
                     requests = shape.requests(address, turn, TURNS + 1)
                     done = load(address, in_turn(requests, lasting(seconds)), 1)
-                    listed.append(done.median)
-                    shares.append(done.own)
-            ours, theirs, own = map(statistics.median, (*medians, shares))
-            row(name, shape.target, theirs / ours, f"× ({ours:.2f} and {theirs:.2f} ms; of which the client {own:.2f})")
+                    listed.append((done.median, done.own))
+            (ours, our_client), (theirs, their_client) = (
+                map(statistics.median, zip(*measured, strict=True)) for measured in times
+            )
+            words = f"{ours:.2f} and {theirs:.2f} ms; of which the client {our_client:.2f} and {their_client:.2f}"
+            row(name, shape.target, theirs / ours, f"× ({words})")
 
 
 def main() -> None:

@@ -110,6 +110,8 @@ GROWING = (
     "Observation?_sort=-date",
 )
 """Searches whose cost may depend on the number of resources."""
+_TARGETS = {"Observation?code=K&_summary=count": "≥ 2"}
+"""Targets below the usual one: a short answer takes 0.4 ms, most of it HTTP, and HAPI is warm."""
 
 
 def growing(server: Server) -> None:
@@ -177,19 +179,19 @@ def shapes(data: Path) -> dict[str, Shape]:
         "Observation?patient&code&_count=33": Shape(paths(known, COUNTS[-1]), target, ""),
         "Observation?patient&code, packed by gzip": Shape(paths(known, PACKED_COUNT), target, GZIP),
         "`Patient?identifier`": Shape(identified, "≥ 4"),
-        **{f"`{query}`": Shape([f"/{query}"], target) for query in GROWING},
+        **{f"`{query}`": Shape([f"/{query}"], _TARGETS.get(query, target)) for query in GROWING},
         **{f"`{query}`, again and again": Shape([f"/{query}"], "", "") for query in GROWING},
         "page of 500 with `_elements`": Shape(["/Observation?_count=500&_elements=code,valueQuantity"], target),
         "page of 200 with `_summary`": Shape(["/Observation?_count=200&_summary=true"], target),
         "one `_has`": Shape([has], target),
         "two `_has`": Shape([f"{has}&_has:Condition:patient:clinical-status=active"], target),
-        "`_history` of a type": Shape(["/Observation/_history"], target),
+        "`_history` of a type": Shape(["/Observation/_history"], "≥ 3"),
         "`_history` of the server": Shape(["/_history"], target),
-        "`_history` of a resource": Shape([f"/Patient/{patient}/_history"], target),
+        "`_history` of a resource": Shape([f"/Patient/{patient}/_history"], "≥ 3"),
         "`$everything`": Shape([f"/Patient/{patient}/$everything"], target),
         "`$validate`": Shape(["/Observation/$validate"], "≥ 3", body=json.dumps(panel | {"id": "v{}"})),
         "create": Shape(["/Observation"], "≥ 2", body=json.dumps(panel)),
-        "conditional create": Shape(["/Patient"], target, "If-None-Exist: identifier=urn:x|{}\r\n", json.dumps(person)),
+        "conditional create": Shape(["/Patient"], "≥ 2", "If-None-Exist: identifier=urn:x|{}\r\n", json.dumps(person)),
     }
 
 
