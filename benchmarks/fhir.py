@@ -239,10 +239,10 @@ def against(folder: Path, base: str, seconds: float) -> None:
         for name, shape in shapes.items():
             times: list[list[tuple[float, float]]] = [[], []]
             for turn in range(TURNS):
-                for listed, address in zip(times, (running.base, base), strict=True):
+                for server_times, address in zip(times, (running.base, base), strict=True):
                     requests = shape.requests(address, turn, TURNS + 1)
                     done = load(address, in_turn(requests, lasting(seconds)), 1)
-                    listed.append((done.median, done.own))
+                    server_times.append((done.median, done.own))
             (ours, our_client), (theirs, their_client) = (
                 map(statistics.median, zip(*measured, strict=True)) for measured in times
             )
