@@ -16,8 +16,10 @@ class ByHeart(medagent.Agent):
     def play(self, task: medagent.FhirTask, prompt: str) -> Iterator[str]:
         if not self.learnt:
             instructions = {task.id: task.text for task in medagent.tasks()}
+            learnt = dict[str, list[str]]()
             for unit, turns in medagent.load_run("results/v1_r1_reference").transcripts():
                 messages = [turn.text for turn in turns if turn.role == "agent"]
-                self.learnt[instructions[unit.partition("#")[0]]] = messages
+                learnt[instructions[unit.partition("#")[0]]] = messages
+            type(self).learnt = learnt  # at once: other episodes run in other threads
         for message in self.learnt.get(task.instruction, ["FINISH([])"]):  # noqa: UP028  # a list takes no replies
             yield message
