@@ -77,7 +77,8 @@ def test_at_least_eleven_of_thirty_need_another_page(tasks: tuple[Task, ...], ho
 
 def test_a_set_stores_what_the_agent_gets(tasks: tuple[Task, ...], hospital: Resources) -> None:
     assert all(task.one_page is not None for task in tasks)
-    assert right(tasks, hospital) == {task.id: task.one_page for task in tasks if task.id in right(tasks, hospital)}
+    computed = right(tasks, hospital)
+    assert computed == {task.id: task.one_page for task in tasks if task.id in computed}
 
 
 def outcomes(tmp_path: Path, agent: str, *words: object) -> tuple[dict[str, Any], Mapping[str, bool]]:
