@@ -16,8 +16,8 @@ from fhir_server.synthetic._contacts import Contact, Contacts, Ids
 from fhir_server.synthetic._drugs import Drug
 from fhir_server.synthetic._notes import Notes
 from fhir_server.synthetic._orders import Order, Pharmacy, operation
+from fhir_server.synthetic._patient_sampler import PatientSampler
 from fhir_server.synthetic._problems import TUMOUR
-from fhir_server.synthetic._profile import HospitalProfile
 from fhir_server.synthetic._resources import CPT, LOCAL, LOINC, JsonObject
 from fhir_server.synthetic._stays import HOUR, Segment, Stay
 from fhir_server.synthetic._story import Story
@@ -49,25 +49,8 @@ Event = tuple[JsonObject, int]
 """A resource and the time of its event."""
 
 
-class Events:
+class Events(PatientSampler):
     """Samples the resources of one patient, except readings."""
-
-    def __init__(
-        self,
-        rng: SeededRandom,
-        clock: HospitalClock,
-        profile: HospitalProfile,
-        story: Story,
-        contacts: Contacts,
-        ids: Ids,
-    ) -> None:
-        self._rng = rng
-        self._clock = clock
-        self._profile = profile
-        self._story = story
-        self._ids = ids
-        self._contacts = contacts
-        self._mrn = story.person.mrn
 
     def lines(self, chart: Chart) -> Iterator[str]:
         """The resources as lines of JSON, encounters before the resources that refer to them."""

@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from fhir_server.synthetic._chart import Draw
-from fhir_server.synthetic._clock import DAY, HospitalClock
-from fhir_server.synthetic._contacts import Contact, Contacts, Ids
+from fhir_server.synthetic._clock import DAY
+from fhir_server.synthetic._contacts import Contact
 from fhir_server.synthetic._drugs import DRUGS, Drug, are_alike, suitable
+from fhir_server.synthetic._patient_sampler import PatientSampler
 from fhir_server.synthetic._problems import BIPOLAR, FIBRILLATION, PAIN, TUMOUR
-from fhir_server.synthetic._profile import HospitalProfile
 from fhir_server.synthetic._stays import HOUR, Stay
-from fhir_server.synthetic._story import Problem, Story
-from fhir_server.synthetic.seeded_random import SeededRandom, T
+from fhir_server.synthetic._story import Problem
+from fhir_server.synthetic.seeded_random import T
 
 _OPIOIDS = ("oxycodone", "hydromorphone", "fentanyl")
 _FEVER, _CUT = ("J18.9", "N39.0", "A41.9", "L03.115"), ("K35.80", "M17.11", "K80.20", "C64.2", "K40.90")
@@ -65,25 +66,12 @@ class Order:
     home: bool = False
 
 
-class Pharmacy:
+class Pharmacy(PatientSampler):
     """Samples a patient's drug orders."""
 
-    def __init__(
-        self,
-        rng: SeededRandom,
-        clock: HospitalClock,
-        profile: HospitalProfile,
-        story: Story,
-        contacts: Contacts,
-        ids: Ids,
-    ) -> None:
-        self._rng = rng
-        self._clock = clock
-        self._profile = profile
-        self._story = story
-        self._ids = ids
-        self._contacts = contacts
-        self._here = next((stay for stay in contacts.stays if stay.end is None), None)
+    @cached_property
+    def _current_stay(self) -> Contact | None:
+        return next((stay for stay in self._contacts.stays if stay.end is None), None)
 
     def orders(self, draws: list[Draw]) -> list[Order]:
         """All orders. `draws` (blood samples) decide which orders replace potassium and magnesium."""
@@ -124,7 +112,7 @@ class Pharmacy:
     def _home_order(self, drug: Drug, start: int, end: int | None = None) -> Order:
         """An order for home: stopped at `end` or at death, on hold during a current stay, otherwise active."""
         died = self._story.person.died
-        status = "active" if self._here is None else "on-hold"
+        status = "active" if self._current_stay is None else "on-hold"
         if died is not None and end is None:
             end = died
         return Order(
@@ -161,7 +149,7 @@ class Pharmacy:
     def _featured_home(self) -> Iterator[Order]:
         """Opioids and drugs that prolong the QT interval, for patients at home, by their `Features`."""
         features, problems = self._story.features, {problem.diagnosis.code: problem for problem in self._story.problems}
-        if self._here is not None:
+        if self._current_stay is not None:
             return
         pain = problems.get(PAIN.code) or problems.get(TUMOUR.code)
         if features.opioid != "none" and pain is not None:
