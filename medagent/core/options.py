@@ -146,13 +146,6 @@ def values(settings: BaseModel, *kinds: Storage) -> dict[str, Setting]:
     return result
 
 
-def placed(settings: Mapping[str, Setting], after: str, more: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Settings with more of them after one: files keep the order that they had in earlier versions."""
-    rest = {flag: value for flag, value in settings.items() if flag not in more}
-    place = list(rest).index(after) + 1
-    return dict([*list(rest.items())[:place], *more.items(), *list(rest.items())[place:]])
-
-
 def refuse_idle(settings: BaseModel) -> None:
     """Raise UserError for an option that is set and does nothing together with the others: the user expects one."""
     for name in sorted(settings.model_fields_set):

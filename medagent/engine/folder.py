@@ -160,12 +160,14 @@ class RunFolder:
         run = read_run(self.path)
         before = run["settings"]
         names = {*before, *self._settings} - self._unknown(before)
-        differing = sorted(k for k in names if _meaning(before.get(k)) != _meaning(self._settings.get(k)))
+        differing = sorted(name for name in names if before.get(name) != self._settings.get(name))
         if differing:
             begun = {key: before.get(key) for key in differing}
             stated = {**before, **run["places"], **self._unwritten, **begun}
             command = command_line(self._command, stated, self._options)
-            changes = ", ".join(f"{k} {_show(before.get(k))} → {_show(self._settings.get(k))}" for k in differing)
+            changes = ", ".join(
+                f"{name} {_show(before.get(name))} → {_show(self._settings.get(name))}" for name in differing
+            )
             raise UserError(
                 f"{self.path}: the run uses other settings ({changes}). Continue it with its settings: "
                 f"{command}; or choose another --round; or delete it and start again with --overwrite"
@@ -202,11 +204,6 @@ def _show(value: Setting) -> str:
         return "(none)"
     text = " ".join(value) if isinstance(value, list) else str(value)
     return text if len(text) <= 20 else text[:12] + "…"
-
-
-def _meaning(value: Setting) -> Setting:
-    """A value for comparison: a switch that is off equals a switch that did not exist in an earlier version."""
-    return None if value is False else value
 
 
 class RunFile(BaseModel):

@@ -520,7 +520,7 @@ def _parsed(kind: type[M], raw: bytes) -> M:
     """A line as a pydantic model. Raises what `_UNREADABLE` lists."""
     try:
         return kind.model_validate_json(raw)
-    except ValidationError:  # the texts of earlier versions may contain half of a surrogate pair
+    except ValidationError:  # the text of an exception may contain half of a surrogate pair
         return kind.model_validate_json(unicode_json(raw.decode()))
 
 

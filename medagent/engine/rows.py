@@ -57,7 +57,7 @@ class CallSpent(BaseModel):
     waited: float = 0.0
     latency: float = 0.0
     started: str | None = None
-    """The start of the successful attempt (ISO 8601); None in sums, and in journals of earlier versions."""
+    """The start of the successful attempt (ISO 8601); None in sums, and for a model that states no times."""
     finish_reason: str | None = None
     """Named as in chat completions; None in sums, and if the provider sent none."""
 

@@ -237,7 +237,7 @@ def _model_events(record: Record, messages: list[ChatMessage], name: str, model:
 def _tool_events(record: Record, name: str, started: str, toolbox: Toolbox | None) -> Iterator[ToolEvent]:
     """The agent's tool calls. Actions of the text protocol become calls of the corresponding functions.
 
-    Journals of earlier versions do not contain times of model calls; their events are at the start of the sample.
+    Calls of a model that states no times are at the start of the sample.
     """
     from inspect_ai.event import ToolEvent
 

@@ -98,9 +98,7 @@ def _spans(report: Report, record: Record, served_by: str) -> Iterator[dict[str,
 
 
 def _timed(each: Sequence[CallSpent], begun: int, ended: int) -> Iterator[tuple[CallSpent, int, int]]:
-    """The model calls with start and end. Journals of earlier versions have no start times; their calls are put one
-    after the other.
-    """
+    """The model calls with start and end. Calls of a model that states no times are put one after the other."""
     at = begun
     for call in each:
         at = _nanoseconds(call.started) if call.started else at

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from medagent.core.errors import UserError
 from medagent.core.fhir_token import server_headers
-from medagent.core.options import ALL_USES, Option, RunOption, Setting, options, placed
+from medagent.core.options import ALL_USES, Option, RunOption, Setting, options
 from medagent.core.wire import without_password
 from medagent.engine.settings import WHO, Count, Positive, RunSettings
 from medagent.fhir_data.record import PAGE_SIZE, Order, Pages
@@ -207,11 +207,6 @@ class FhirSettings(RunSettings):
     def decides(self) -> dict[str, Setting]:
         """See `RunSettings.decides`; for an external FHIR server, only its address is known."""
         decides = super().decides()
-        names = own_options(type(self))
-        fields = (option for option in options(type(self)) if option.name in names)
-        decides = placed(
-            decides, "writes", {option.key: decides[option.key] for option in fields if option.key in decides}
-        )
         if self.acts_alone:
             decides["agent"] = None
         elif self.protocol not in ("tools", "code"):

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, model_validator
 from medagent.benchmarks.clinical.settings import GroundsGrading
 from medagent.benchmarks.medagentbench.tasks.dataset import is_tasks_file, named
 from medagent.core.errors import UserError
-from medagent.core.options import ALL_USES, GradeOption, Names, Option, RunOption, Setting, placed
+from medagent.core.options import ALL_USES, GradeOption, Names, Option, RunOption, Setting
 from medagent.core.writing import file_digest
 from medagent.engine.settings import WHICH, WHO
 from medagent.fhir_episodes.settings import FhirSettings
@@ -61,13 +61,15 @@ class MedAgentBenchSettings(FhirSettings):
         A folder is stored with its full path, so that you can grade the run from elsewhere.
         """
         is_file = self.tasks_file is not None
-        first = {"version": None if is_file else self.version, "round": self.round}
-        dataset = None if is_file else named(self.dataset) or str(Path(self.dataset).resolve())
-        replayed = file_digest(self.replay) if self.replay else None
-        return {**first, **super().decides(), **first, "dataset": dataset, "replay-digest": replayed}
+        return {
+            **super().decides(),
+            "version": None if is_file else self.version,
+            "dataset": None if is_file else named(self.dataset) or str(Path(self.dataset).resolve()),
+            "replay-digest": file_digest(self.replay) if self.replay else None,
+        }
 
     def places(self) -> dict[str, Setting]:
-        return placed(super().places(), "ehr", {"dataset": self.tasks_file} if self.tasks_file else {})
+        return {**super().places(), **({"dataset": self.tasks_file} if self.tasks_file else {})}
 
 
 class MedAgentBenchGrading(GroundsGrading, MedAgentBenchSettings):

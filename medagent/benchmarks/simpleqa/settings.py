@@ -12,7 +12,7 @@ from pydantic import model_validator
 from medagent.agents.single_turn import SingleTurnSettings
 from medagent.benchmarks.simpleqa._recipes import recipe_digests, recipe_prompt
 from medagent.core.errors import UserError
-from medagent.core.options import Names, Option, RunOption, Setting, placed
+from medagent.core.options import Names, Option, RunOption, Setting
 from medagent.engine.settings import Encoding, RunSettings
 from medagent.judging.panel import Panel, PanelSettings
 from medagent.judging.rubric import BUNDLED as OWN_PROMPT
@@ -109,10 +109,6 @@ class SimpleqaSettings(PanelSettings, SingleTurnSettings):
     def decides(self) -> dict[str, Setting]:
         recipe = self.published
         return {**super().decides(), **({"recipe": None} if recipe is None else recipe_digests(recipe))}
-
-    def places(self) -> dict[str, Setting]:
-        places = super().places()
-        return placed(places, "results-dir", {"allow-unread": places["allow-unread"]})
 
     def asked_languages(self) -> Sequence[str]:
         """The selected languages. Raises UserError for one that the prompt does not offer."""
