@@ -341,6 +341,10 @@ def _damaged(path: Path, why: str = "") -> UserError:
     return UserError(f"{path}: is damaged{f' ({why})' if why else ''}; repeat the run's command to make it again")
 
 
+class BackgroundNote(str):
+    """A note that only `--full` shows, such as the digest of a prompt."""
+
+
 REQUESTS = "requests"
 """The role of a message with the requests of a program: their number, then each request with its reply."""
 

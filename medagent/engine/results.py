@@ -28,6 +28,7 @@ from medagent.engine.report import (
     MISSING,
     REPORT,
     STORED,
+    BackgroundNote,
     DataRef,
     ItemOutcome,
     Report,
@@ -119,6 +120,8 @@ def compose(
     run, metrics, quotes = read_run(folder), graded.metrics, not has_patient_data(folder)
     recorded = _recorded(benchmark, graded, journals)
     data = DataRef.model_validate(run.get("data") or {"name": ""})
+    of_run = list(benchmark.notes(Run(folder, journals)))
+    background = (*metrics.background, *(note for note in of_run if isinstance(note, BackgroundNote)))
     return Report(
         benchmark=benchmark.name,
         folder=str(folder),
@@ -135,7 +138,7 @@ def compose(
         notes=(
             *(recorded.notes if recorded else ()),
             *account_lines(data.accounts),
-            *_run_notes(benchmark, Run(folder, journals), graded),
+            *_graded_notes(graded, of_run, quotes=quotes),
         ),
         finish_reasons=dict(Counter(chain.from_iterable(unusual.values())).most_common()),
         spent=journals.spent,
@@ -157,25 +160,26 @@ def compose(
         **{
             **metrics.report,
             **({RECORDED: recorded.document} if recorded else {}),
+            "background": background,
             "overall": metrics.overall or _overall(graded.scores),
         },
     )
+
+
+def _graded_notes(graded: Graded, of_run: Sequence[str], *, quotes: bool) -> Iterator[str]:
+    """What a reader of the scores needs to know; `of_run` are the benchmark's own notes."""
+    yield from graded.metrics.notes
+    yield from graded.metrics.background
+    yield from of_run
+    yield from ungraded_notes(graded.scores, quotes=quotes)
+    if graded.too_many_unread:
+        yield graded.too_many_unread
 
 
 def _ungraded(graded: Graded) -> int:
     """The number of units without a verdict, apart from unreadable labels as long as there are few."""
     ungraded = sum(_is_ungraded(score) for score in graded.scores)
     return ungraded if graded.too_many_unread else ungraded - len(graded.unread)
-
-
-def _run_notes(benchmark: Benchmark[Any, Any], run: Run, graded: Graded) -> Iterator[str]:
-    """What a reader of the scores needs to know."""
-    yield from graded.metrics.notes
-    yield from graded.metrics.background
-    yield from benchmark.notes(run)
-    yield from ungraded_notes(graded.scores, quotes=not has_patient_data(run.path))
-    if graded.too_many_unread:
-        yield graded.too_many_unread
 
 
 def _learned(journals: Journals) -> tuple[str, ...]:

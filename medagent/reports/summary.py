@@ -43,7 +43,6 @@ _VALUE = re.compile(r"(?<= )(--\S+) (?!--)")
 _SPACE = "\0"
 """A space at which a command is not broken: no command contains this character."""
 _WORDS = {"nop": DOING_NOTHING, "yes": "always yes"}
-_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 def print_summary(report: Report, closing: Iterable[str] = (), command: str = "") -> None:
@@ -196,8 +195,8 @@ def _wrong(report: Report) -> Iterator[str]:
 
 
 def _notes(report: Report) -> list[str]:
-    """The notes, without those that only `--full` shows, such as digests."""
-    return [note for note in report.notes if note not in report.background and not _DIGEST.search(note)]
+    """The notes, without those that only `--full` shows."""
+    return [note for note in report.notes if note not in report.background]
 
 
 def _cost(report: Report) -> Iterator[str]:

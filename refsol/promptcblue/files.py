@@ -127,8 +127,7 @@ def read_structured(path: Path, edition: Edition | None = None, encoding: Encodi
         if not isinstance(value, dict):
             raise LineError("must be an object with the answers by task")
     except InputError as error:
-        place, _, fault = str(error).partition(": ")
-        return StructuredFile(name, {}, (Problem(place, fault),))
+        return StructuredFile(name, {}, (Problem("", str(error)),))
     except LineError as error:
         return StructuredFile(name, {}, (Problem(name, str(error)),))
     edition = edition or edition_of(value)

@@ -30,14 +30,17 @@ Structured = dict[str, list[dict[str, Any]]]
 
 
 class Problem(NamedTuple):
-    """A problem in a file: its place and a text. Only a fatal problem makes the file unusable."""
+    """A problem in a file: its place (empty if the text has it) and a text. Only a fatal problem makes the file
+    unusable.
+    """
 
     place: str
     text: str
     fatal: bool = True
 
     def __str__(self) -> str:
-        return f"{'' if self.fatal else 'warning: '}{self.place}: {self.text}"
+        level = "" if self.fatal else "warning"
+        return ": ".join(filter(None, (level, self.place, self.text)))
 
 
 class LineError(ValueError):

@@ -42,7 +42,7 @@ from medagent.engine.blocks import Block
 from medagent.engine.data_sets import SetMaker, SetManifest, TwinSet
 from medagent.engine.folder import Run
 from medagent.engine.plan import Plan
-from medagent.engine.report import DataRef, Report
+from medagent.engine.report import BackgroundNote, DataRef, Report
 from medagent.engine.scores import Grader, Judgement, Score, Scored, unit_name
 from medagent.fhir_data.embedded import EhrFile
 from medagent.fhir_episodes.benchmark import FhirBenchmark
@@ -207,7 +207,8 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         """See `Benchmark.notes`. The note says which judge prompt was used."""
         for panel in Judging(run.path, self.rubric).panels()[-1:]:
             is_own_prompt = panel.prompt.digest in {self.rubric.prompt(name).digest for name in ("bundled", "a2a")}
-            yield f"{'own judge prompt' if is_own_prompt else 'judge prompt'}: sha256 {panel.prompt.digest}"
+            name = "own judge prompt" if is_own_prompt else "judge prompt"
+            yield BackgroundNote(f"{name}: sha256 {panel.prompt.digest}")
 
     def import_data(self, path: Path) -> str | None:
         """See `Benchmark.import_data`. `path` is a question file (.csv) or a file of judge cases."""

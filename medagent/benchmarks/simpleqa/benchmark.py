@@ -27,7 +27,7 @@ from medagent.engine.benchmark import Say
 from medagent.engine.blocks import Block
 from medagent.engine.folder import Run
 from medagent.engine.plan import Plan, Stage
-from medagent.engine.report import DataRef, Report, ShownMessage
+from medagent.engine.report import BackgroundNote, DataRef, Report, ShownMessage
 from medagent.engine.scores import Grader, Score, Scored
 from medagent.engine.settings import selected
 from medagent.judging.benchmark import JudgedBenchmark, judged_plan
@@ -143,7 +143,7 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
         if panels:
             yield score_line(run.settings, len({question.name for question in files.questions()}), panels)
         for panel in panels:
-            yield f"judge prompt: {prompt_name(panel.prompt)}, sha256 {panel.prompt.digest}"
+            yield BackgroundNote(f"judge prompt: {prompt_name(panel.prompt)}, sha256 {panel.prompt.digest}")
             yield from checked_judges(run.path.parent, self.name, panel)
 
     def blocks(self, item: QuestionItem, row: ExchangeRow, score: Score | None) -> Sequence[Block]:
