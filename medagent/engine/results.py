@@ -116,12 +116,10 @@ def compose(
         unusual |= journal.unusual
         failed += [failure for failure in journal.failures() if failure.unit in owed or failure.status == FAILED]
         spending.update({f"{role} {who}".strip(): spent for who, spent in journal.spent_by.items()})
-    repeated = journals[JOURNAL].repeated if JOURNAL in journals else {}
     run, metrics, quotes = read_run(folder), graded.metrics, not has_patient_data(folder)
     recorded = _recorded(benchmark, graded, journals)
     data = DataRef.model_validate(run.get("data") or {"name": ""})
     of_run = list(benchmark.notes(Run(folder, journals)))
-    background = (*metrics.background, *(note for note in of_run if isinstance(note, BackgroundNote)))
     return Report(
         benchmark=benchmark.name,
         folder=str(folder),
@@ -146,7 +144,7 @@ def compose(
         spending=spending,
         slowest=max((journal.slowest for _, journal in journals.items()), default=0.0),
         endings=dict(endings.most_common()),
-        repeated={name: len(units) for name, units in repeated.items() if name in RETRIED and name != REFUSED},
+        repeated=_repeated(journals),
         failed=tuple(failed),
         owed=tuple(standing.owed),
         ungraded=_ungraded(graded),
@@ -160,10 +158,16 @@ def compose(
         **{
             **metrics.report,
             **({RECORDED: recorded.document} if recorded else {}),
-            "background": background,
+            "background": (*metrics.background, *(note for note in of_run if isinstance(note, BackgroundNote))),
             "overall": metrics.overall or _overall(graded.scores),
         },
     )
+
+
+def _repeated(journals: Journals) -> dict[str, int]:
+    """How many units were run again, by the status that was the reason."""
+    repeated = journals[JOURNAL].repeated if JOURNAL in journals else {}
+    return {name: len(units) for name, units in repeated.items() if name in RETRIED and name != REFUSED}
 
 
 def _graded_notes(graded: Graded, of_run: Sequence[str], *, quotes: bool) -> Iterator[str]:
