@@ -105,14 +105,12 @@ def compose(
     benchmark: Benchmark[Any, Any], folder: Path, graded: Graded, journals: Journals, standing: Standing
 ) -> Report:
     """Make the report of a run's folder."""
-    endings: Counter[str] = Counter()
+    endings = _endings(journals)
     failed: list[FailedUnit] = []
     owed = set(standing.owed)
     spending: dict[str, Spent] = {}
     unusual: dict[str, list[str]] = {}
     for role, journal in journals.items():
-        if role != LEARNING:
-            endings.update(journal.endings())
         unusual |= journal.unusual
         failed += [failure for failure in journal.failures() if failure.unit in owed or failure.status == FAILED]
         spending.update({f"{role} {who}".strip(): spent for who, spent in journal.spent_by.items()})
@@ -162,6 +160,15 @@ def compose(
             "overall": metrics.overall or _overall(graded.scores),
         },
     )
+
+
+def _endings(journals: Journals) -> Counter[str]:
+    """How many units ended with each status."""
+    endings: Counter[str] = Counter()
+    for role, journal in journals.items():
+        if role != LEARNING:
+            endings.update(journal.endings())
+    return endings
 
 
 def _repeated(journals: Journals) -> dict[str, int]:
