@@ -37,6 +37,10 @@ class PrimitiveError(ValueError):
     """A text that is not a value of its type; the message is HAPI's."""
 
 
+class WrongCharacterError(PrimitiveError):
+    """A date with another character at a place where its form prescribes one."""
+
+
 def reader(type_name: str, codes: str | None) -> Reader | None:
     """The function that reads the text of a primitive; None if any text is valid."""
     if codes is not None:
@@ -126,7 +130,8 @@ def _bad_date(text: str, why: str = "") -> NoReturn:
 
 def _expect(text: str, index: int, character: str) -> None:
     if text[index] != character:
-        _bad_date(text, f"Expected character '{character}' at index {index} but found {text[index]}")
+        why = f"Expected character '{character}' at index {index} but found {text[index]}"
+        raise WrongCharacterError(f'Invalid date/time format: "{text}": {why}')
 
 
 def _number_in(text: str, start: int, end: int, low: int, high: int) -> int:

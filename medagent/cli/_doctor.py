@@ -72,7 +72,7 @@ def command(
         try:
             put(f"ok   {name}: {check()}")
         except MedagentError as error:
-            put(f"FAIL {name}: {str(error).removeprefix(f'{name}: ').removeprefix(f'{name} ')}")
+            put(f"FAIL {name}: {error}")
             code = 1
     raise typer.Exit(code)
 
@@ -89,7 +89,7 @@ def _checks(
     for sandbox in sandboxes():
         yield f"sandbox {sandbox.name}", partial(_sandbox, sandbox)
     if server is not None:
-        yield f"FHIR server {server.url}", lambda: asyncio.run(_server(server))
+        yield "--fhir", lambda: asyncio.run(_server(server))  # errors name the server
     if model := settings.chat:
         for use in key_uses([model], os.environ):
             yield f"key of {use.origin}", partial(str, f"{use.variable} ({use.masked})" if use.variable else "none")
@@ -152,7 +152,7 @@ async def _server(server: HttpEhr) -> str:
     async with server:
         await server.check()
         async with server.session("doctor") as session:
-            return await _look(session)
+            return f"{server.url}: {await _look(session)}"
 
 
 async def _look(session: EhrSession) -> str:

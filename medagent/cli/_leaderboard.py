@@ -44,7 +44,7 @@ def command(
     from medagent.reports.tables import say
 
     entries: dict[Path, Entry] = {}
-    refused: dict[str, str] = {}
+    refused: list[str] = []
     for run, log in zip(runs, logs_of(runs, scorer), strict=True):
         if is_run(run):
             known = of_folder(run, benchmark)
@@ -53,7 +53,7 @@ def command(
         elif run.suffix == ".zip":
             entry = _of_pack(run, dataset)
             if isinstance(entry, str):
-                refused[str(run)] = entry
+                refused.append(entry)
             else:
                 entries[run] = entry
         elif log is not None:
@@ -61,8 +61,8 @@ def command(
         else:
             raise UserError(f"{run}: not a run's folder (run.json is missing)")
     print(leaderboard(list(entries.values()), official_scores(list(entries), benchmark), refused), end="")
-    for name, problem in refused.items():
-        say(f"medagent: {name}: {problem}")
+    for problem in refused:
+        say(f"medagent: {problem}")
     if refused:
         raise typer.Exit(1)
 
@@ -76,7 +76,7 @@ def _of_pack(pack: Path, dataset: str | None) -> Entry | str:
     try:
         checked = check_pack(pack, dataset=dataset)
     except UserError as error:
-        return str(error).removeprefix(f"{pack}: ")
+        return str(error)
     if checked.report is None:
-        return f"{checked.problems[0]}; medagent submit check {pack} lists all problems"
+        return f"{pack}: {checked.problems[0]}; medagent submit check {pack} lists all problems"
     return Entry(checked.report, checked.tasks, checked.settings.ehr_digest or "", checked.checks)

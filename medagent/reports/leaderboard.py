@@ -136,7 +136,7 @@ class Entry:
 def leaderboard(
     entries: Sequence[Entry],
     official: Mapping[tuple[int, int], Paired] | None = None,
-    refused: Mapping[str, str] | None = None,
+    refused: Sequence[str] = (),
 ) -> str:
     """The text, with a board for each group of runs that can be compared.
 
@@ -165,7 +165,7 @@ def leaderboard(
         lines += _board(entries, numbers, official or {})
     if refused:
         lines += ["", "## Refused packs", ""]
-        lines += [f"* {markdown_text(name)}: {markdown_text(problem)}" for name, problem in refused.items()]
+        lines += [f"* {markdown_text(problem)}" for problem in refused]
     return "\n".join(lines) + "\n"
 
 

@@ -61,7 +61,7 @@ def test_a_server_and_a_model_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> 
         assert [len(call.body.get("tools", [])) for call in model.calls] == [0, 1]
     assert ran.code == 0, ran.out
     said = lines(ran.out)
-    assert "2 Patient, 6 Observation, searches are answered" in said[f"FHIR server {server.url}"]
+    assert "2 Patient, 6 Observation, searches are answered" in said["--fhir"]
     assert said["model any"].startswith("ok   model any: replied in ")
 
 
@@ -84,7 +84,7 @@ def test_a_server_that_fails_a_check_is_named(where: str, answer: Fault, message
     with LiveServer(answers=lambda _, target: answer if where in target else None) as server:
         ran = medagent("doctor", "--fhir", server.url)
     assert ran.code == 1
-    line = lines(ran.out)[f"FHIR server {server.url}"]
+    line = lines(ran.out)["--fhir"]
     assert line.startswith("FAIL ")
     assert message in line
 
@@ -94,7 +94,7 @@ def test_a_token_that_is_not_accepted_is_said(monkeypatch: pytest.MonkeyPatch) -
     with LiveServer(answers=lambda _, target: (403, b"{}") if "Patient" in target else None) as server:
         ran = medagent("doctor", "--fhir", server.url)
     assert ran.code == 1
-    assert "answers 403: the token is not accepted" in lines(ran.out)[f"FHIR server {server.url}"]
+    assert "answers 403: the token is not accepted" in lines(ran.out)["--fhir"]
 
 
 def test_a_server_that_is_away_must_be_mended() -> None:

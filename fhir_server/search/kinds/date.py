@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple, TypeAlias
 
 from fhir_server.errors import FhirError
-from fhir_server.resources.primitives import PrimitiveError, check_date
+from fhir_server.resources.primitives import PrimitiveError, WrongCharacterError, check_date
 from fhir_server.search._join_order import ANY_DATE, BETWEEN, DATED
 from fhir_server.search.condition import Condition, Criterion, either, of_type, unescape
 from fhir_server.search.kinds.kind import (
@@ -193,9 +193,10 @@ def invalid_date(text: str) -> FhirError:
         return FhirError(400, f'HAPI-1883: Invalid date/time format: "{text}": {why}')
     try:
         check_date(text)
-    except PrimitiveError as error:
-        if "Expected character" in str(error):
-            return FhirError(400, f"HAPI-1883: {error}")
+    except WrongCharacterError as error:
+        return FhirError(400, f"HAPI-1883: {error}")
+    except PrimitiveError:
+        pass
     return FhirError(400, f'HAPI-1882: Invalid date/time format: "{text}"')
 
 
