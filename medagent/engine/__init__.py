@@ -7,11 +7,12 @@ from medagent.engine.boundary import blame
 from medagent.engine.data_sets import ImportedData
 from medagent.engine.folder import JournalKind, Run
 from medagent.engine.plan import Job, Stage, Unit, Worker
-from medagent.engine.report import DataRef, ItemOutcome, ItemView, ShownMessage, TableLine, TableSection
+from medagent.engine.report import BackgroundNote, DataRef, ItemOutcome, ItemView, ShownMessage, TableLine, TableSection
 from medagent.engine.rows import Row, Spent
 from medagent.engine.scores import Metrics, Scored
 
 __all__ = [
+    "BackgroundNote",
     "DataRef",
     "ImportedData",
     "ItemOutcome",
